@@ -68,14 +68,15 @@ class Bash:
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Of commands in the working folder itself, which end before the call does."""
+        """Of commands in the working folder, or in one below it, which end before the call does."""
         if text(arguments, "job", "") or flag(arguments, "background") or flag(arguments, "terminal"):
             return None
-        if _folder(text(arguments, "workdir", ""), workspace) != workspace.root:
+        folder = _folder(text(arguments, "workdir", ""), workspace)
+        if not folder.is_relative_to(workspace.root):
             return None
         from tools.read_only_run import read_only_access  # noqa: PLC0415  # deferred: few sessions plan
 
-        return read_only_access(command_line(arguments), workspace)
+        return read_only_access(_from_root(command_line(arguments), folder, workspace), workspace)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if text(arguments, "job", ""):
@@ -117,6 +118,11 @@ def _folder(written: str, workspace: Workspace) -> Path:
     if written and not folder.is_dir():
         raise ToolError(f"`{printable(written)}` is no folder, so nothing was run: check `workdir`")
     return folder
+
+
+def _from_root(command: str, folder: Path, workspace: Workspace) -> str:
+    """A command that begins in a folder as one that begins in the working folder."""
+    return command if folder == workspace.root else f"cd {shlex.quote(str(folder))} && {command}"
 
 
 def _obeyed(workspace: Workspace) -> Obeyed:
@@ -186,7 +192,8 @@ async def _launched(command: str, folder: Path, workspace: Workspace, access: "N
         return _confined(in_shell(command, workspace.variables), folder, workspace, access)
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
-    return _confined(await undivided(lambda: launch(command, workspace)), folder, workspace, access)
+    line = _from_root(command, folder, workspace)
+    return _confined(await undivided(lambda: launch(line, workspace)), folder, workspace, access)
 
 
 def _confined(

@@ -44,7 +44,7 @@ def read_only_access(command: str, workspace: Workspace) -> ReadOnlyAccess | Non
         named = [path for file in proof.files for path in _paths_of(file, place, workspace)]
         for path, name in named:
             paths[str(path)] = None
-            if not secret and (holds_secrets(str(path)) or holds_secrets(name)):
+            if not (secret or proof.only_names) and (holds_secrets(str(path)) or holds_secrets(name)):
                 secret = display(path, workspace.root)
         if proof.name == "cd":
             place = proof.files[0].text

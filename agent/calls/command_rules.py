@@ -18,7 +18,8 @@ from tools.commands.nested import (
     readings,
     wrapped_at,
 )
-from tools.commands.proof import proof_of
+from tools.commands.proof import proof_of, searches_hidden
+from tools.commands.tool_options import leads_elsewhere
 from tools.files.autorun import first_that_runs_later
 from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass, regex
@@ -85,6 +86,8 @@ def covers(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     inner = wrapped_at(texts)
     if inner is not None:
         return inner < len(prefix) and covers(prefix[inner:], words[inner:])
+    if leads_elsewhere(texts[start:], len(prefix) - start):
+        return False
     # The text that a shell runs is a command of its own.
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
 
@@ -127,17 +130,29 @@ def file_in_doubt(covered: Sequence[Coverage], root: str, readable: Sequence[str
     at = root
     for one in covered:
         proof, named = proof_of(one.command.words, is_fed=True), len(one.prefix or ())
+        only_names = proof is not None and proof.only_names
         for file in proof.files if proof is not None else ():
             path = posixpath.normpath(posixpath.join(at, file.text))
             if file.at < named or path == "/dev/null":
                 continue
             if not is_within(path, (root, *readable)) or (at != root and ".." in file.text.split("/")):
                 return f"`{file.text}` is outside the working folder"
-            if holds_secrets(posixpath.relpath(path, root)):
+            if not only_names and holds_secrets(posixpath.relpath(path, root)):
                 return f"`{file.text}` may hold secrets"
         if one.command.texts[0] == "cd":
             at = posixpath.normpath(posixpath.join(at, one.command.texts[-1]))
     return ""
+
+
+def search_in_doubt(covered: Sequence[Coverage]) -> str:
+    """Why a line is asked about in which programs search all that is in a folder beside others, so that nothing keeps
+    files with secrets from them; empty where none does."""
+    searching = next((one.command for one in covered if searches_hidden(one.command.words)), None)
+    if searching is None:
+        return ""
+    return (
+        f"`{searching.texts[0]}` beside other commands may show files that hold secrets; by itself it leaves them out"
+    )
 
 
 def asked_in_every_mode(

@@ -28,6 +28,7 @@ from agent.calls.command_rules import (
     holds_words,
     is_within,
     named_files,
+    search_in_doubt,
     stays,
 )
 from agent.calls.network_rules import NETWORK, check_place, means_place
@@ -352,6 +353,8 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
         return None
     used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
     doubt = file_in_doubt(covered, policy.root, policy.readable) or _led_elsewhere(asked, covered, policy)
+    if asked.read_only is None and not doubt:  # such a line is run as it is
+        doubt = search_in_doubt(covered)
     doubt = doubt or asked_in_every_mode((), asked.named, policy.root, named_files(covered, policy.root))
     if doubt:
         return Ruling("ask", doubt)

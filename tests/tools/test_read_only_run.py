@@ -201,6 +201,24 @@ def test_what_a_command_shows_is_where_its_names_lead(workspace: Workspace) -> N
         assert seen("ls", **more) is None
 
 
+async def test_a_command_that_begins_in_a_folder_looks_there(workspace: Workspace) -> None:
+    root = workspace.root
+    (root / "sub").mkdir()
+    (root / "sub" / "a").write_text("inside\n")
+    (root / "sub" / ".env").write_text("KEY=1\n")
+    arguments = {"command": "cat a", "workdir": "sub"}
+    seen = Bash().read_only_access(arguments, workspace)
+    assert seen == ReadOnlyAccess("read", (str(root / "sub"), str(root / "sub" / "a")))
+    assert Bash().read_only_access({"command": "git status", "workdir": "sub"}, workspace) is None
+    allowed = replace(workspace, read_only=True, granted=frozenset(seen.paths))
+    assert (await Bash().run(arguments, allowed)).text == "inside\nexit code 0"
+    arguments = {"command": "grep -r i . | sort", "workdir": "sub"}
+    seen = Bash().read_only_access(arguments, workspace)
+    assert seen == ReadOnlyAccess("grep", (str(root / "sub"), str(root)))
+    allowed = replace(workspace, read_only=True, granted=frozenset(seen.paths))
+    assert (await Bash().run(arguments, allowed)).text == "./a:inside\nexit code 0"
+
+
 LINES_OF = ("shallow", "packed-refs", "info/grafts", "objects/info/alternates", "BISECT_START", "rebase-merge/done")
 
 

@@ -48,6 +48,7 @@ _ESCAPE = regex(
     r"|c(?P<control>.)|(?P<one>.))",
     re.DOTALL,
 )
+_BRACES = regex(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
 _HOME, _HOME_INSIDE = regex(r"(?:\A|[=:])~"), regex("[=:]~")
 _ESCAPED_ANY = regex(r"\\.", re.DOTALL)
 _ESCAPED_SIGN = re.compile(r"\\(?:\n|([^\n]))")
@@ -314,7 +315,7 @@ class _Reader:
                 expands = expands or ("~" in bare and bool((_HOME if at_start else _HOME_INSIDE).search(bare)))
                 texts.append(shown)
         text = "".join(texts)
-        braces = opens and ("," in text or ".." in text)
+        braces = opens and ("," in text or ".." in text) and _BRACES.search(text) is not None
         return Word(text, expands or braces, globs and text not in ("[", "[["), is_bare)
 
     def double_quoted(self, node: "Node", text: str) -> tuple[str, bool]:

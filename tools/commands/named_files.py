@@ -37,7 +37,11 @@ _CHANGERS = set_of("tee sponge mkfifo mknod script touch truncate rm unlink shre
 AWKS = ("awk", "gawk", "mawk", "nawk")
 IN_PLACE = set_of("sed perl ruby gawk awk yq")
 """They change files where an option says so."""
-_OUTPUT = regex(r"(?P<name>--out[a-z-]*|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?", re.DOTALL)
+_OUTPUT = regex(
+    r"(?P<name>--(?:out[a-z-]*|log-file|trace|trace-ascii|cookie-jar|stderr|dump-header|etag-save|libcurl|hsts|alt-svc"
+    r"|save-cookies|append-output|rejected-log|export-marks|index-output)|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?",
+    re.DOTALL,
+)
 """Options by which programs are told where to write. What only looks has the same letters, for other things."""
 _O_IS_ELSE = set_of("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
 """Programs for which those letters mean something else."""
@@ -189,7 +193,7 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
 
 def _copied(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
     """Where files go: to that name, or into the folder of that name."""
-    told = [word.text for at, word in enumerate(words) if at and words[at - 1].text in ("-t", "--target-directory")]
+    told = [file for _, file in _told_by(words, ("-t", "--target-directory"))]
     targets = told or [word.text for word in operands[-1:]]
     for target in targets:
         yield NamedFile(target, changes=True, globs=any(word.globs and word.text == target for word in words))
@@ -208,7 +212,7 @@ def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
     unpacks = (is_old and "x" in first) or any(
         re.fullmatch("-[A-Za-z]*x[A-Za-z]*|--extract", one.text) for one in words
     )
-    into = next((words[at + 1].text for at, word in enumerate(words[:-1]) if word.text in _INTO["tar"]), "")
+    into = next((file for _, file in _told_by(words, _INTO["tar"])), "")
     for at, word in enumerate(words[1:], 1):
         name = re.fullmatch(r"-[A-Za-z]*f(?P<joined>.+)|--file=(?P<value>.+)", word.text, re.DOTALL)
         is_archive = words[at - 1].text == "--file" or re.fullmatch("-[A-Za-z]*f", words[at - 1].text)
@@ -222,12 +226,12 @@ def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
 
 def _told_to_write(name: str, words: Sequence[Word], proof: Proof | None) -> Iterator[NamedFile]:
     """The values of options that say where output goes."""
-    into = _INTO.get(name, ())
+    for at, file in _told_by(words, _INTO.get(name, ())):
+        if not (proof is not None and proof.only_looks and at not in proof.unproved):
+            yield NamedFile(file, changes=True, globs=words[at].globs)
     for at, word in enumerate(words):
         found = _OUTPUT.fullmatch(word.text) if word.text[:1] == "-" else None
         is_known = proof is not None and proof.only_looks and at not in proof.unproved
-        if at and words[at - 1].text in into and not is_known:
-            yield NamedFile(word.text, changes=True, globs=word.globs)
         if (
             found is None
             or is_known
@@ -239,6 +243,18 @@ def _told_to_write(name: str, words: Sequence[Word], proof: Proof | None) -> Ite
             yield NamedFile(value.removeprefix("="), changes=True, globs=word.globs)
         elif at + 1 < len(words) and words[at + 1].text[:1] != "-":
             yield NamedFile(words[at + 1].text, changes=True, globs=words[at + 1].globs)
+
+
+def _told_by(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The values of options, each with the place where it stands: in the next word, behind `=`, or behind a letter."""
+    for at, word in enumerate(words[1:], 1):
+        for option in options:
+            if words[at - 1].text == option:
+                yield at, word.text
+            elif word.text.startswith(option) and len(word.text) > len(option):
+                value = word.text[len(option) :]
+                if option[:2] != "--" or value[0] == "=":
+                    yield at, value.removeprefix("=")
 
 
 def is_in_place(text: str) -> bool:

@@ -2,8 +2,9 @@
 listed here is not proved.
 
 A row is `OPTIONS | OPERANDS`. Of the options, `-abc` are letters without a value, which may stand together; `-n:n` has
-a number behind it, `:t` a text, `:p` a file that is read, `:e` what is looked for, so that no operand is; `--color:o`
-may have a value behind `=`. `-#` is a number of lines. Long options stand exactly so: a beginning of one is not listed.
+a number behind it, `:t` a text, `:p` a file that is read, `:l` lines of one, `:e` what is looked for, so that no
+operand is, `:2` a name and a value, in two words; `--color:o` may have a value behind `=`. `-#` is a number of lines.
+Long options stand exactly so: a beginning of one is not listed.
 Operands: `path*` any number of files, `path+` at least one unless the program is fed, `path?` at most one,
 `pattern path*` what is looked for and then files, `text*` no files, `none`.
 """
@@ -15,15 +16,17 @@ _DIFF = (
     "--cached --staged --minimal --patience --histogram --word-diff:o --no-color --no-renames --find-renames:o "
     "--full-index --check --merge-base --function-context --ignore-all-space --ignore-space-change "
     "--ignore-space-at-eol --ignore-blank-lines --no-ext-diff --no-textconv --abbrev-commit --unified:n "
-    "--diff-filter:t --color:o --abbrev:n -puswbWR -U:n -S:t -G:t"
+    "--diff-filter:t --color:o --abbrev:n -puswbWR -U:n -S:t -G:t -M:o -C:o --find-copies:o --find-copies-harder "
+    "--relative --dirstat:o"
 )
 _LOG = (
     "--oneline --graph --decorate:o --no-decorate --all --branches --tags --remotes --merges --no-merges "
     "--first-parent --reverse --follow --topo-order --date-order --author-date-order --simplify-by-decoration "
     "--full-history --cherry-pick --left-right --boundary --pickaxe-regex --pickaxe-all --regexp-ignore-case "
-    "--extended-regexp --fixed-strings --perl-regexp --relative-date -iEPg -n:n -# --max-count:n --skip:n --since:t "
+    "--extended-regexp --fixed-strings --perl-regexp --relative-date --no-walk:o -iEPgmc -L:l -n:n "
+    "-# --max-count:n --skip:n --since:t "
     "--parents "
-    "--children --until:t --after:t --before:t --author:t --committer:t --grep:t --format:t --pretty:t --date:t"
+    "--children --until:t --after:t --before:t --author:t --committer:t --grep:t --format:o --pretty:o --date:t"
 )
 _GREP = (
     "-EFGPivwxcLlqsonHhaIrnTZzU -e:e -m:n -A:n -B:n -C:n -# --extended-regexp --fixed-strings --basic-regexp "
@@ -36,7 +39,8 @@ _GREP = (
 _SUMS = "-bt --binary --text --zero --tag | path+"
 
 ROWS: Mapping[str, str] = {
-    "ls": "-1aACdFfGghiklnopqrRsStuUvXx --all --almost-all --human-readable --recursive --reverse --size --directory "
+    "ls": "-1aACdFfGghiklnopqrRsStuUvXxZ -I:t --ignore:t "
+    "--all --almost-all --human-readable --recursive --reverse --size --directory "
     "--full-time --inode --group-directories-first --color:o --sort:o --time:o --time-style:o --format:o | path*",
     "pwd": "-LP --logical --physical | none",
     "cat": "-AbeEnstTuv --number --number-nonblank --show-all --show-ends --show-tabs --show-nonprinting "
@@ -54,7 +58,7 @@ ROWS: Mapping[str, str] = {
     "fold": "-bs -w:n | path+",
     "expand": "-i -t:n | path+",
     "column": "-tx -s:t -o:t -c:n --table | path+",
-    "sort": "-bdfgiMhnRrVcCmsuz -k:t -t:t --key:t --field-separator:t --reverse --numeric-sort --unique "
+    "sort": "-bdfgiMhnRrVcCmsuz --parallel:n -k:t -t:t --key:t --field-separator:t --reverse --numeric-sort --unique "
     "--human-numeric-sort --version-sort --ignore-case --ignore-leading-blanks --stable | path+",
     "uniq": "-cdDiuz -f:n -s:n -w:n --count --repeated --unique --ignore-case | path?",
     "comm": "-123z --nocheck-order --check-order --total | path+",
@@ -65,17 +69,20 @@ ROWS: Mapping[str, str] = {
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
-    "rg": "-cFHIilnNopPqsSUvwx -A:n -B:n -C:n -m:n -d:n -M:n -e:e -t:t -T:t -g:t -r:t --count --count-matches "
+    "rg": "-cFHIilnNopPqsSUvwxu0. -j:n -A:n -B:n -C:n -m:n -d:n -M:n -e:e -t:t -T:t -g:t -r:t --count --count-matches "
     "--fixed-strings --with-filename --no-filename --ignore-case --smart-case --case-sensitive --files-with-matches "
     "--files-without-match --line-number --no-line-number --only-matching --pcre2 --quiet --multiline "
     "--multiline-dotall --invert-match --word-regexp --line-regexp --heading --no-heading --column --stats "
-    "--json --vimgrep --trim --no-config --passthru --pretty --after-context:n --before-context:n "
+    "--json --vimgrep --trim --no-config --hidden --unrestricted --no-ignore --no-ignore-vcs --no-messages --null "
+    "--one-file-system --threads:n --max-filesize:t --context-separator:t --passthru "
+    "--pretty --after-context:n --before-context:n "
     "--context:n --max-count:n --max-depth:n --type:t --type-not:t --glob:t --iglob:t --regexp:e --replace:t "
     "--max-columns:n --sort:t --sortr:t --color:t --files:e! --type-list:e! | pattern path*",
     "fd": "-HIsigFapl0 -t:t -e:t -d:n -E:t --hidden --no-ignore --case-sensitive --ignore-case --glob --regex "
     "--fixed-strings --absolute-path --full-path --type:t --extension:t --max-depth:n --min-depth:n --exclude:t "
     "--color:t --print0 | pattern path*",
-    "tree": "-adfiJLhpsDuFrtcUCnAqNQgx -L:n -P:t -I:t --noreport --dirsfirst --gitignore --prune --du | path*",
+    "tree": "-adfiJLhpsDuFrtcUCnAqNQgx -L:n -P:t -I:t --noreport --dirsfirst --filesfirst --gitignore --prune --du "
+    "--charset:t | path*",
     "stat": "-Lt -c:t --format:t --printf:t --terse --dereference --file-system -f | path+",
     "file": "-bikhLNprs0v -F:t --brief --mime --mime-type --mime-encoding --dereference --no-dereference | path+",
     "du": "-0abchHklmsSxP -d:n -t:t --all --apparent-size --bytes --total --human-readable --max-depth:n "
@@ -119,10 +126,11 @@ ROWS: Mapping[str, str] = {
     "b2sum": _SUMS,
     "cksum": " | path+",
     "jq": "-cCMnrRSsaej --compact-output --raw-output --raw-input --slurp --sort-keys --null-input --exit-status "
-    "--color-output --monochrome-output --join-output --tab --indent:n | pattern path*",
+    "--color-output --monochrome-output --join-output --tab --indent:n --arg:2 --argjson:2 | pattern path*",
     "nm": "-aACDgnprSu --dynamic --demangle --defined-only --undefined-only --extern-only | path+",
     "readelf": "-adhlnrsVW --all --file-header --segments --sections --symbols --dynamic --notes --wide | path+",
-    "objdump": "-afhprRtT --file-headers --section-headers --syms --dynamic-syms --private-headers | path+",
+    "objdump": "-adDCwfhprRtT -j:t -M:t --disassemble --file-headers --section-headers --syms "
+    "--dynamic-syms --private-headers | path+",
     "sleep": " | text*",
     "tput": "-T:t | text*",
     "getconf": "-a | text*",
@@ -137,7 +145,7 @@ ROWS: Mapping[str, str] = {
     "git ls-tree": "-drtlz --name-only --name-status --long --full-name --full-tree --abbrev:n | rev*",
     "git grep": "-nliwvchHEFGPoqapz -e:e -A:n -B:n -C:n -# --line-number --name-only --files-with-matches --count "
     "--ignore-case --word-regexp --fixed-strings --extended-regexp --perl-regexp --cached --untracked --heading "
-    "--break --show-function --all-match --no-color | pattern rev*",
+    "--break --show-function --all-match --no-color --and --or --not | pattern rev*",
     "git branch": "-avvrl --all --remotes --list --show-current --no-color --contains:o --no-contains:o --merged:o "
     "--no-merged:o --points-at:t --sort:t --format:t | list",
     "git tag": "-l -n:o --list --contains:o --no-contains:o --merged:o --no-merged:o --points-at:t --sort:t "
@@ -152,7 +160,7 @@ ROWS: Mapping[str, str] = {
     "git rev-list": "--count --all --tags --branches --remotes --max-count:n -n:n -# --no-merges --merges "
     "--since:t --until:t --first-parent "
     "--reverse --left-right --not --objects --parents --abbrev-commit --use-bitmap-index --test-bitmap --filter:t "
-    "--topo-order --date-order --boundary --children --timestamp --oneline --pretty:t --format:t | rev*",
+    "--topo-order --date-order --boundary --children --timestamp --oneline --pretty:o --format:o | rev*",
     "git describe": "--tags --always --dirty:o --abbrev:n --long --all --match:t --exact-match "
     "--contains --candidates:n --exclude:t --first-parent | rev*",
     "git merge-base": "-a --all --is-ancestor --octopus --fork-point | rev*",
@@ -162,7 +170,7 @@ ROWS: Mapping[str, str] = {
     "git diff-index": "--quiet --cached --name-only --name-status --exit-code | rev*",
     "git cat-file": "-tsep --batch-check:o --batch-all-objects --unordered | rev*",
     "git for-each-ref": "--sort:t --format:t --count:n --contains:o --merged:o --no-merged:o --points-at:t | text*",
-    "git stash list": "--oneline -n:n -# --date:t --format:t | none",
+    "git stash list": "--oneline -n:n -# --date:t --format:o | none",
     "git stash show": f"{_DIFF} | text*",
     "git worktree list": "--porcelain -v -z | none",
     "git count-objects": "-vH --verbose --human-readable | none",

@@ -40,6 +40,9 @@ _JQ = regex(
 )
 """What looks outside of the input; a field of such a name does not."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
+_RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
+_NO_OPTION_HARMS = {"ls", "cat", "head", "nl", "stat"}
+"""Whatever the names of files are that a pattern stands for, they look."""
 _NEVER_ATTACHED = {"tree"}
 """They take the next word for a letter's value, and what follows the letter for letters: `tree -Po PATTERN FILE`."""
 _READ_OPTIONS_FROM = set_of("nm objdump readelf strings")
@@ -195,7 +198,7 @@ def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is
     while at < len(words):
         word = words[at]
         text = word.text
-        if not is_over and may_be_option(word):
+        if not is_over and may_be_option(word) and not (proof.name in _NO_OPTION_HARMS and text[0] != "-"):
             proof.unproved.append(at)
         elif is_over or text[:1] != "-" or text == "-" or (row.operands == "text*" and proof.name in ("echo", "test")):
             operands.append(at)
@@ -244,7 +247,19 @@ def _option(words: Sequence[Word], at: int, row: Program, proof: Proof) -> tuple
     return 0, False
 
 
+def searches_hidden(words: Sequence[Word]) -> bool:
+    """Whether a call shows lines of all files in a folder, those with a dot before their name among them."""
+    name = program_of([words[0].text])
+    if name in ("grep", "egrep", "fgrep"):
+        return _is_recursive(words)
+    return OTHER_NAMES.get(name, name) == "rg" and any(_RG_HIDDEN.fullmatch(word.text) for word in words[1:])
+
+
 def _value_behind(words: Sequence[Word], at: int, kind: str, proof: Proof) -> tuple[int, bool]:
+    if kind == "2":
+        given = words[at + 1 : at + 3]
+        proof.unproved += [] if len(given) == 2 and not any(word.globs for word in given) else [at]
+        return len(given), False
     if at + 1 >= len(words) or words[at + 1].globs or not _may_be_value(kind, words[at + 1].text, proof):
         proof.unproved.append(min(at + 1, len(words) - 1))
         return 0, kind == "e"
@@ -263,8 +278,8 @@ def _may_be_value(kind: str, text: str, proof: Proof) -> bool:
 def _check_value(kind: str, value: str, at: int, proof: Proof) -> None:
     if kind == "n" and not _NUMBER.fullmatch(value):
         proof.unproved.append(at)
-    if kind == "p":
-        proof.files.append(Operand(value, at))
+    if kind in ("p", "l"):
+        proof.files.append(Operand(value.rpartition(":")[2] if kind == "l" else value, at))
     if kind == "x" or (proof.name.startswith("git") and _ASKS_FOR_SIGNATURE.search(value)):
         proof.unproved.append(at)
 
@@ -279,10 +294,11 @@ def _check_operands(
     if kind.startswith("pattern"):
         kind = kind.removeprefix("pattern").strip()
         if not has_pattern:
-            if not operands and not is_fed:
+            if not operands and not is_fed and proof.name != "fd":
                 proof.needs_input = True
             operands = operands[1:]
-        if (not operands and proof.name in ("egrep", "fgrep", "jq")) or (
+        asks_nothing = proof.name == "jq" and any(re.fullmatch("-[A-Za-z]*n.*|--null-input", one.text) for one in words)
+        if (not operands and proof.name in ("egrep", "fgrep", "jq") and not asks_nothing) or (
             proof.name == "grep" and not operands and not _is_recursive(words)
         ):
             proof.needs_input = not is_fed

@@ -23,7 +23,8 @@ _SED_SWAP = rf"s(?P<m>[/|#,:@!]){_sed_pattern('(?P=m)')}(?:(?!(?P=m))[^\\\n]|\\.
 _SED_ADDRESSES = rf"(?:\d+~\d+|{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)?"
 _SED_MAPS = r"y(?P<y>[/|#,:@!])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)"
 _SED_STEP = regex(
-    rf" *{_SED_ADDRESSES} ?!?(?:\{{|(?:[pPdDqnNgGhHxzlF=]|{_SED_SWAP}|{_SED_MAPS}) *(?=[;\n}}]|\Z))|[;\n}} ]"
+    rf" *{_SED_ADDRESSES} ?!?(?:\{{|(?:[pPdDqnNgGhHxzlF=]|{_SED_SWAP}|{_SED_MAPS}) *(?=[;\n}}]|\Z)"
+    r"|[aic]\\?[^\\\n]+(?=\n|\Z))|[;\n} ]"
 )
 """A command, up to where the next one may begin; what opens or closes a group; what stands between."""
 _SED_SCRIPT = regex(r"(?:-[nErszu]*e|--expression(?:=|\Z))(?P<script>.*)", re.DOTALL)
@@ -80,6 +81,11 @@ class Proof:
     def beyond(self) -> int | None:
         """The last of the words that are not proved, or None when all are."""
         return max(self.unproved, default=None)
+
+    @property
+    def only_names(self) -> bool:
+        """Whether nothing of what is in its files is shown."""
+        return self.name in ("ls", "stat", "du", "find", "fd", "tree", "realpath", "readlink")
 
     @property
     def searches(self) -> bool:

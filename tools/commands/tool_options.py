@@ -1,6 +1,7 @@
 """Options of tools that check, build or format a project, which leave them at that: none of these makes a tool load or
 run something else, or write anywhere but where it does anyway. Data and a lookup; whatever is not listed is unknown."""
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -86,6 +87,24 @@ _MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
 """What Go fetches, and runs the tests of, from elsewhere."""
 
 
+_LEADS = regex(
+    r"--?(?!no-)(?:[a-z]+-)*(?:config|configfile|config-file|kubeconfig|userconfig|globalconfig|rcfile|init-script|exec"
+    r"|init-file|settings-file|execute|toolexec|shell|rsh|rsync-path|pager|editor|plugins?|require|preload|loader|eval"
+    r"|askpass|modfile|overlay|vettool|manifest-path|node-options|registry|index-url|prefix|cwd|chdir|project-dir)"
+    r"(?:=.*|\..*)?",
+    re.DOTALL,
+)
+"""Options that by their names have a program run, load or obey something else, or do its work elsewhere."""
+_LEADS_BY_LETTER: Mapping[str, str] = {
+    "rsync": "e", "ssh": "oF", "scp": "oFS", "sftp": "oFSb", "curl": "K", "wget": "e", "kubectl": "s", "npm": "C",
+    "pnpm": "C", "go": "C", "cargo": "CZ", "gradle": "Ibcp", "gradlew": "Ibcp", "mvn": "fs", "node": "rep",
+    "perl": "eEmMI", "ruby": "erI", "php": "drBRFc",
+}  # fmt: skip
+_LANGUAGES = ("node", "perl", "ruby", "php")
+"""Behind the file that they run stand its own words."""
+_MAKE_ALONE = regex(r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     flags: frozenset[str]
@@ -120,6 +139,25 @@ def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
+def leads_elsewhere(command: Sequence[str], named: int) -> bool:
+    """Whether words behind those that a rule names have the program do something else than what the rule says. A rule
+    for its name alone says nothing of what it is to do."""
+    name, behind = posixpath.basename(command[0]), command[named:]
+    if named < 2:
+        return False
+    if name in ("make", "gmake"):
+        has_target = any(word[:1] != "-" and "=" not in word for word in command[1:named])
+        return has_target and not all(map(_MAKE_ALONE.fullmatch, behind))
+    letters = _LEADS_BY_LETTER.get(name, "")
+    if name in _LANGUAGES and any(word[:1] != "-" for word in command[1:named]):
+        return False
+    for word in behind[: behind.index("--")] if "--" in behind else behind:
+        is_short = word[:1] == "-" and (word[1:2] in letters or (word[1:].isalpha() and len(word) < 6))
+        if _LEADS.fullmatch(word) or (is_short and word != "-" and not set(letters).isdisjoint(word[1:])):
+            return True
+    return name == "go" and command[1:2] == ["env"] and any(word in ("-w", "-u") for word in behind)
+
+
 def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, int]:
     """Whether an option is known with its value, and how many words behind it are that value."""
     word = command[at]
@@ -132,7 +170,7 @@ def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, i
         is_meant = bool(_LINT.fullmatch(value)) if name in _NAMED else name in options.valued or _is_inside(value)
         return is_meant and (bool(sign) or value[:1] != "-"), taken
     letters = [f"-{letter}" for letter in word[1:]]
-    if word[:2] != "--" and len(letters) > 1:
+    if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # `-pkgdir` is an option of its own there
         if letters[0] in options.valued and letters[0] not in _NAMED:
             return True, 0  # `-j4`, `-k3`
         *flags, last = letters

@@ -16,9 +16,6 @@ MAY_DO_MORE = {
 }  # fmt: skip
 HARMLESS_AND_ASKED = {
     "it asks a server, which settings choose": ["docker version"],
-    "braces and two dots in a word may be alternatives": [
-        "git diff --name-status @{upstream}..", "git log --oneline @{upstream}..",
-    ],
     "git has a language of its own for such paths": [
         "git ls-files '*.go' ':!:vendor/*' || find . -path ./vendor -prune -o -name '*.go' -print",
     ],
@@ -51,7 +48,6 @@ CI_ASKED = {
         " >/dev/null 2>/dev/null",
         "git status --porcelain -- ':!vendor' 'profiles/seccomp/default.json' '**/*.pb.go'",
     ],
-    "a file may be called like an option": ["ls -1 *.go.tmpl gen.go values_test.go"],
     "no such option is listed": [
         "awk --version 2>&1 | head -1 || awk -W version 2>&1 | head -1", "date -j -v-4y +%s",
         "find . -type f -name 'go.mod' -exec dirname {} \\; | sort",

@@ -74,6 +74,42 @@ def test_a_rule_that_names_an_option_covers_it_and_nothing_more() -> None:
     assert [decide(each, policy).verdict for each in asked] == ["allow", "allow", "ask"]
 
 
+@pytest.mark.parametrize(
+    ("rule", "covered", "others"),
+    [
+        ("make test", "-j4;-j 2 -k;-s V=1", "deploy;-f x.mk;--eval=x;SHELL=./x;-C /tmp;CC=./x;-Ix"),
+        ("make -k", "test", ""),
+        ("npm run build", "-s;-- --config x;--if-present", "--script-shell=./x;--prefix ../x;-C x;--userconfig x"),
+        ("pnpm run build", "--filter x", "--config.script-shell=x"),
+        ("kubectl get", "pods -o yaml;-n x pods", "--kubeconfig=./x pods;-s http://x pods"),
+        ("cargo run", "--release;-- --config x", "--config x;--manifest-path ../x;-Zx"),
+        ("go list", "./...;-m all", "-toolexec x;-overlay=x ./...;-C .."),
+        ("go env", "GOPATH", "-w CC=./x"),
+        ("ssh host", "ls", "-o ProxyCommand=x;-oProxyCommand=x;-F x"),
+        ("rsync -a", "src out", "-e x a b;-ave x a b;--rsh=x a b"),
+        ("curl -s", "http://x", "-K x;-sK x;--config x"),
+        ("./gradlew test", "--stacktrace", "--init-script x;-I x"),
+        ("node --check", "a.js", "-r ./x a.js;--require=./x a.js;-e x"),
+        ("node a.js", "-r x;-e x", ""),
+        ("perl -c", "a.pl", "-e x;-Mx a.pl"),
+        ("frobnicate all", "--no-config;--format x", "--config=x;--plugin x;--pager ./x;--pre-exec x"),
+        ("frobnicate", "--config x;all", ""),
+        ("go test", "-run x", "-pkgdir x"),
+    ],
+)
+def test_a_rule_that_says_what_a_program_is_to_do_covers_no_option_that_leads_elsewhere(
+    rule: str, covered: str, others: str
+) -> None:
+    policy = Policy("/w/app", "ask", (parse_rule(f"bash({rule})"),))
+
+    def verdicts(more: str) -> set[str]:
+        lines = [f"{rule} {words}" for words in more.split(";") if words]
+        return {decide(PermissionRequest("bash", "run", (line,)), policy).verdict for line in lines}
+
+    assert verdicts(covered) == {"allow"}
+    assert verdicts(others) <= {"ask"}
+
+
 def test_of_other_programs_nothing_is_said() -> None:
     assert unknown_at(shlex.split("make --eval=x /evil")) == ()
     assert unknown_at([]) == ()

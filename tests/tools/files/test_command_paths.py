@@ -73,6 +73,10 @@ def test_a_command_that_names_a_file_with_secrets_is_asked_about(root: Path, com
         "git mv a .gitattributes",
         "git rm .gitattributes", "pushd .github/workflows; touch ci.yml", "ln -s package.json other",
         "x=.github; cp a $x/workflows/ci.yml", "echo x >> $HOME/.bashrc", 'echo x >> "$HOME/.zshrc"',
+        "cp -t.githooks a", "cp --target-directory=.githooks a",
+        "tar xf a.tar -C.github/workflows", "tar -xf a.tar --directory=.vscode", "unzip a.zip -d.vscode",
+        "wget --directory-prefix=.husky example.org", "curl --trace .bashrc example.org",
+        "curl --cookie-jar .bashrc example.org", "rsync -a --log-file=.bashrc a b",
         "echo x > $PWD/.envrc/a/package.json", "echo x > .github/{workflows,}/ci.yml", "cp a .githu?/workflows/ci.yml",
     ],
 )  # fmt: skip
@@ -107,6 +111,24 @@ def test_a_rule_that_names_the_file_answers_for_it(root: Path) -> None:
     assert reason(root, "cat .env", "auto", "bash(cat .env)") == ""
     assert reason(root, "touch .envrc", "auto", "bash(touch .envrc)") == ""
     assert reason(root, "echo x > .envrc", "auto", "bash(=echo x > .envrc)").startswith("`.envrc` can make")
+
+
+def test_a_search_beside_other_commands_is_asked_about_since_nothing_keeps_it_from_secrets(root: Path) -> None:
+    rules = ("bash(grep)", "bash(rg)", "bash(make)")
+    why = "`{}` beside other commands may show files that hold secrets; by itself it leaves them out"
+    assert reason(root, "make; grep -rn KEY .", "ask", *rules) == why.format("grep")
+    assert reason(root, "rg -uu KEY && make", "ask", *rules) == why.format("rg")
+    assert [reason(root, f"{line} docs && make", "ask", *rules) for line in ("grep -n KEY", "rg KEY")] == ["", ""]
+    assert [reason(root, line, "ask", *rules) for line in ("grep -rn KEY . | head", "rg -uu KEY; ls")] == [
+        "ask mode asks before a command runs"
+    ] * 2
+    assert reason(root, "grep -rn KEY . | head", "ask", *rules, "bash(head)") == ""
+
+
+def test_what_shows_the_name_of_a_file_with_secrets_alone_is_not_asked_about(root: Path) -> None:
+    rules = ("bash(ls)", "bash(stat)", "bash(cat)")
+    assert [reason(root, f"{line} .env", "ask", *rules) for line in ("ls -la", "stat -c %s")] == ["", ""]
+    assert reason(root, "ls .env; cat .env", "ask", *rules) == "`.env` may hold secrets"
 
 
 def test_a_rule_for_a_program_covers_no_link_that_leads_elsewhere(root: Path) -> None:
