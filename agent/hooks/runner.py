@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.channel import Channel
 from agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ProgramCall, ServerCall
+from agent.config.options import Mode
 from agent.events.session import HookStatus
 from agent.extensions.trust import Standing
 from agent.hooks.answers import MOST_BYTES, HookAnswer, goes_aside, meaning, not_run, together
@@ -57,13 +58,14 @@ class HookRunner:
         workspace: Workspace,
         channel: Channel,
         approval: HookApproval,
+        mode: Callable[[], Mode],
         tell_once: Callable[[str], None],
         hear_later: Callable[[Hook, HookAnswer], None],
     ) -> None:
         """`tell_once` tells the user of a problem, `hear_later` what a hook says that nobody waited for."""
         self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
-        self._tell_once, self._hear_later = tell_once, hear_later
+        self._mode, self._tell_once, self._hear_later = mode, tell_once, hear_later
         self._records = {id(hook): HookRecord() for hook in hooks}
         self._background: set[asyncio.Task[object]] = set()
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -216,7 +218,7 @@ class HookRunner:
             environment |= file.variable
         launch = Launch(hook.argv(self._project), environment)
         if sandbox is not None:
-            launch = sandbox.around(launch, root)
+            launch = sandbox.around(launch, root, may_write=self._mode() != "plan")
         try:
             return await answer_of(launch, told, root, hook.seconds, MOST_BYTES, begins)
         finally:

@@ -67,7 +67,7 @@ class SessionHooks:
         what is in files before hooks change them that run at the end of a turn. `rules`: those that the project's
         files for Claude Code say besides."""
         self._runner = HookRunner(
-            declared.hooks, project, workspace, channel, approval, self._tell_once, self._hear_later
+            declared.hooks, project, workspace, channel, approval, mode, self._tell_once, self._hear_later
         )
         self._session, self._root = session, str(workspace.root)
         self._channel, self._transcript = channel, transcript

@@ -2,6 +2,7 @@
 configuration file, in which comments, order and everything else stay as they are."""
 
 import hashlib
+import os
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -80,7 +81,8 @@ def make_server(declared: Declared, handlers: ClientHandlers, config: Config) ->
     spec = declared.spec
     if declared.owner == "project" and spec.command and config.sandbox != "off":
         folders = config.folders
-        scratch, ours = folders.data / "mcp" / "tmp" / spec.prefix, (folders.config, folders.data, folders.logs)
+        name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project)).hexdigest()[:12]}"  # no other project's
+        scratch, ours = folders.data / "mcp" / "tmp" / name, (folders.config, folders.data, folders.logs)
         spec = replace(spec, sandbox=Sandbox(config.project, scratch, [], ours, (config.project,)))
     return Server(spec, handlers, log_of(declared, config), login_of(declared, config))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
 HERE = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1"
 _MOST_NOTED = 8
 """Places that are told of one command."""
+_LONGEST_COUNT = 4
 _PYTHON = os.path.realpath(sys.executable)
 TUNNEL = Path(__file__).parents[1] / "network" / "tunnel.py"
 _SSH = shlex.join(("ssh", "-o", f"ProxyCommand={shlex.join((_PYTHON, '-I', '-S', str(TUNNEL)))} %h %p"))
@@ -72,7 +73,8 @@ class NetworkAccess:
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
         found = {name: value for name, value in before.items() if not name.lower().endswith("_proxy")}
         found |= {each: proxy for name in names for each in (name, name.lower())} | {"NO_PROXY": HERE, "no_proxy": HERE}
-        count = int(found.get("GIT_CONFIG_COUNT", "0"))
+        written = found.get("GIT_CONFIG_COUNT", "")  # a hook of the project may have set it
+        count = int(written) if written.isdecimal() and len(written) < _LONGEST_COUNT else 0
         found |= {
             "NODE_USE_ENV_PROXY": "1",
             "GIT_CONFIG_COUNT": str(count + 1),

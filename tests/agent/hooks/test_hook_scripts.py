@@ -333,6 +333,18 @@ async def test_hooks_of_a_project_run_in_the_sandbox_and_those_of_the_user_outsi
     assert "notes:]" in done.said
 
 
+async def test_in_plan_mode_hooks_of_a_project_change_nothing(home: Hooked) -> None:
+    if isinstance(found_sandbox(), Missing):
+        pytest.skip("this machine has no sandbox")
+    home.environment["EBB_SANDBOX"] = "require"
+    home.flags["agent.permission_mode"] = "plan"
+    home.settings(UserPromptSubmit=[("", "touch /tmp/here; touch here || ls /tmp/here")])
+    home.replies(DONE)
+    done = await home.run()
+    assert "notes:]\n/tmp/here" in done.said
+    assert not (home.project / "here").exists()
+
+
 async def test_what_nobody_has_approved_does_not_run(home: Hooked) -> None:
     home.trusts = False
     home.settings(UserPromptSubmit=[("", "touch ran")])

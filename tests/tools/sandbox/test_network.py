@@ -108,6 +108,13 @@ async def test_what_was_refused_is_told_to_the_model_and_not_asked_about_again(b
     assert told.blocked == ""
 
 
+async def test_settings_for_git_that_a_hook_has_spoilt_harm_no_command(boxed: Workspace) -> None:
+    assert boxed.sandbox is not None
+    boxed.sandbox.variables["GIT_CONFIG_COUNT"] = "many"
+    result = await bash(boxed, "echo $GIT_CONFIG_COUNT $GIT_CONFIG_KEY_0; git config http.proxy | cut -c-12")
+    assert result.text == "1 http.proxy\nhttp://127.7\nexit code 0"
+
+
 async def test_git_reaches_by_ssh_what_a_rule_opens_at_that_port(boxed: Workspace) -> None:
     told = await bash(boxed, "git ls-remote ssh://git@other.net/a.git")
     assert told.text.endswith("`other.net:22` was not reached: no rule opens the network to `other.net:22`")
