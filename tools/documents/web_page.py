@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
@@ -13,7 +14,9 @@ _DROPPED = (
     "script", "style", "noscript", "template", "iframe", "svg", "canvas", "nav", "footer", "object", "video", "audio",
 )  # fmt: skip
 _UNSEEN = re.compile(
-    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?:\.0*)?[a-z%]*\s*(?:;|!|$))",
+    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden|clip\s*:\s*rect\(\s*0|color\s*:\s*transparent"
+    r"|(?:left|right|top|text-indent|margin-left|margin-top)\s*:\s*-\d{3}"
+    r"|(?:font-size|opacity|(?:max-)?(?:width|height))\s*:\s*0(?:\.0*)?[a-z%]*\s*(?:;|!|$))",
     re.IGNORECASE,
 )
 """A style by which nobody who looks at the page sees what is said there."""
@@ -35,7 +38,8 @@ def main(request_json: str) -> None:
         if not tag.decomposed and tag.name not in ("html", "body"):
             tag.decompose()
     for link in soup.find_all("a", href=True):
-        link["href"] = urljoin(address, str(link["href"]))
+        with suppress(ValueError):  # it leads nowhere
+            link["href"] = urljoin(address, str(link["href"]))
     for picture in soup.find_all("img"):
         if str(picture.get("src", "")).startswith("data:"):
             picture.decompose()

@@ -70,7 +70,11 @@ def address_of(written: str) -> WebAddress:
 
 def behind(address: WebAddress, location: str) -> WebAddress:
     """Where a redirect leads. Raises `ToolError`."""
-    return address_of(urljoin(str(address), location.strip()))
+    try:
+        joined = urljoin(str(address), location.strip())
+    except ValueError as error:
+        raise ToolError(f"it redirects to `{printable(location[:200])}`, which is not an address: {error}") from error
+    return address_of(joined)
 
 
 def check_is_public(address: WebAddress, private: Sequence[str]) -> None:

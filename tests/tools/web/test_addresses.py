@@ -82,6 +82,13 @@ def test_a_redirect_is_understood_from_where_it_stands() -> None:
     ]
 
 
+def test_a_redirect_to_what_is_no_address_is_explained() -> None:
+    with pytest.raises(
+        ToolError, match=r"^it redirects to `http://\[::1/`, which is not an address: Invalid IPv6 URL$"
+    ):
+        behind(address_of("https://example.org/"), "http://[::1/")
+
+
 def test_a_private_host_is_allowed_by_name_or_with_its_port() -> None:
     address = address_of("http://localhost:3000/")
     allowed = [["localhost"], ["localhost:3000"], ["localhost:4000"], [], ["local"]]

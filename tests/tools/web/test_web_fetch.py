@@ -135,12 +135,14 @@ async def test_what_nobody_sees_of_a_page_is_left_out(site: Site, workspace: Wor
             f"<title>T{unseen}</title><body style='opacity:0'><p>seen\u202e{unseen}</p>"
             "<p hidden>a</p><p style='color:red; DISPLAY : none'>b</p>"
             "<div style='visibility:hidden'><p style='opacity:0'>c</p></div><p style='font-size:0px'>d</p>"
-            "<p style='opacity:0.5;font-size:0.9em'>also seen</p>"
+            "<p style='position:absolute;left:-9999px'>e</p><p style='text-indent: -999em'>f</p>"
+            "<p style='clip:rect(0,0,0,0)'>g</p><p style='height:0;overflow:hidden'>h</p>"
+            "<p style='opacity:0.5;font-size:0.9em;left:-9px;max-height:50px'>also <a href='http://[x'>seen</a></p>"
         ).encode(),
         "/text": head(content_type="text/plain; charset=utf-8") + f"seen{unseen}\u2066 می\u200cخواهم".encode(),
     }
     said = {path: (await fetched(site, path, workspace)).partition("\n")[2] for path in site.pages}
-    assert said == {"/html": "# T\n\nseen\n\nalso seen", "/text": "\nseen می\u200cخواهم"}
+    assert said == {"/html": "# T\n\nseen\n\nalso [seen](http://[x)", "/text": "\nseen می\u200cخواهم"}
 
 
 async def test_a_page_without_end_is_looked_at_up_to_a_limit(
