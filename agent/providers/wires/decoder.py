@@ -30,6 +30,7 @@ MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Va
 
 _SUFFIX = 5
 """Characters of an id that was cut that are kept free, to tell it from others."""
+_MOST_TOKENS = 1_000_000_000
 
 NO_PROGRESS = ("ping", "keepalive", "keep_alive", "heartbeat", "response.queued", "response.in_progress")
 """Events that servers send while they have nothing to say."""
@@ -263,8 +264,8 @@ def output_text(output: ToolOutput) -> str:
 
 
 def count(value: object) -> int:
-    """A number of tokens, from a field that may be absent or null."""
-    return max(value, 0) if isinstance(value, int) else 0
+    """A number of tokens, from a field that may be absent, null, or more than any window holds."""
+    return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0
 
 
 def openai_usage(usage: Json, read_as: str, written_as: str) -> Usage:

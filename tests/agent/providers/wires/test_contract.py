@@ -243,6 +243,13 @@ async def test_usage_never_overlaps(adapter: Adapter, wire: Library) -> None:
     assert counted == (usage if adapter.has_cache else Usage(input=123, output=40))
 
 
+async def test_counts_that_no_window_holds_are_none(adapter: Adapter, wire: Library) -> None:
+    usage = Usage(input=10**30, output=10**30)
+    with FakeProvider([Turn(text="x", usage=usage)]) as server:
+        async with connected(adapter, wire, server.url) as provider:
+            assert (await last(provider, hello())).usage == Usage()
+
+
 async def test_a_cancelled_stream_closes_its_connection(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(text="half of it", fault="hang")]) as server:
         async with connected(adapter, wire, server.url) as provider:
