@@ -1,14 +1,19 @@
 """A call as the policy sees it: what it may do at the most, and to what."""
 
+import posixpath
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import cast
 
 from agent.config.options import Mode
 from tools.base import Effect, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
+from tools.commands.grammar import read
 from tools.files.command_paths import CommandPaths, command_paths
 from tools.files.paths import has_other_names
 from tools.lazy import dataclass
+
+_AS_THEY_ARE = frozenset(("fetch", "ls-remote", "archive"))
+"""Commands of git that rules cover, and that are run as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class PermissionRequest:
     """Those of the files to change that have several names (hard links): the other one may be any file."""
     named: CommandPaths = CommandPaths()
     """Files that a command names and that are always asked about."""
+    by_settings: str = ""
+    """What the repository has a command of git run that rules cover, in words: a setting or a hook."""
 
 
 def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: Mode) -> PermissionRequest:
@@ -35,10 +42,22 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
     shown = None
     if _is(type(tool), ReadsOnly):
         shown = _shown_by(cast(ReadsOnly, tool), arguments, workspace, mode)
-    named = CommandPaths()
+    named, by_settings = CommandPaths(), ""
     if tool.effect == "run" and mode != "plan":
         named = command_paths("\n".join(subjects), str(workspace.root))
-    return PermissionRequest(tool.name, effect, subjects, shown, linked, named)
+        by_settings = next(filter(None, (_run_by_settings(line, workspace) for line in subjects)), "")
+    return PermissionRequest(tool.name, effect, subjects, shown, linked, named, by_settings)
+
+
+def _run_by_settings(line: str, workspace: Workspace) -> str:
+    texts = [command.texts for command in read(line).commands]
+    of_git = [words for words in texts if "git" in map(posixpath.basename, words)]
+    told = {word for words in of_git for word in _AS_THEY_ARE.intersection(words)}
+    if not told:
+        return ""
+    from tools.process.git import run_by_settings  # noqa: PLC0415  # deferred: few commands are such
+
+    return next(filter(None, (run_by_settings(workspace.root, command) for command in sorted(told))), "")
 
 
 @lru_cache(maxsize=256)

@@ -355,6 +355,8 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
     doubt = file_in_doubt(covered, policy.root, policy.readable) or _led_elsewhere(asked, covered, policy)
     if asked.read_only is None and not doubt:  # such a line is run as it is
         doubt = search_in_doubt(covered)
+        if asked.by_settings and not doubt:
+            doubt = f"the repository has git run programs here: {asked.by_settings}"
     doubt = doubt or asked_in_every_mode((), asked.named, policy.root, named_files(covered, policy.root))
     if doubt:
         return Ruling("ask", doubt)

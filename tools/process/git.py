@@ -40,6 +40,13 @@ VARIABLES = {
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
 }
+_RUN_BY = {
+    "fetch": r"^(core\.(sshcommand|gitproxy|hookspath|askpass)|credential\..*helper|remote\..*\.(uploadpack|vcs))$",
+    "archive": r"^(filter\..*\.(smudge|process)|tar\..*\.command|gpg\.(.*\.)?program)$",
+}
+_RUN_BY["ls-remote"] = _RUN_BY["fetch"]
+"""Settings by which a command of git runs programs; the names of some are anybody's, so none can be turned off."""
+_HOOKS_OF_FETCH = ("reference-transaction", "pre-auto-gc")
 _DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
 
 
@@ -97,6 +104,27 @@ def without_filters(git: str, root: Path) -> Mapping[str, str]:
         for driver in drivers
         for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
     }
+
+
+def run_by_settings(root: Path, command: str) -> str:
+    """What the repository itself, not the user, has a command of git run, in words: a setting or a hook. Empty where
+    there is none, for another command, and where there is no repository."""
+    git, wanted = program_outside("git", root), _RUN_BY.get(command)
+    if git is None or wanted is None:
+        return ""
+    try:
+        names = run_git(
+            git, root, SETTINGS, "config", "--null", "--show-scope", "--name-only", "--get-regexp", wanted, codes=(0, 1)
+        )
+        common = run_git(git, root, SETTINGS, "rev-parse", "--git-common-dir")
+    except GitError as error:
+        return "" if "no git repository" in str(error) else "its settings cannot be read"
+    parts = os.fsdecode(names).split("\0")
+    found = (name for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in ("local", "worktree"))
+    folder = os.path.join(root, os.fsdecode(common.removesuffix(b"\n")), "hooks")
+    hooks = _HOOKS_OF_FETCH if command == "fetch" else ()
+    told = next(found, "") or next((name for name in hooks if os.access(os.path.join(folder, name), os.X_OK)), "")
+    return told and f"`{told}`"
 
 
 def run_git(

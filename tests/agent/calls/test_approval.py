@@ -30,7 +30,7 @@ from agent.messages import ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.sessions import Sessions
-from tests.kit.hostile_repository import hostile_repository, ran
+from tests.kit.hostile_repository import git, hostile_repository, ran
 from tests.kit.project import Project
 from tests.kit.session import Home, call, outputs_of
 from tools.base import Workspace
@@ -497,3 +497,15 @@ async def test_a_rule_for_what_only_looks_lets_no_repository_run_something_where
     assert [output.status for output in outputs] == ["done"] * len(looks), [output.text for output in outputs]
     assert [output.text.split("\n")[-1] for output in outputs] == ["exit code 0"] * len(looks)
     assert (ran(root), run.asked) == (set(), [])
+
+
+async def test_a_rule_for_a_fetch_covers_none_in_a_repository_that_has_git_run_programs(root: Path) -> None:
+    run = Run(root, instead(""))
+    git(root, "init")
+    run.approval.policy = replace(run.approval.policy, allow=(parse_rule("bash(git archive)"),))
+    assert (await run(bash("git archive --list")))[0].status == "done"
+    git(root, "config", "filter.x.smudge", "./x")
+    await run(bash("git archive HEAD"))
+    assert [question.reason for question in run.asked] == [
+        "the repository has git run programs here: `filter.x.smudge`"
+    ]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.hostile_repository import git
-from tools.process.git import SETTINGS, GitError, program_outside, run_git
+from tools.process.git import SETTINGS, GitError, program_outside, run_by_settings, run_git
 
 
 def test_a_file_without_end_that_a_repository_names_takes_no_more_memory_than_git_may_have(
@@ -22,3 +22,45 @@ def test_a_file_without_end_that_a_repository_names_takes_no_more_memory_than_gi
     (tmp_path / "a").write_text("changed")
     with pytest.raises(GitError, match="Out of memory"):
         run_git(program, tmp_path, SETTINGS, "status", "--porcelain")
+
+
+@pytest.mark.parametrize(
+    ("setting", "commands"),
+    [
+        ("remote.origin.uploadpack", ["fetch", "ls-remote"]),
+        ("core.sshCommand", ["fetch", "ls-remote"]),
+        ("core.gitProxy", ["fetch", "ls-remote"]),
+        ("credential.https://a.b.helper", ["fetch", "ls-remote"]),
+        ("filter.x.smudge", ["archive"]),
+        ("tar.zip.command", ["archive"]),
+        ("remote.origin.fetch", []),
+        ("filter.x.clean", []),
+    ],
+)
+def test_what_settings_of_a_repository_have_git_run_is_told(tmp_path: Path, setting: str, commands: list[str]) -> None:
+    git(tmp_path, "init")
+    git(tmp_path, "config", setting, "./x")
+    told = {command: run_by_settings(tmp_path, command) for command in ("fetch", "ls-remote", "archive", "status")}
+    assert [command for command, said in told.items() if said] == commands
+    assert {said.lower() for said in told.values() if said} == ({f"`{setting.lower()}`"} if commands else set())
+
+
+def test_hooks_that_a_fetch_runs_are_told_and_settings_of_the_user_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, root = tmp_path / "own", tmp_path / "app"
+    own.write_text('[core]\n\tsshCommand = mine\n[filter "lfs"]\n\tsmudge = git-lfs smudge\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own.rename(tmp_path / ".gitconfig")
+    root.mkdir()
+    assert run_by_settings(root, "fetch") == ""
+    git(root, "init")
+    assert [run_by_settings(root, command) for command in ("fetch", "archive")] == ["", ""]
+    hook = root / ".git" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n")
+    assert run_by_settings(root, "fetch") == ""
+    hook.chmod(0o755)
+    assert [run_by_settings(root, command) for command in ("fetch", "ls-remote")] == ["`reference-transaction`", ""]
+    (root / ".git" / "config").write_text("[core")
+    assert run_by_settings(root, "fetch") == "its settings cannot be read"
