@@ -11,7 +11,7 @@ from shutil import which
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
 from tools.commands.programs import ROWS
-from tools.commands.proof import proved
+from tools.commands.proof import NO_OPTION_HARMS, proved
 from tools.process.shell import shell
 
 HOSTILE_NAMES = (
@@ -218,7 +218,8 @@ def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
 
 
 def _is_meant(argv: Sequence[str], command: Command) -> bool:
-    return _matches(list(argv), list(command.words), is_over=False)
+    takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in NO_OPTION_HARMS
+    return _matches(list(argv), list(command.words), is_over=takes_any_name)
 
 
 def _matches(argv: list[str], words: list[Word], *, is_over: bool) -> bool:

@@ -5,10 +5,10 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from tools.commands.command_line import Command, Redirection
+from tools.commands.command_line import Command, Redirection, Word
 from tools.commands.grammar import read
 from tools.commands.nested import SHELLS, program_of, wrapped_at
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 LANGUAGES = {"python", "python3", "perl", "ruby", "node", "php"}
 _INTERPRETERS = SHELLS | LANGUAGES
@@ -16,6 +16,18 @@ _AS_ROOT = {"sudo", "doas", "su", "pkexec", "runuser"}
 _DISK_TOOLS = {
     "fdisk", "sfdisk", "parted", "wipefs", "shred", "blkdiscard", "mkswap", "cryptsetup", "lvremove", "zpool",
 }  # fmt: skip
+_RUN_PRINTED = _INTERPRETERS | {"eval", "source", "."}
+_FETCHED = regex(r"(?:[<$]\(|`)\s*(?:curl|wget)\b")
+_ELSEWHERE = {
+    "kubectl": {"delete", "drain"}, "helm": {"uninstall", "delete"}, "terraform": {"destroy"}, "tofu": {"destroy"},
+    "pulumi": {"destroy"}, "docker": {"prune"}, "podman": {"prune"}, "gh": {"delete"}, "aws": {"rm", "rb"},
+    "gcloud": {"delete"}, "az": {"delete"}, "redis-cli": {"flushall", "flushdb", "FLUSHALL", "FLUSHDB"},
+    "npm": {"unpublish"},
+}  # fmt: skip
+"""By their program, words that tell it to delete."""
+_PUBLISHING = {name: {"publish"} for name in ("npm", "pnpm", "yarn", "cargo", "poetry", "uv")} | {"twine": {"upload"}}
+_DATABASES = {"psql", "mysql", "mariadb", "sqlite3"}
+_DROPS = regex(r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b")
 _MOST = 20
 """Marks in a line; more would mark nothing."""
 _DEEPEST = 3
@@ -40,6 +52,11 @@ def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
     for command in line.commands:
         for why in _whys(command.texts, is_fed=command.joint in ("|", "|&")):
             yield Danger(command.start, command.end, why)
+        if program_of(command.texts) in _RUN_PRINTED and any(map(_is_fetched, command.words)):
+            yield Danger(command.start, command.end, "runs whatever is fetched")
+        for file in _written(command):
+            if _is_outside(file, root):
+                yield Danger(command.start, command.end, f"writes outside the working folder, to `{file}`")
         for word in command.words if depth < _DEEPEST and runs_texts(command) else ():
             if not word.is_bare and re.search(r"\s", word.text):
                 for danger in _dangers(word.text, root, depth + 1):
@@ -72,7 +89,8 @@ def _whys(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
     given = words[list(map(posixpath.basename, words)).index(name) + 1 :]
     if name in _AS_ROOT:
         yield "runs as another user, with all rights"
-    if is_fed and name in _INTERPRETERS and all(word[:1] == "-" for word in given):
+    is_told = all(word[:1] == "-" for word in given) or (name in SHELLS and any(word == "-s" for word in given[:3]))
+    if is_fed and name in _INTERPRETERS and is_told:
         yield "runs whatever comes out of the pipe"
     yield from _by_program(name, given)
     inner = wrapped_at(words)
@@ -89,7 +107,7 @@ def _whys(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
 
 
 def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
-    if name == "rm" and _has(given, "rR", "--recursive"):
+    if (name == "rm" and _has(given, "rR", "--recursive")) or name == "rimraf":
         yield "deletes folders with all that is in them"
     elif name == "git":
         yield from _of_git([word for word in given if word])
@@ -101,14 +119,49 @@ def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
         yield "changes rights of everything in a folder"
     elif name in ("shutdown", "reboot", "halt", "poweroff"):
         yield "stops this machine"
+    elif name == "crontab" and "-r" in given:
+        yield "deletes all your jobs"
+    elif name == "kill" and len(given) > 1 and given[-1] == "-1":
+        yield "ends all your programs"
+    elif not _told(given).isdisjoint(_ELSEWHERE.get(name, ())):
+        yield "deletes or replaces what is kept elsewhere, and not only by you"
+    elif not _told(given).isdisjoint(_PUBLISHING.get(name, ())):
+        yield "publishes for everybody"
+    elif name in _DATABASES and any(map(_DROPS.search, given)):
+        yield "deletes data of a database"
+    elif name == "ssh" and (at := next((at for at, word in enumerate(given) if word in _AS_ROOT | {"rm", "dd"}), None)):
+        yield from _whys(given[at:])
     elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in given)):
         yield "deletes what is in files or folders"
+
+
+def _told(given: Sequence[str]) -> set[str]:
+    """What a program is told to do: the first few of its words that are no options."""
+    return set([word for word in given if word[:1] != "-"][:3])
+
+
+def _is_fetched(word: Word) -> bool:
+    return word.expands and _FETCHED.search(word.text) is not None
+
+
+def _written(command: Command) -> Iterator[str]:
+    """The files that a command writes which is known for that."""
+    name, files = program_of(command.texts), [word for word in command.texts[1:] if word[:1] != "-"]
+    if name == "tee":
+        yield from files
+    elif name in ("cp", "mv", "ln", "install", "rsync") and len(files) > 1 and ":" not in files[-1]:
+        yield files[-1]
 
 
 def _of_git(given: Sequence[str]) -> Iterator[str]:
     verb = next((word for word in given if word in _GIT_HARM), "")
     rest = given[given.index(verb) + 1 :] if verb else ()
     letters, names, why = _GIT_HARM.get(verb, ("", (), ""))
+    if verb in ("checkout", "restore"):
+        is_index_alone = verb == "restore" and _has(rest, "S", "--staged") and not _has(rest, "W", "--worktree")
+        if (_has(rest, "f", "--force") or not {"--", "."}.isdisjoint(rest) or verb == "restore") and not is_index_alone:
+            yield why
+        return
     is_refspec = verb == "push" and any(word[:1] in "+:" for word in rest)
     if is_refspec or (verb and (_has(rest, letters, *names) or not (letters or names))):
         yield why
@@ -119,7 +172,16 @@ _GIT_HARM: dict[str, tuple[str, tuple[str, ...], str]] = {
     "reset": ("", ("--hard",), "throws away changes that are not committed"),
     "clean": ("f", ("--force",), "deletes files that git does not keep"),
     "branch": ("D", ("--delete",), "deletes a branch"),
+    "checkout": ("", (), "throws away changes that are not committed"),
+    "restore": ("", (), "throws away changes that are not committed"),
+    "switch": ("f", ("--force", "--discard-changes"), "throws away changes that are not committed"),
+    "tag": ("d", ("--delete",), "deletes a tag"),
+    "update-ref": ("d", (), "deletes a branch or a tag"),
+    "reflog": ("", ("expire", "delete"), "deletes what commits can be brought back by"),
+    "gc": ("", ("--prune=",), "deletes what commits can be brought back by"),
+    "worktree": ("f", ("--force",), "deletes a folder with changes that are not committed"),
     "filter-branch": ("", (), "rewrites the history"),
+    "filter-repo": ("", (), "rewrites the history"),
     "stash": ("", ("drop", "clear"), "throws away stashed changes"),
 }
 
@@ -135,7 +197,9 @@ def _has(given: Sequence[str], letters: str, *names: str) -> bool:
 
 
 def _leads_outside(one: Redirection, root: str) -> bool:
-    if not one.sign.startswith((">", "&>")) or one.sign == ">&" or one.target.text == "/dev/null":
-        return False
-    path = posixpath.normpath(posixpath.join(root, one.target.text))
-    return one.target.text[:1] in "~$" or not f"{path}/".startswith(f"{root.rstrip('/')}/")
+    return one.sign.startswith((">", "&>")) and one.sign != ">&" and _is_outside(one.target.text, root)
+
+
+def _is_outside(file: str, root: str) -> bool:
+    path = posixpath.normpath(posixpath.join(root, file))
+    return file != "/dev/null" and (file[:1] in "~$" or not f"{path}/".startswith(f"{root.rstrip('/')}/"))

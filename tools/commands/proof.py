@@ -41,7 +41,7 @@ _JQ = regex(
 """What looks outside of the input; a field of such a name does not."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
-_NO_OPTION_HARMS = {"ls", "cat", "head", "nl", "stat"}
+NO_OPTION_HARMS = {"ls", "cat", "head", "nl", "stat"}
 """Whatever the names of files are that a pattern stands for, they look."""
 _NEVER_ATTACHED = {"tree"}
 """They take the next word for a letter's value, and what follows the letter for letters: `tree -Po PATTERN FILE`."""
@@ -198,7 +198,7 @@ def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is
     while at < len(words):
         word = words[at]
         text = word.text
-        if not is_over and may_be_option(word) and not (proof.name in _NO_OPTION_HARMS and text[0] != "-"):
+        if not is_over and may_be_option(word) and not (proof.name in NO_OPTION_HARMS and text[0] != "-"):
             proof.unproved.append(at)
         elif is_over or text[:1] != "-" or text == "-" or (row.operands == "text*" and proof.name in ("echo", "test")):
             operands.append(at)
