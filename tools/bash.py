@@ -83,7 +83,7 @@ class Bash:
             return await _written_to(job_of(arguments, workspace), text(arguments, "command"))
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
         access = await _access(workspace)
-        if workspace.sandbox is not None:
+        if workspace.sandbox is not None and not workspace.sandbox.has_looked:
             await undivided(workspace.sandbox.look)
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(command, folder, workspace, access, terminal=flag(arguments, "terminal"))

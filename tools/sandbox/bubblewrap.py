@@ -55,6 +55,11 @@ def bubblewrap(
     )
 
 
+def takes_in_later_mounts(mounted: str) -> bool:
+    """Whether what is mounted outside while a program runs would be mounted in its sandbox, too."""
+    return " shared:" in mounted or " master:" in mounted
+
+
 def mounts_wanted(places: Mapping[str, Access], mounted: str) -> tuple[str, ...]:
     """Device, source and place of each mount of something in a folder that can be written."""
     rows = [line.split(" ")[2:5] for line in mounted.removesuffix("\n").split("\n")]

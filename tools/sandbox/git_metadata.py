@@ -285,8 +285,8 @@ def _settings(path: Path) -> Iterator[tuple[str, str, str, Path]]:
     waiting, seen = [path], set[str]()
     while waiting and len(seen) < _MOST_FILES:
         path = waiting.pop()
-        if os.path.realpath(path) not in seen:
-            seen.add(os.path.realpath(path))
+        if (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
             for name, section, value in _settings_of(path):
                 yield name, section, value, path
                 if name == "path" and section in ("include", "includeif"):

@@ -4,9 +4,10 @@ package managers, what tells Git to run something, and where people keep keys.""
 import os
 import pwd
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from itertools import repeat
 from pathlib import Path
 
@@ -28,6 +29,8 @@ CACHES = (
 
 WITH_SOCKETS = ("/tmp", "/var/tmp", "/run")
 """Folders that somebody may work in, and other programs have sockets in."""
+_LOOKED_AGAIN = 30
+"""Seconds for which a process is taken to stay in its network."""
 OTHERS_SOCKETS = ("/var/tmp",)
 """Where other programs leave what one can connect to; /tmp and /run are other ones in a sandbox anyway."""
 
@@ -57,9 +60,8 @@ def places_of(
         if folder != folder.parent:  # all of the disk is read anyway; mounted once more, it would cover what hides some
             places[str(folder)] = "read"
     for name in CACHES:
-        real = os.path.realpath(home / name)
-        if os.path.isdir(real):
-            places.setdefault(real, "write")
+        if os.path.isdir(path := f"{home}/{name}"):
+            places.setdefault(os.path.realpath(path), "write")
     for path in _writable(root, more, home):
         places[path] = "write"
     for folder in (root, *more):
@@ -85,8 +87,8 @@ def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:
     programs such as SSH go by, and where variables say so. Of the last those that commands are given by the user's own
     word are left alone, and so is what lies where they work or holds that."""
     found: dict[str, Access] = {}
-    usual = (str(each / name) for each in dict.fromkeys((home, _home_of_the_system())) for name in SECRETS_BELOW_HOME)
-    for path in (*SECRETS_OF_THE_SYSTEM, *usual):
+    homes = dict.fromkeys(map(str, (home, _home_of_the_system())))
+    for path in (*SECRETS_OF_THE_SYSTEM, *(path for each in homes for path in _below(each))):
         if os.access(path, os.R_OK):
             real = os.path.realpath(path)
             found[real] = "hidden folder" if os.path.isdir(real) else "hidden file"
@@ -98,6 +100,15 @@ def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:
         if not is_worked_in and (os.path.isdir(place) or os.path.isfile(place)):
             found[str(place)] = "hidden folder" if os.path.isdir(place) else "hidden file"
     return found
+
+
+def _below(home: str) -> Iterator[str]:
+    """Where keys are usually kept, but for what the home folder has no name for."""
+    names: frozenset[str] | None = None
+    with suppress(OSError):  # it may be one that cannot be listed
+        names = frozenset(os.listdir(home))
+    wanted = (path for path in SECRETS_BELOW_HOME if names is None or path.partition("/")[0] in names)
+    yield from (f"{home}/{path}" for path in wanted)
 
 
 @cache
@@ -158,15 +169,20 @@ def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
 
 def _socket_lines() -> Iterator[bytes]:
     """The kernel's tables of named sockets, one of each network: a file is a way from one to the other."""
-    seen = set[int]()
+    seen, now = set[int](), int(time.monotonic() // _LOOKED_AGAIN)
     for process in ("self", *filter(str.isdecimal, os.listdir("/proc"))):
         with suppress(OSError):
-            path = f"/proc/{process}/net/unix"
-            number = os.stat(path).st_ino
-            if number not in seen:
-                seen.add(number)
-                with open(path, "rb") as table:
+            network = _network_of(process, now)
+            if network not in seen:
+                seen.add(network)
+                with open(f"/proc/{process}/net/unix", "rb") as table:
                     yield from table.readlines()[1:]
+
+
+@lru_cache(maxsize=4096)
+def _network_of(process: str, _: int) -> int:
+    """What tells the network of a process from others. To ask for that of all takes milliseconds."""
+    return os.stat(f"/proc/{process}/net/unix").st_ino
 
 
 def _working_folders() -> set[str]:

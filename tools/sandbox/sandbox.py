@@ -77,7 +77,7 @@ class Sandbox:
             case "bubblewrap":
                 argv = (*_TAKES_TERMINAL, *command) if terminal else command
                 environment = environment if access is None else access.environment(environment)
-                held = _in_bubblewrap(found.line, boundary, folder, argv, environment)
+                held = _in_bubblewrap(found, boundary, folder, argv, environment)
                 return held if access is None else access.launch(held)
             case "landlock":
                 return _in_landlock(boundary, command, environment | {"TMPDIR": boundary.scratch})
@@ -95,6 +95,11 @@ class Sandbox:
         for path in removed:
             _remove(path)
         return ", ".join(f"`{path}`" for path in removed)
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether the repositories of its folders are known."""
+        return self.root in self.known and all(folder in self.known for folder in self.roots)
 
     def look(self) -> None:
         """Finds the repositories of folders that are new. Large ones take some 50 ms."""
@@ -127,13 +132,14 @@ class Sandbox:
 
 
 def _in_bubblewrap(
-    program: Sequence[str], boundary: "Boundary", folder: Path, argv: Sequence[str], environment: Mapping[str, str]
+    found: SandboxProgram, boundary: "Boundary", folder: Path, argv: Sequence[str], environment: Mapping[str, str]
 ) -> Launch:
-    from tools.sandbox.bubblewrap import bubblewrap  # noqa: PLC0415  # deferred: as above
+    from tools.sandbox.bubblewrap import bubblewrap, takes_in_later_mounts  # noqa: PLC0415  # deferred: as above
     from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
 
     mounted = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     system_calls = readable(system_call_filter(os.uname().machine))
+    program = found.line if takes_in_later_mounts(mounted) else found.argv
     line = bubblewrap(program, boundary, str(folder), argv, system_calls, mounted)
     return Launch(line, environment, (system_calls,), is_wrapped=True, is_confined=True)
 
