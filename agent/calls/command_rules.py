@@ -145,14 +145,19 @@ def file_in_doubt(covered: Sequence[Coverage], root: str, readable: Sequence[str
 
 
 def search_in_doubt(covered: Sequence[Coverage]) -> str:
-    """Why a line is asked about in which programs search all that is in a folder beside others, so that nothing keeps
-    files with secrets from them; empty where none does."""
-    searching = next((one.command for one in covered if searches_hidden(one.command.words)), None)
-    if searching is None:
-        return ""
-    return (
-        f"`{searching.texts[0]}` beside other commands may show files that hold secrets; by itself it leaves them out"
-    )
+    """Why a line is asked about in which programs search all that is in a folder, so that nothing keeps files with
+    secrets from them, since others stand beside them or before them; empty where none does."""
+    program = next(filter(None, (_hidden_search(one.command.words) for one in covered)), "")
+    why = "beside other commands may show files that hold secrets; by itself it leaves them out"
+    return program and f"`{program}` {why}"
+
+
+def _hidden_search(words: Sequence[Word]) -> str:
+    """The program that searches, also where another one runs it; empty where none does."""
+    inner = wrapped_at([word.text for word in words])
+    if inner is not None:
+        return _hidden_search(words[inner:]) if inner < len(words) else ""
+    return words[0].text if searches_hidden(words) else ""
 
 
 def asked_in_every_mode(

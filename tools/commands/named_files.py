@@ -164,6 +164,8 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(texts[at], changes=True) for at in told)
     if name == "tree":
         yield from _told_to_write(name, words, proof_of(words))
+    if name in ("cd", "pushd"):
+        yield from (NamedFile(word.text, globs=word.globs, is_sure=True) for word in words[1:] if word.text[:1] != "-")
     if name in _NAMES_ONLY or not name:
         return
     operands = [word for word in words[1:] if word.text[:1] != "-"]
@@ -172,6 +174,8 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[1:] if changes)
     elif name == "tar":
         yield from _packed(words, operands)
+        packed = proof_of(words, is_fed=True)
+        yield from (NamedFile(file.text, globs=file.globs, is_sure=True) for file in (packed.files if packed else ()))
     elif name in _COPIERS:
         yield from _copied(words, operands)
     elif name in _CHANGERS or (name in IN_PLACE and any(is_in_place(text) for text in texts[1:])):

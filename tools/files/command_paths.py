@@ -66,8 +66,9 @@ def command_paths(line: str, root: str) -> CommandPaths:
         if file.folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.folder))):
             continue
         for written in _expanded(file, root):
-            meant = posixpath.normpath(posixpath.join(root, os.path.expanduser(written)))
-            path = _real(meant, links)
+            whole = posixpath.join(root, os.path.expanduser(written))
+            meant = posixpath.normpath(whole)
+            path = _real(meant, links) if ".." not in whole.split("/") else _behind_links(whole)
             both = (path,) if path == meant else (path, meant)
             if file.changes:
                 obeyed.update(dict.fromkeys([one for one in both if runs_later(one, root)][:1]))
@@ -117,6 +118,14 @@ def _may_be_secret(files: Sequence[NamedFile]) -> Collection[NamedFile]:
     signs = [sign for sign in SIGNS_OF_SECRETS if sign in small]  # most lines hold none
     likely = (file for file in files if any(sign in file.path.casefold() for sign in signs))
     return set(likely if signs else ())
+
+
+def _behind_links(path: str) -> str:
+    """Where a path leads in which `..` may stand behind a link: above the folder that this one leads to."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return posixpath.normpath(path)
 
 
 def _real(path: str, links: dict[str, bool]) -> str:

@@ -123,6 +123,7 @@ def test_a_search_beside_other_commands_is_asked_about_since_nothing_keeps_it_fr
         "ask mode asks before a command runs"
     ] * 2
     assert reason(root, "grep -rn KEY . | head", "ask", *rules, "bash(head)") == ""
+    assert reason(root, "timeout 5 grep -r KEY .", "ask", "bash(timeout 5 grep)") == why.format("grep")
 
 
 def test_what_shows_the_name_of_a_file_with_secrets_alone_is_not_asked_about(root: Path) -> None:
@@ -137,6 +138,23 @@ def test_a_rule_for_a_program_covers_no_link_that_leads_elsewhere(root: Path) ->
     assert (
         reason(root, "cat elsewhere/hostname && make", "ask", *rules) == "`/etc/hostname` is outside the working folder"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ("cat elsewhere/../etc/hostname && make", "/etc/hostname"),
+        ("cat docs/../elsewhere/hostname; make", "/etc/hostname"),
+        ("cd elsewhere && ls", "/etc"), ("cd elsewhere && find . -name x; ls", "/etc"),
+        ("tar -cf a.tar elsewhere/hostname", "/etc/hostname"), ("tar cf elsewhere/a.tar docs", "/etc/a.tar"),
+    ],
+)  # fmt: skip
+def test_a_rule_covers_no_way_through_a_link_to_a_folder(root: Path, command: str, place: str) -> None:
+    rules = ("bash(cat)", "bash(make)", "bash(ls)", "bash(find)", "bash(tar)")
+    assert reason(root, command, "ask", *rules) == f"`{place}` is outside the working folder"
+    assert reason(root, "cd docs && ls && cat ../docs/a", "ask", *rules) != ""
+    within = ("cd docs && ls", "cat docs/../a; make", "tar cf a.tar docs")
+    assert [reason(root, line, "ask", *rules) for line in within] == ["", "", ""]
 
 
 def test_a_file_with_secrets_is_found_at_the_end_of_a_long_line(root: Path) -> None:
