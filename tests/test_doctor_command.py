@@ -212,6 +212,12 @@ def test_folders_that_others_may_look_into_are_told_by_what_they_find(
     assert house.doctor() == {}
 
 
+def test_a_folder_that_cannot_be_looked_at_is_told_and_ends_nothing(house: House) -> None:
+    place = f"/{'x' * 300}"  # as one behind a folder of another user, which root gets into
+    found = house.doctor(EBB_HOME=place)
+    assert found["broken folders"] == (f"cannot look at `{place}/data`: File name too long", "")
+
+
 def test_folders_that_are_made_with_one_in_them_are_the_users_alone(tmp_path: Path) -> None:
     old = os.umask(0o022)
     try:

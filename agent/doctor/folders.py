@@ -15,6 +15,9 @@ MOST_LOOKED_AT = 10_000
 def examine_folders(folders: Folders) -> Iterator[Finding]:
     """Whether what is kept can be written, and read by nobody else."""
     data = folders.data
+    if why := why_unseen(data):
+        yield Finding("folders", "broken", f"cannot look at `{data}`: {why}")
+        return
     if not data.exists():
         yield Finding("folders", "well", f"`{data}` will be made with the first session")
         return
@@ -26,6 +29,17 @@ def examine_folders(folders: Folders) -> Iterator[Finding]:
             yield finding
     if not told:
         yield Finding("folders", "well", f"`{data}` is yours alone")
+
+
+def why_unseen(path: Path) -> str:
+    """What keeps a place from being looked at, such as a folder of another user's around it."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _of_path(path: Path, *, is_open: bool) -> Finding | None:

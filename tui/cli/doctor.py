@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from agent.config.load import find_folders
 from agent.doctor.finding import Finding, Tell
-from agent.doctor.folders import examine_folders
+from agent.doctor.folders import examine_folders, why_unseen
 from agent.doctor.network import examine_network, examine_servers
 from agent.doctor.repair import repair_store
 from agent.doctor.settings import examine_settings
@@ -65,6 +65,8 @@ def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
             yield from examine_servers(config, environment)
     yield examine_terminal(os.environ)
     yield from examine_folders(folders)
+    if why_unseen(folders.data):
+        return
     if options.repair:
         yield from repair_store(folders, tell)
     yield from examine_store(folders, tell, deep=options.deep, most_bytes=most_bytes)
