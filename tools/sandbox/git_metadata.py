@@ -32,8 +32,11 @@ _MOST_FOLDERS = 2_000
 _MOST_REPOSITORIES = 12
 """Repositories below a folder that are kept: each takes four mounts, and what a mount takes grows with their number."""
 _BUILT = frozenset(
-    "node_modules build dist out target _deps tmp venv site-packages __pycache__".split()  # noqa: SIM905  # as elsewhere
-)
+    (
+        "node_modules", "vendor", "deps", "Carthage", "subprojects", "build", "dist", "out", "target", "_deps", "tmp",
+        "venv", "site-packages", "__pycache__",
+    )
+)  # fmt: skip
 """Folders in which programs make and remove repositories."""
 _MOVABLE = ("config", "config.worktree", "commondir", "hooks")
 """Of metadata, what must not be a link: none can be kept where it is."""
