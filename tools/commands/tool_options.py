@@ -100,8 +100,9 @@ _LEADS_BY_LETTER: Mapping[str, str] = {
     "pnpm": "C", "go": "C", "cargo": "CZ", "gradle": "Ibcp", "gradlew": "Ibcp", "mvn": "fs", "node": "rep",
     "perl": "eEmMI", "ruby": "erI", "php": "drBRFc",
 }  # fmt: skip
-_LANGUAGES = ("node", "perl", "ruby", "php")
-"""Behind the file that they run stand its own words."""
+_LANGUAGES = ("node", "perl", "ruby", "php", "python", "python3", "ssh")
+_SCRIPT = regex(r"\A\.?/|\.(?:py|[cm]?[jt]sx?|sh|rb|pl|php)\Z")
+"""Behind a file that is run, or a host, stand words of its own."""
 _MAKE_ALONE = regex(r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}")
 
 
@@ -149,9 +150,14 @@ def leads_elsewhere(command: Sequence[str], named: int) -> bool:
         has_target = any(word[:1] != "-" and "=" not in word for word in command[1:named])
         return has_target and not all(map(_MAKE_ALONE.fullmatch, behind))
     letters = _LEADS_BY_LETTER.get(name, "")
-    if name in _LANGUAGES and any(word[:1] != "-" for word in command[1:named]):
+    told = [word for word in command[1:named] if word[:1] != "-"]
+    if len(told) > (name == "ssh") and (name in _LANGUAGES or any(map(_SCRIPT.search, told))):
+        return False
+    if _SCRIPT.search(command[0]) and not letters:
         return False
     for word in behind[: behind.index("--")] if "--" in behind else behind:
+        if name == "ssh" and word[:1] != "-":
+            return False
         is_short = word[:1] == "-" and (word[1:2] in letters or (word[1:].isalpha() and len(word) < 6))
         if _LEADS.fullmatch(word) or (is_short and word != "-" and not set(letters).isdisjoint(word[1:])):
             return True
