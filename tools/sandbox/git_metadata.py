@@ -53,6 +53,8 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
         return {}
     dot, places = top / ".git", dict[str, Access]()
     metadata, common = found
+    if not os.access(metadata, os.X_OK) and not _can_be_changed(metadata):
+        return {}
     is_linked = metadata != common
     if dot.is_file() and is_in(str(dot), writable):
         places[str(dot)] = "read"
@@ -151,12 +153,20 @@ def _repositories_below(folder: Path) -> tuple[Path, ...]:
             continue
         if at != folder and (".git" in kinds or (kinds.keys() >= {HEAD, "objects", "refs"} and _is_bare(at))):
             metadata = metadata_of(at) if ".git" in kinds else (at, at)
-            if metadata is not None and not is_in(str(metadata[1]), own):
+            if metadata is not None and not is_in(str(metadata[1]), own) and _can_be_changed(metadata[1]):
                 tops.append(at)
             if ".git" not in kinds:
                 continue
         waiting += [at / name for name, is_folder in kinds.items() if is_folder and _may_hold_some(name)]
     return tuple(tops)
+
+
+def _can_be_changed(metadata: Path) -> bool:
+    """Whether it is the user's own, who may open what is closed, or anybody's."""
+    try:
+        return metadata.stat().st_uid == os.getuid() or os.access(metadata, os.W_OK)
+    except OSError:
+        return False
 
 
 def _may_hold_some(name: str) -> bool:
@@ -206,7 +216,8 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
         yield os.path.realpath(metadata / link), "read"
     hooks = metadata / "hooks"
     if (metadata / "objects").is_dir():
-        yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
+        if hooks.is_dir() or _can_be_changed(metadata):  # in another user's no place for one can be made
+            yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
         yield from _behind_links(hooks)
     yield from _of_settings(metadata / "config", top or metadata)
     for name, section, value, _ in _settings(metadata / "config"):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.hostile_repository import git
+from tools.sandbox import git_metadata
 from tools.sandbox.git_metadata import git_places, is_redirection, repositories_of
 
 
@@ -179,3 +180,17 @@ def test_files_that_would_lead_git_elsewhere_are_those_of_every_repository(repo:
     for name in ("objects", "refs"):
         (repo / name).mkdir()
     assert is_redirection(repo / "HEAD")
+
+
+def test_of_a_repository_of_another_user_nothing_is_kept_that_is_not_there(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repo, "init", "inner")
+    (repo / ".git" / "hooks").rename(repo / "no-hooks")
+    assert (repositories_of(repo).below, places(repo)) == (
+        (repo / "inner",),
+        {**USUAL, "repo/.git/hooks": "hidden folder"},
+    )
+    monkeypatch.setattr(git_metadata, "_can_be_changed", lambda _: False)
+    assert repositories_of(repo).below == ()
+    assert places(repo) == {"repo/.git": "write", "repo/.git/config": "read"}
