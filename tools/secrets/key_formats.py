@@ -68,6 +68,9 @@ _BREAKS = regex(r"[\r\n\0\b]+")
 _LONG_ENOUGH = 16
 """Characters of a value that is found in pieces, too."""
 
+_DUMP = regex(r"^(?:[0-9A-Fa-f]{4,16}:?)?[ \t]+((?:[0-9A-Fa-f]{2} {0,2}){1,16})[^\n]*", re.MULTILINE)
+"""A line of bytes, as `xxd`, `hexdump -C` and `od -tx1` print them, with what they are as signs behind it."""
+
 _LONGEST_KEY = 20_000
 _KEY_EDGE = regex(r"-----(BEGIN|END) (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = regex(r"[A-Za-z0-9+/]{40,}={0,2}")
@@ -187,7 +190,7 @@ def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
         for match in re.finditer(re.escape(value), text)
     ]
     if known:
-        found += (*_wrapped(text, known), *_broken(text, known), *_cut_off(text, known))
+        found += (*_wrapped(text, known), *_broken(text, known), *_cut_off(text, known), *_dumped(text, known))
     if "PRIVATE KEY" in text:
         found += _parts_of_keys(text)
     for name, hint, form in _FORMATS:
@@ -242,6 +245,19 @@ def _cut_off(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
                 start = end - _alike(text[max(end - size, 0) : end][::-1], value[::-1])
                 if start == 0 or text[start - 1] in "\r\n":
                     yield FoundSecret(start, end, name)
+
+
+def _dumped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """The lines of a dump in which bytes of a value stand."""
+    lines = [(line.start(1), line.end(), re.sub(r"\s", "", line[1]).lower()) for line in _DUMP.finditer(text)]
+    whole = "".join(digits for *_, digits in lines)
+    for value, name in known.items():
+        for at in _places_of(value, whole) if value in whole else ():
+            begin = 0
+            for start, end, digits in lines:
+                if begin < at + len(value) and at < begin + len(digits):
+                    yield FoundSecret(start, end, name)
+                begin += len(digits)
 
 
 def _places_of(piece: str, text: str) -> Iterator[int]:

@@ -120,6 +120,25 @@ def test_lines_of_any_length_that_break_a_value_apart_show_none_of_it(width: int
     assert left == end.join(["start", "key=", *[""] * (len(pieces) - 1), "end"])
 
 
+@pytest.mark.parametrize(
+    ("line", "group"), [("{0:08x}: {1}  {2}", 2), ("{0:08x}  {1}  |{2}|", 1), (" {1}", 1), ("{0:07o} {1}", 1)]
+)
+def test_a_dump_of_bytes_shows_none_of_a_value(line: str, group: int) -> None:
+    data = f"the first line of it\nkey={LETTERS}\nand the last line of it".encode()
+    rows = [data[at : at + 16] for at in range(0, len(data), 16)]
+    text = "\n".join(
+        line.format(at * 16, row.hex(" ", -group), row.decode().replace("\n", ".")) for at, row in enumerate(rows)
+    )
+    found = secrets_in(text, dict.fromkeys(forms_of(LETTERS), "K"))
+    left = text
+    for one in reversed(found):
+        left = left[: one.start] + left[one.end :]
+    hidden = [at for at, row in enumerate(rows) if not {*row}.isdisjoint(LETTERS.encode()) and at in (1, 2, 3)]
+    assert [row for row in hidden if rows[row].hex(" ", -group) in left] == []
+    assert rows[0].hex(" ", -group) in left
+    assert rows[-1].hex(" ", -group) in left
+
+
 @pytest.mark.parametrize("size", [11, 20, 31])
 def test_a_value_that_is_cut_off_is_hidden_as_far_as_it_is_there(size: int) -> None:
     text = f"a {LETTERS[:size]}\n[… left out …]\n{LETTERS[-size:]} b"
