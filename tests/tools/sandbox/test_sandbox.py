@@ -369,7 +369,8 @@ async def test_a_file_in_the_real_tmp_that_a_command_does_not_see_is_named(
 ) -> None:
     named = outside["named"]
     assert (await bash(boxed, f"cat {named}")).blocked == f"/tmp is the session's own, so it does not see `{named}`"
-    assert (await bash(boxed, "cat /tmp/is-nowhere")).blocked == ""
+    nowhere = tempfile.mktemp(prefix="nowhere-", dir="/tmp")
+    assert (await bash(boxed, f"cat {nowhere}")).blocked == ""
 
 
 async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Workspace) -> None:
