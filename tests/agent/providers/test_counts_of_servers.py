@@ -114,7 +114,7 @@ def play(
 
 @pytest.mark.parametrize("jitter", [0.05, 0.1, 0.2, 0.4])
 def test_who_counts_at_random_is_hardly_ever_taken_for_one_that_leaves_something_out(jitter: float) -> None:
-    servers = [Server((0.6, 1.0, 1.4)[seed % 3], jitter) for seed in range(24)]
+    servers = [Server((0.6, 1.0, 1.4)[seed % 3], jitter) for seed in range(12)]
     windows = (200_000, 32_000)
     found = [
         (shape, seed)
@@ -122,7 +122,7 @@ def test_who_counts_at_random_is_hardly_ever_taken_for_one_that_leaves_something
         for seed, server in enumerate(servers)
         if play(server, shape, seed, window=windows[seed % 2], calls=seed % 4 > 0).real is not None
     ]
-    assert len(found) <= 1, f"{len(found)} of 120 sessions: {found}"
+    assert len(found) <= 1, f"{len(found)} of 60 sessions: {found}"
 
 
 @pytest.mark.parametrize("drops_messages", [False, True])
