@@ -54,3 +54,20 @@ def test_what_a_project_brings_is_listed_approved_refused_and_forgotten(project:
     )
     assert trust("forget").code == 0
     assert standings() == dict.fromkeys(brings[1:], "not approved")
+
+
+def test_programs_of_the_folder_are_listed_where_it_is_named_in_another_way(project: Path, tmp_path: Path) -> None:
+    program = project / ".venv/bin/basedpyright-langserver"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (project / "a.py").touch()
+    (tmp_path / "link").symlink_to(project)
+    on = {"EBB_LSP_ENABLED": "true"}
+    for folder in ("link", "project/../link"):
+        (found,) = (
+            row["source"]
+            for row in ebb("-C", str(tmp_path / folder), "trust", "--json", home=tmp_path, env=on).result["brings"]
+            if row["name"] == "server:basedpyright (language server)"
+        )
+        assert found == str(program)

@@ -29,6 +29,8 @@ _NOT_THEIRS = ": a project may only tighten permissions"
 
 LARGEST_FILE = 1_000_000
 """Bytes of a configuration file; a project's may be anything."""
+_MOST_DOTS = 200
+"""In a line of TOML: a key takes the parser time with the square of its parts."""
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
@@ -116,12 +118,20 @@ def read_toml(path: Path) -> dict[str, object]:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
     if len(text) > LARGEST_FILE:
         raise ConfigError(f"cannot read `{path}`: it is larger than {LARGEST_FILE:,} bytes")
+    try:
+        return toml_of(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"cannot read `{path}`: {error}") from error
+
+
+def toml_of(text: str) -> dict[str, object]:
+    """What somebody's text holds as TOML, in bounded time. Raises `ValueError` and `RecursionError`."""
     import tomllib  # noqa: PLC0415  # deferred: most runs have no file to read
 
-    try:
-        return tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"cannot read `{path}`: {error}") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _MOST_DOTS:
+            raise ValueError(f"line {number} holds more than {_MOST_DOTS} dots")
+    return tomllib.loads(text)
 
 
 def parse_setting(text: str) -> dict[str, object]:

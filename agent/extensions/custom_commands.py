@@ -2,11 +2,11 @@
 shell commands print and for files."""
 
 import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
+from agent.config.load import toml_of
 from agent.config.values import Config
 from agent.extensions.discovery import discover, unheard
 from agent.extensions.extension_files import UnusableFile, text_of
@@ -79,7 +79,8 @@ def _read(path: Path, place: Place) -> CustomCommand:
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
     model = text_at(head, "model")
     shown += [f"has its turn with the model: {model}"] if model else []
-    item = item_in(place, name, path, digest_of_text(written), shown)
+    read_as = () if form == "markdown" else (form,)  # the same text runs other things where it is read otherwise
+    item = item_in(place, name, path, digest_of_text(written, *read_as), shown)
     has_hooks = bool(head.get("hooks"))
     return CustomCommand(
         name,
@@ -100,8 +101,8 @@ def _read(path: Path, place: Place) -> CustomCommand:
 
 def _toml(written: str) -> tuple[dict[str, object], str]:
     try:
-        content = tomllib.loads(written)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        content = toml_of(written)
+    except (ValueError, RecursionError) as error:
         raise BrokenFrontMatter(" ".join(str(error).split())[:200]) from error
     prompt = content.get("prompt")
     if not isinstance(prompt, str):

@@ -85,15 +85,18 @@ class FolderTrust:
 
     def standing(self, item: Item) -> Standing:
         """Whether a thing may be used. The user's own may, and so may what is in a plugin, which was approved when it
-        was added; in a run with `--trust` all may that is not refused. Changed: another content of it was approved."""
+        was added; in a run with `--trust` all may that is not refused, and what was refused does not become another
+        thing by another content. Changed: another content of it was approved."""
         if item.owner != "project":
             return "on"
         known = self._known.get(item.key)
         if known is not None and known.verdict == "refused" and known.digest == item.digest:
             return "refused"
+        if known is not None and known.verdict == "refused":
+            return "not approved"
         if self._trusts_all:
             return "on"
-        if known is None or known.verdict == "refused":
+        if known is None:
             return "not approved"
         return "on" if known.digest == item.digest else "changed"
 

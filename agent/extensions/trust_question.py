@@ -1,5 +1,6 @@
 """The questions about what a project brings, and what is said where nobody is there to be asked. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.extensions.places import Kind
@@ -29,6 +30,12 @@ _PLURALS: Mapping[Kind, str] = {
     "plugin": "plugins",
 }  # fmt: skip
 
+_BY_THEMSELVES: Sequence[Kind] = ("hook", "server")
+"""What runs without being asked for: it is shown first, so that no list of harmless things stands before it."""
+_LINE_END = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_MUCH_NOTHING = re.compile(r"[\s\u2800]{24,}")
+"""What pushes what follows out of sight."""
+
 Waiting = tuple[Item, Approval | None]
 """A thing that the user has not approved as it is, and what was approved under its name before."""
 
@@ -42,6 +49,7 @@ def item_question(item: Item, before: Approval | None) -> str:
 
 def folder_question(waiting: Sequence[Waiting]) -> str:
     """May all of this be used? Says of each what `item_question` says of one."""
+    waiting = sorted(waiting, key=lambda one: one[0].kind not in _BY_THEMSELVES)
     lines = [f"This project brings {_counts(item for item, _ in waiting)} that you have not approved so:", ""]
     for item, before in waiting:
         shown = _lines(item)
@@ -55,9 +63,10 @@ def folder_question(waiting: Sequence[Waiting]) -> str:
 
 def _named(item: Item, where: str) -> str:
     """A file of hooks is named by its path."""
+    source = _as_one_line(item.source)
     if item.name == item.source:
-        return f"{_PLURALS[item.kind]} in `{item.source}`"
-    return f"the {item.kind} `{item.name}` {where} `{item.source}`"
+        return f"{_PLURALS[item.kind]} in `{source}`"
+    return f"the {item.kind} `{_as_one_line(item.name)}` {where} `{source}`"
 
 
 def left_out(waiting: Sequence[tuple[Item, Standing]]) -> str:
@@ -78,7 +87,7 @@ def _names(items: Sequence[Item]) -> str:
     """`the skills `a`, `b` and the server `c` of this project`"""
     groups = []
     for kind in dict.fromkeys(item.kind for item in items):
-        names = [f"`{item.name}`" for item in items if item.kind == kind]
+        names = [f"`{_as_one_line(item.name)}`" for item in items if item.kind == kind]
         more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
         what = "hooks in" if kind == "hook" else kind if len(names) == 1 else _PLURALS[kind]
         groups.append(f"the {what} {', '.join(names[:MOST_NAMED])}{more}")
@@ -103,13 +112,19 @@ def _effect(item: Item) -> str:
 
 
 def _lines(item: Item) -> list[str]:
-    return [f"  {line}" for line in item.shown]
+    return [f"  {_as_one_line(line)}" for line in item.shown]
+
+
+def _as_one_line(text: str) -> str:
+    """A text that somebody else wrote, so that it cannot look like several lines, nor have its end out of sight."""
+    closed = _MUCH_NOTHING.sub(lambda found: f" [{len(found[0]):,} blanks] ", text)
+    return _LINE_END.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) != 10 else "\\n", closed)
 
 
 def _changes(item: Item, before: Approval | None) -> list[str]:
     """What is another than it was, a line each, with an empty one behind."""
     if before is None or not before.shown:
         return []
-    gone = [f"  - {line}" for line in before.shown if line not in item.shown]
-    new = [f"  + {line}" for line in item.shown if line not in before.shown]
+    gone = [f"  - {_as_one_line(line)}" for line in before.shown if line not in item.shown]
+    new = [f"  + {_as_one_line(line)}" for line in item.shown if line not in before.shown]
     return ["What has changed:", *(gone + new or ["  - something that is not shown here"]), ""]

@@ -3,6 +3,7 @@ starts none of them, and does not know whether the user has approved one."""
 
 import hashlib
 import json
+import os.path
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -138,6 +139,8 @@ def _of_plugins(config: Config, environment: Mapping[str, str]) -> list[Declared
 def _of_project(config: Config, environment: Mapping[str, str]) -> list[Declared | Unusable]:
     path = config.servers_file
     try:
+        if not Path(os.path.realpath(path)).is_relative_to(config.project):
+            raise ConfigError("it leads out of the project")
         entries = read_entries(path)
     except ConfigError as error:
         return [Unusable("", "project", str(path), str(error))]

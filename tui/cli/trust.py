@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from agent.config.values import Config
 from agent.errors import UsageError
@@ -32,9 +31,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="KIND:NAME", help="as the list names them; without one, all of it")
     parser.add_argument("--yes", action="store_true", help="approve what is shown without a question")
     options = parsed(parser, arguments, "one JSON object")
-    folder, config = read_settings(options)
+    _, config = read_settings(options)
     trust = FolderTrust(config)
-    items = {item.key: item for item in _brought(config, folder)}
+    items = {item.key: item for item in _brought(config)}
     match options.action:
         case "approve":
             chosen = [items[key] for key in _chosen(items, options.names) if trust.standing(items[key]) != "on"]
@@ -58,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _brought(config: Config, folder: Path) -> Iterable[Item]:
+def _brought(config: Config) -> Iterable[Item]:
     """All that the project brings. Why some of it is left out is told."""
     (skills, of_skills), (commands, of_commands) = find_skills(config), find_commands(config)
     (agents, of_agents), hooks = find_agents(config), declared_hooks(config)
@@ -67,7 +66,7 @@ def _brought(config: Config, folder: Path) -> Iterable[Item]:
     unusable = (one.line for one in servers if isinstance(one, Unusable) and one.owner == "project" and not one.is_off)
     for problem in (*of_skills, *of_commands, *of_agents, *hooks.problems, *unusable):
         print(f"ebb: {visible_line(problem)}", file=sys.stderr)
-    language_servers = language_server_items(config, folder, environment, endings_in(config.project))
+    language_servers = language_server_items(config, config.folder, environment, endings_in(config.project))
     found = (
         *(skill.item for skill in skills),
         *(command.item for command in commands),

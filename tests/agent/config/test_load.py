@@ -108,6 +108,23 @@ def test_a_file_that_cannot_be_read_is_named(place: Place) -> None:
         place.load()
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("agent.x = true\n" + "a." * 400_000 + "b = 1\n", "line 2 holds more than 200 dots"),
+        ("'=' = 0\n" + "'='." * 200 + "a.b = 1\n", "line 2 holds more than 200 dots"),
+        ("a = " + "9" * 5_000 + "\n", "Exceeds the limit (4300 digits) for integer string conversion"),
+    ],
+)
+def test_what_would_take_minutes_to_read_or_holds_a_number_without_end_is_named_at_once(
+    place: Place, text: str, says: str
+) -> None:
+    place.user(text)
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    assert str(caught.value).startswith(f"cannot read `{place.file}`: {says}")
+
+
 @pytest.mark.parametrize("setting", ["agent.model", "=x", "agent..model=x", "agent.nope=1"])
 def test_a_setting_that_cannot_be_is_refused(place: Place, setting: str) -> None:
     with pytest.raises(ConfigError):

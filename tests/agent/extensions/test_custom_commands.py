@@ -16,6 +16,7 @@ from agent.extensions.agent_files import find_agents
 from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
 from agent.extensions.expansion import expanded, rules_of
 from agent.extensions.skills import find_skills, listed_at_start
+from agent.extensions.trust import FolderTrust
 from agent.extensions.trust_question import ALL, EACH, LATER, NEVER
 from agent.input.named_extensions import ALLOW, AS_USUAL
 from agent.messages import Note, User
@@ -317,3 +318,15 @@ def test_hooks_that_skills_and_agents_say_of_their_own_are_named(brought: Brough
     brought.write(".claude/commands/ship.md", f"---\ndescription: d\n{hooks}---\nShip.")
     assert find_agents(brought.config)[1] == (f"the agent `looker` {told}",)
     assert find_commands(brought.config)[1] == (f"the command `ship` {told}",)
+
+
+def test_the_approval_of_a_text_does_not_hold_where_it_is_read_in_another_form(brought: Brought) -> None:
+    text = 'prompt = "!{touch made}"\n'
+    path = brought.write(".claude/commands/look.md", text)
+    (as_markdown,), _ = find_commands(brought.config)
+    path.unlink()
+    brought.write(".gemini/commands/look.toml", text)
+    (as_toml,), _ = find_commands(brought.config)
+    FolderTrust(brought.config).decide([as_markdown.item], "approved")
+    assert (as_markdown.item.key, as_toml.item.key) == ("command:look", "command:look")
+    assert FolderTrust(brought.config).standing(as_toml.item) == "changed"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.extensions.trust import FolderTrust, Item
-from agent.extensions.trust_question import folder_question, left_out
+from agent.extensions.trust import Approval, FolderTrust, Item
+from agent.extensions.trust_question import folder_question, item_question, left_out
 from tests.agent.extensions.bringing import Brought
 
 DEPLOY = Item("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))
@@ -39,6 +39,7 @@ def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_not
     FolderTrust(brought.config).decide([DEPLOY], "refused")
     trust = FolderTrust(replace(brought.config, trusts_project=True))
     assert trust.standing(DEPLOY) == "refused"
+    assert trust.standing(replace(DEPLOY, digest="one byte is another")) == "not approved"
     assert trust.standing(replace(DEPLOY, name="lint")) == "on"
     assert list(FolderTrust(brought.config).decided) == ["skill:deploy"]
 
@@ -66,6 +67,35 @@ def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for
 def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
     hooks = Item("hook", ".claude/settings.json", "project", ".claude/settings.json", "d", ("PreToolUse", "Stop"))
     (first, *_) = folder_question([(DEPLOY, None), (hooks, None)]).splitlines()
-    assert first == "This project brings 1 skill and 1 file of hooks that you have not approved so:"
+    assert first == "This project brings 1 file of hooks and 1 skill that you have not approved so:"
     line, _, _ = left_out([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
     assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
+
+
+def test_what_runs_by_itself_stands_before_what_does_not() -> None:
+    items = [replace(DEPLOY, kind=kind) for kind in ("skill", "command", "server", "agent", "hook")]
+    question = folder_question([(item, None) for item in items])
+    heads = [line.split()[1] for line in question.splitlines() if line.startswith("the ")]
+    assert heads == ["server", "hook", "skill", "command", "agent"]
+
+
+def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_of_sight() -> None:
+    name = "u\nthe server `ok` of `.mcp.json`\r\n  command: true"
+    item = replace(
+        DEPLOY, name=name, source=f".claude/skills/{name}", shown=("a\u2028b", "true" + " \u2800" * 500 + ";x")
+    )
+    before = Approval("d0", "approved", ("c\nd",))
+    inline = name.replace("\n", "\\n").replace("\r", "\\x0d")
+    shown = ["a\\x2028b", "true [1,000 blanks] ;x"]
+    assert item_question(item, before).splitlines() == [
+        f"This project has changed the skill `{inline}` in `.claude/skills/{inline}`.",
+        "",
+        *(f"  {line}" for line in shown),
+        "",
+        "What has changed:",
+        "  - c\\nd",
+        *(f"  + {line}" for line in shown),
+        "",
+        "The model reads a skill where it fits; its scripts run as commands of the model do. May it be used?",
+    ]
+    assert left_out([(item, "not approved")]).startswith(f"the skill `{inline}` of this project is not approved")

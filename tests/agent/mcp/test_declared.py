@@ -129,6 +129,17 @@ def test_a_folder_in_place_of_the_file_is_named(house: House) -> None:
     assert lines(house) == ["cannot use `/project/.mcp.json`: Is a directory"]
 
 
+def test_a_file_is_read_through_a_link_within_the_project_alone(house: House) -> None:
+    house.declares(forge={"command": "forge"})
+    declaration = (house.project / ".mcp.json").rename(house.folder / "elsewhere.json")
+    (house.project / ".mcp.json").symlink_to(declaration)
+    assert (lines(house), specs(house)) == (["cannot use `/project/.mcp.json`: it leads out of the project"], [])
+    declaration.rename(house.project / "servers.json")
+    (house.project / ".mcp.json").unlink()
+    (house.project / ".mcp.json").symlink_to("servers.json")
+    assert [spec.name for spec in specs(house)] == ["forge"]
+
+
 @pytest.mark.parametrize("kind", ["pipe", "link to a terminal"])
 def test_nothing_is_waited_for_in_place_of_the_file(house: House, kind: str) -> None:
     path = house.project / ".mcp.json"
@@ -137,8 +148,9 @@ def test_nothing_is_waited_for_in_place_of_the_file(house: House, kind: str) -> 
         os.mkfifo(path)
     else:
         path.symlink_to(os.ttyname(terminal))
+    why = "it is not a regular file" if kind == "pipe" else "it leads out of the project"
     try:
-        assert lines(house) == ["cannot use `/project/.mcp.json`: it is not a regular file"]
+        assert lines(house) == [f"cannot use `/project/.mcp.json`: {why}"]
     finally:
         os.close(controller)
         os.close(terminal)
