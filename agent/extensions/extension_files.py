@@ -5,7 +5,9 @@ import hashlib
 import json
 import os
 import os.path
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +23,11 @@ MOST_TOGETHER = 20_000_000
 """Bytes of all files of something that is one folder."""
 DEEPEST = 8
 """Folders within each other."""
+_LARGEST_PROGRAM = 64_000_000
+_SCRIPTS = (
+    ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".awk",
+    ".jq", ".sed", ".mk", ".go", ".swift", ".ps1",
+)  # fmt: skip
 
 
 class UnusableFile(Exception):
@@ -87,6 +94,43 @@ def digest_of(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]
             digest.update(f"{len(shown)} {shown} {mode:o} {len(content)}\n".encode("utf-8", "surrogateescape"))
             digest.update(content)
     return digest.hexdigest(), tuple(names)
+
+
+def scripts_among(words: Iterable[str], folder: Path, project: Path) -> tuple[Path, ...]:
+    """The files of a project that run, of those that the words of a command name. `folder`: where it runs."""
+    parts = (part for word in words for part in re.split(r"[\s;&|()<>=]+", word) if part and "\0" not in part)
+    paths = (Path(folder, part) for part in dict.fromkeys(parts) if os.path.isfile(os.path.join(folder, part)))
+    return tuple(sorted({path for path in paths if _is_within(path, project) and is_script(path)}))
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file is one that runs; others are what programs write, or read."""
+    if not path.is_file():
+        return False
+    if path.suffix in _SCRIPTS or os.access(path, os.X_OK):
+        return True
+    with suppress(OSError):
+        return beginning_of(path, 2) == b"#!"
+    return False
+
+
+def digest_of_programs(paths: Iterable[Path]) -> str:
+    """Of the names and the contents of files, whatever they hold; empty where there are none."""
+    digests = []
+    for path in paths:
+        try:
+            held = hashlib.sha256(beginning_of(path, _LARGEST_PROGRAM)).hexdigest()
+        except OSError as error:
+            held = str(error.errno)
+        digests.append([os.fsencode(path).hex(), held])
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest() if digests else ""
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder) and path.resolve() != folder
+    except OSError:
+        return False
 
 
 def _bytes_of(path: Path, boundary: Path | None, most: int, shown: str = "") -> bytes:

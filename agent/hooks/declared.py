@@ -21,11 +21,10 @@ from agent.config.hook_tables import (
     read_hooks,
 )
 from agent.config.values import Config
-from agent.extensions.extension_files import UnusableFile, files_below, table_of, text_of
+from agent.extensions.extension_files import UnusableFile, files_below, is_script, scripts_among, table_of, text_of
 from agent.extensions.places import Owner, Place, places
 from agent.extensions.plugins import used_plugins
 from agent.extensions.trust import Item, digest_of_text
-from tools.files.bounded import beginning_of
 from tools.outputs.extent import shortened
 from tools.process.shell import argv_of
 
@@ -47,10 +46,6 @@ AS_YOURS = "They run by themselves, without a question, outside of the sandbox: 
 _PLAIN = re.compile(r"[\w |,-]*")
 """A matcher that is a list of names."""
 _LONGEST_NAME = 200
-_SCRIPTS = (
-    ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".awk",
-    ".jq", ".sed", ".mk", ".go", ".swift", ".ps1",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,20 +207,7 @@ def _read(
 def _scripts(commands: Sequence[HookEntry], config: Config) -> tuple[Path, ...]:
     """The files of the project that the commands name: they are approved with what they hold."""
     words = (word for each in commands for word in _words(each.action, config.project))
-    paths = (Path(config.project, word) for word in words)
-    found = (path for path in paths if _is_within(path, config.project) and _is_script(path))
-    return tuple(sorted(set(found)))
-
-
-def _is_script(path: Path) -> bool:
-    """Whether a file is one that runs; others are what hooks write, or read."""
-    if not path.is_file():
-        return False
-    if path.suffix in _SCRIPTS or os.access(path, os.X_OK):
-        return True
-    with suppress(OSError):
-        return beginning_of(path, 2) == b"#!"
-    return False
+    return scripts_among(words, config.project, config.project)
 
 
 def _words(action: HookAction, project: Path) -> Iterator[str]:
@@ -243,21 +225,14 @@ def _words(action: HookAction, project: Path) -> Iterator[str]:
     for word in words:
         for name in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
             word = word.replace(name, str(project))
-        yield from (part for part in re.split(r"[\s;&|()<>=]+", word) if part and "\0" not in part)
-
-
-def _is_within(path: Path, folder: Path) -> bool:
-    try:
-        return path.resolve().is_relative_to(folder) and path.resolve() != folder
-    except OSError:
-        return False
+        yield word
 
 
 def _digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Config) -> str:
     """Of all that would run: the tables, the files that they name and, in a folder of hooks, all other scripts, since
     they use each other. Raises `UnusableFile`."""
     folders = {path.parent for path in scripts if path.parent.name == "hooks"}
-    beside = {path for folder in folders for path in files_below(folder, config.project) if _is_script(path)}
+    beside = {path for folder in folders for path in files_below(folder, config.project) if is_script(path)}
     files = sorted({*scripts, *beside})
     texts = (part for path in files for part in (str(path), text_of(path, config.project)))
     return digest_of_text(json.dumps(tables, sort_keys=True), *texts)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from agent.config.private_table import PrivateTable
+from agent.extensions.extension_files import digest_of_programs
 from agent.extensions.trust import Item
 from agent.extensions.trust_question import APPROVE, LATER
 from agent.mcp.declared import Declared
@@ -81,7 +82,7 @@ def _are_texts(values: Iterable[object]) -> bool:
 
 
 def item_of(declared: Declared) -> Item:
-    """A server as something that the folder brings."""
+    """A server as something that the folder brings, with the files of the folder that it runs, as they are now."""
     can_do = (
         "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can "
         "do."
@@ -89,7 +90,8 @@ def item_of(declared: Declared) -> Item:
         else "A server on the network learns what it is sent."
     )
     source = os.path.basename(declared.source) if declared.owner == "project" else declared.source
-    return Item("server", declared.name, declared.owner, source, declared.digest, terms(declared), can_do)
+    digest = "".join((declared.digest, digest_of_programs(declared.scripts)))
+    return Item("server", declared.name, declared.owner, source, digest, terms(declared), can_do)
 
 
 def terms(declared: Declared) -> tuple[str, ...]:
@@ -103,7 +105,8 @@ def terms(declared: Declared) -> tuple[str, ...]:
         ("sends", ", ".join(map(_quoted, written.headers))),
         ("is given your", ", ".join(written.reads)),
     )
-    return tuple(f"{name}: {value}" for name, value in rows if value)
+    lines = (f"{name}: {value}" for name, value in rows if value)
+    return (*lines, *(f"runs the file {os.path.relpath(path, declared.spec.cwd)}" for path in declared.scripts))
 
 
 def tools_question(

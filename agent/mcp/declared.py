@@ -40,6 +40,8 @@ class Declared:
     """Keys that mean nothing here."""
     required: bool = False
     """Without it no request is sent."""
+    scripts: tuple[Path, ...] = ()
+    """The files of the project that the command of a project's server names: they are approved with what they hold."""
 
     @property
     def name(self) -> str:
@@ -225,7 +227,12 @@ def _declared(
         spec = _spec_of(name, table, config.project, environment)
     except _Wrong as error:
         return Unusable(name, owner, source, str(error), required=required)
-    return Declared(spec, owner, source, _digest_of(table, spec), _written(table, owner), ignored, required)
+    scripts: tuple[Path, ...] = ()
+    if owner == "project" and spec.cwd is not None:
+        from agent.extensions.extension_files import scripts_among  # noqa: PLC0415  # deferred: few have such servers
+
+        scripts = scripts_among(spec.command, spec.cwd, config.project)
+    return Declared(spec, owner, source, _digest_of(table, spec), _written(table, owner), ignored, required, scripts)
 
 
 def problem_of(name: str, table: Mapping[str, object], config: Config) -> str:

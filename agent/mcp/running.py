@@ -74,7 +74,8 @@ class RunningServers:
         """Starts those that may be and do not run."""
         started = []
         for entry in self.entries.values():
-            standing = self._folder.standing(self._items[entry.name])
+            is_new = entry.server is None and not entry.is_off
+            standing = self._folder.standing(item_of(entry.declared) if is_new else self._items[entry.name])
             entry.is_refused = standing == "refused"
             if standing == "on" and entry.server is None and not entry.is_off:
                 started.append(self._start(entry))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,43 @@ async def test_what_has_changed_about_a_server_is_shown(house: House) -> None:
     question, *_ = questions(await say(session, answer=lambda _: LATER))
     changes = f"What has changed:\n  - command: {' '.join(words)}\n  + command: {' '.join(words)} --more\n"
     assert changes in question
+
+
+async def test_files_of_the_project_that_a_server_runs_are_approved_with_what_they_hold(house: House) -> None:
+    words = house.server("forge", echo="Says it again.")
+    starter = house.project / "start.sh"
+    starter.write_text(f"exec {shlex.join(words)}\n")
+    house.declares(forge={"command": "sh", "args": ["-c", "cd . && sh ./start.sh"]})
+    session = await house.open(*ECHO, interactive=True)
+    events = await say(session, answer=approve)
+    assert "\n  runs the file start.sh\n" in questions(events)[0]
+    await session.close()
+    assert questions(await say(await house.open(*ECHO, interactive=True))) == []
+    (house.project / "start.sh").write_text(f"touch made; exec {shlex.join(words)}\n")
+    again = await house.open(*ECHO)
+    assert notices(await say(again)) == [
+        left_out("the server `forge` of this project has changed since it was approved")
+    ]
+    assert not (house.project / "made").exists()
+    asked = questions(await say(await house.open(*ECHO, interactive=True), answer=approve))
+    assert [question.partition("`")[0] for question in asked] == ["This project has changed the server "]
+    assert (house.project / "made").exists()
+
+
+async def test_a_file_that_changes_between_the_opening_and_the_answer_is_not_run(house: House) -> None:
+    words = house.server("forge", echo="Says it again.")
+    starter = house.project / "start.sh"
+    starter.write_text(f"exec {shlex.join(words)}\n")
+    house.declares(forge={"command": "sh", "args": ["start.sh"]})
+    session = await house.open(*ECHO, interactive=True)
+
+    def change_and_approve(event: QuestionAsked) -> str:
+        starter.write_text("touch made\n")
+        return APPROVE
+
+    await say(session, answer=change_and_approve)
+    assert not (house.project / "made").exists()
+    assert not house.has_started("forge")
 
 
 async def test_a_tool_of_the_users_own_server_that_has_changed_is_asked_about(house: House) -> None:
