@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -40,6 +41,7 @@ from agent.records.session_lookup import SessionInfo, find_session, info_of, is_
 from agent.records.session_reader import SessionLog
 from agent.records.store_access import lock_session, open_store, outputs_folder, tidy
 from agent.records.store_thread import StoreThread
+from agent.records.token_key import KEY_FILE, KEY_SIZE, token_key
 from agent.session import Session
 from agent.session_settings import (
     compacting_of,
@@ -102,7 +104,8 @@ class Sessions:
         self._opening = asyncio.Lock()
         self._envs: dict[str, Env] = {}
         """What the sessions that are open are made of, by their ids."""
-        self._secrets = SecretTokens(environment)
+        kept = partial(token_key, config.folders.data / KEY_FILE)
+        self._secrets = SecretTokens(environment, partial(secrets.token_bytes, KEY_SIZE) if ephemeral else kept)
         self._kept_here: dict[str, list[Rule]] = {}
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
         self.roots: dict[str, list[Path]] = {}

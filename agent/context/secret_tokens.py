@@ -1,13 +1,14 @@
 """Tokens that stand for secrets in what a model is shown, `⟦secret:NAME#N⟧`: put in where a request is made, taken out
 again where a tool changes a file. What is written down stays as it is, so every byte of it comes back.
 
-A token is made of its value alone: the same in every request, whether what it stands in was read, recalled or summed
-up.
+A token is made of its value and a key of this machine: the same in every request, whether what it stands in was read,
+recalled or summed up, and no help in guessing the value.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import TypeVar, cast
 
 from agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, ToolOutput, User
@@ -31,7 +32,9 @@ class UnknownToken(Exception):
 class SecretTokens:
     """Those of one run of the program."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None, key: Callable[[], bytes] = bytes) -> None:
+        """`key` is asked for what numbers are made with when the first secret is met."""
+        self._key = cache(key)
         self._known: dict[str, str] = {}
         self._values: dict[str, str] = {}
         """By token, of those that were shown."""
@@ -116,7 +119,8 @@ class SecretTokens:
 
     def _token(self, name: str, value: str) -> str:
         name = _ODD.sub("_", name)
-        number = hashlib.blake2s(value.encode("utf-8", "surrogatepass"), person=b"ebbtoken").hexdigest()[:6]
+        given = value.encode("utf-8", "surrogatepass")
+        number = hashlib.blake2s(given, key=self._key(), person=b"ebbtoken").hexdigest()[:6]
         token = f"⟦secret:{name}#{number}⟧"
         while self._values.setdefault(token, value) != value:  # hardly ever: two values with the same number
             number = f"{int(number, 16) + 1 & 0xFFFFFF:06x}"

@@ -9,15 +9,7 @@ from functools import cache
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
 from tools.commands.nested import program_of
-from tools.commands.programs import (
-    GIT_KNOWN,
-    GIT_RUNS_OTHERS,
-    GIT_RUNS_WITH,
-    ONLY_KNOWN,
-    ROWS,
-    VERSIONS,
-    set_of,
-)
+from tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ONLY_KNOWN, ROWS, VERSIONS, set_of
 from tools.commands.scripts import Operand, Proof, check_tar, may_be_option, prove_awk, prove_find, prove_sed
 from tools.lazy import dataclass, regex
 
@@ -234,10 +226,7 @@ def _option(words: Sequence[Word], at: int, row: Program, proof: Proof) -> tuple
         kind = row.valued.get(f"-{letter}")
         if kind is None and letter in row.letters:
             continue
-        if kind is None:
-            proof.unproved.append(at)
-            return 0, False
-        if text[place:] and proof.name in _NEVER_ATTACHED and kind != "n":
+        if kind is None or (text[place:] and proof.name in _NEVER_ATTACHED and kind != "n"):
             proof.unproved.append(at)
             return 0, False
         if text[place:] or kind == "o":

@@ -1,18 +1,25 @@
 """Secrets in whole sessions: what a model is shown of them, and what becomes of what it writes."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent.context.secret_tokens import SecretTokens
 from agent.events.session import ToolFinished
 from agent.providers.wires.scripted import Scripted
+from agent.records.token_key import KEY_FILE, token_key
 from agent.session import Session
 from tests.agent.mcp.serving import House, say
 from tests.kit.session import call, finished
 from tests.tools.secrets.test_key_formats import KEYS, LETTERS
 
-KEY, TOKEN = KEYS["stripe-key"], SecretTokens().hide(KEYS["stripe-key"])
+KEY = KEYS["stripe-key"]
 OURS = "sk-0-" + LETTERS
+
+
+def tokens_of(house: House) -> SecretTokens:
+    """Those that its sessions show."""
+    return SecretTokens(house.environment, partial(token_key, house.home / "data" / KEY_FILE))
 
 
 def asked_of(session: Session) -> str:
@@ -29,12 +36,12 @@ async def test_a_model_sees_tokens_and_files_get_what_they_stand_for(tmp_path: P
     (house.project / "AGENT.md").write_text(f"Our key is {KEY}.\n")
     long = "\n".join([*(f"line {number}" for number in range(2000)), f"key {KEY}"])
     (house.project / "long.txt").write_text(long)
-    ours = SecretTokens(house.environment).hide(OURS)
+    token, ours = (tokens_of(house).hide(each) for each in (KEY, OURS))
     steps: list[dict[str, Any]] = [
         {"calls": [call("read", path="pay.py")]},
-        {"calls": [call("edit", path="pay.py", old_string=f"'{TOKEN}'\nOURS", new_string=f"'{TOKEN}'\n# ours\nOURS")]},
-        {"calls": [call("write", path="b.py", content=f"A = '{TOKEN}', '{ours}'\n")]},
-        {"calls": [call("bash", command=f"echo '{TOKEN}' > c.txt")]},
+        {"calls": [call("edit", path="pay.py", old_string=f"'{token}'\nOURS", new_string=f"'{token}'\n# ours\nOURS")]},
+        {"calls": [call("write", path="b.py", content=f"A = '{token}', '{ours}'\n")]},
+        {"calls": [call("bash", command=f"echo '{token}' > c.txt")]},
         {"calls": [call("bash", command="cat long.txt pay.py | tail -n 3")]},
         {"calls": [call("write", path="d.py", content="⟦secret:jwt#012345⟧")]},
         {"calls": [call("bash", command="cat long.txt")]},
@@ -45,15 +52,15 @@ async def test_a_model_sees_tokens_and_files_get_what_they_stand_for(tmp_path: P
     events = await say(session, f"use {KEY}")
     sent, told = asked_of(session), repr([event for event in events if isinstance(event, ToolFinished)])
     assert (KEY in sent, OURS in sent, KEY in told, OURS in told) == (False, False, False, False)
-    assert f"use {TOKEN}" in sent
+    assert f"use {token}" in sent
     assert (house.project / "pay.py").read_text() == f"KEY = '{KEY}'\n# ours\nOURS = '{OURS}'\nold = 1\n"
     assert (house.project / "b.py").read_text() == f"A = '{KEY}', '{OURS}'\n"
     assert [status for _, status, _ in finished(events)] == ["done"] * 3 + ["failed", "done", "failed", "done", "done"]
     assert not (house.project / "c.txt").exists()
     assert not (house.project / "d.py").exists()
-    assert f"key {TOKEN}" in finished(events)[-1][2]
+    assert f"key {token}" in finished(events)[-1][2]
     await session.close()
-    again = await house.open({"calls": [call("write", path="e.py", content=TOKEN)]}, {"text": "ok"}, resume=session.id)
+    again = await house.open({"calls": [call("write", path="e.py", content=token)]}, {"text": "ok"}, resume=session.id)
     await say(again)
     assert (KEY in asked_of(again), (house.project / "e.py").read_text()) == (False, KEY)
     await again.close()
@@ -62,10 +69,11 @@ async def test_a_model_sees_tokens_and_files_get_what_they_stand_for(tmp_path: P
 
 async def test_the_preview_of_a_change_shows_no_secret(tmp_path: Path) -> None:
     house = House(tmp_path)
+    token = tokens_of(house).hide(KEY)
     (house.project / "pay.py").write_text(f"KEY = '{KEY}'\nold = 1\n")
     steps: list[dict[str, Any]] = [
         {"calls": [call("read", path="pay.py")]},
-        {"calls": [call("edit", path="pay.py", old_string=f"{TOKEN}'\nold = 1", new_string=f"{TOKEN}'\nold = 2")]},
+        {"calls": [call("edit", path="pay.py", old_string=f"{token}'\nold = 1", new_string=f"{token}'\nold = 2")]},
         {"text": "done"},
     ]
     sessions = house.sessions(*steps, interactive=True, settings=("agent.permission_mode=ask",))
@@ -73,6 +81,6 @@ async def test_the_preview_of_a_change_shows_no_secret(tmp_path: Path) -> None:
     session = await sessions.open()
     events = await say(session)
     assert KEY not in repr(events)
-    assert f"KEY = '{TOKEN}'" in repr(events)
+    assert f"KEY = '{token}'" in repr(events)
     assert (house.project / "pay.py").read_text() == f"KEY = '{KEY}'\nold = 2\n"
     await house.close()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent.context.provenance import Occurrence, Trace
 from agent.context.reminder_notes import MODES
@@ -11,6 +12,7 @@ from agent.events.session import ContextMeasured, Event
 from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
 from agent.hooks.session_hooks import EndReason
 from agent.messages import Usage
+from agent.records.token_key import KEY_FILE, token_key
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
 from tests.kit.project import Project
@@ -182,7 +184,7 @@ async def test_a_session_that_cannot_be_closed_makes_room_for_another_all_the_sa
 
 async def test_a_session_that_is_opened_again_shows_tokens_in_the_place_of_secrets(project: Project) -> None:
     key = KEYS["stripe-key"]
-    token = SecretTokens().hide(key)
+    token = SecretTokens({}, partial(token_key, project.config().folders.data / KEY_FILE)).hide(key)
     (project.root / "key.txt").write_text(f"key {key}\n")
     first = await project.session({**calls(bash("cat key.txt")), "text": key}, {"text": "done"}, mode="auto")
     async for _ in first.send(f"use {key}"):
