@@ -100,7 +100,8 @@ def scripts_among(words: Iterable[str], folder: Path, project: Path) -> tuple[Pa
     """The files of a project that run, of those that the words of a command name. `folder`: where it runs."""
     parts = (part for word in words for part in re.split(r"[\s;&|()<>=]+", word) if part and "\0" not in part)
     paths = (Path(folder, part) for part in dict.fromkeys(parts) if os.path.isfile(os.path.join(folder, part)))
-    return tuple(sorted({path for path in paths if _is_within(path, project) and is_script(path)}))
+    found = (path for path in paths if _is_within(path, project) and is_script(path))
+    return tuple(sorted({path if path.is_relative_to(project) else path.resolve() for path in found}))
 
 
 def is_script(path: Path) -> bool:

@@ -234,7 +234,8 @@ def _digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Confi
     folders = {path.parent for path in scripts if path.parent.name == "hooks"}
     beside = {path for folder in folders for path in files_below(folder, config.project) if is_script(path)}
     files = sorted({*scripts, *beside})
-    texts = (part for path in files for part in (str(path), text_of(path, config.project)))
+    names = {path: str(path.relative_to(config.project)) for path in files}  # the same in a linked work tree
+    texts = (part for path in files for part in (names[path], text_of(path, config.project)))
     return digest_of_text(json.dumps(tables, sort_keys=True), *texts)
 
 

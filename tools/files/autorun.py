@@ -28,6 +28,7 @@ _CI = "CI runs what it says"
 _AGENT = "coding agents take it as instructions or settings"
 _PACKAGES = "a package manager runs what it says"
 _TOOL = "a program reads it when it starts"
+_PROGRAMS = "editors and shells start what is in there by its name"
 
 _ANYWHERE = {
     **_names(_GIT, ".git .gitmodules .gitattributes .gitconfig .githooks githooks .husky git~1 gitmod~1"),
@@ -53,7 +54,8 @@ _ANYWHERE = {
     **_names(_AGENT, ".codex .agent .agents .opencode opencode.json opencode.jsonc .windsurf .windsurfrules"),
     **_names(_AGENT, ".clinerules .cline .roo .roomodes .kilocode .kiro .continue .aider.conf.yml .amp .junie"),
     **_names(_AGENT, ".goosehints .goose .crush.json .trae .augment .augment-guidelines .rules .qwen qwen.md warp.md"),
-    **_names(_AGENT, ".openhands .factory .amazonq .aiassistant .serena .rovodev .qoder .codebuddy"),
+    **_names(_AGENT, ".openhands .factory .amazonq .aiassistant .serena .rovodev .qoder .codebuddy .iflow .kimi"),
+    **_names(_AGENT, ".crush crush.json crush.md .vibe .roorules .aider.model.settings.yml .aider.model.metadata.json"),
     **_names(_PACKAGES, "package.json composer.json .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs .pypirc"),
     **_names(_PACKAGES, "pip.conf .bazelrc .gemrc rust-toolchain rust-toolchain.toml .mise.toml mise.toml"),
     **_names(_PACKAGES, ".tool-versions .mvn .mise.local.toml mise.local.toml .mise .rtx.toml .sdkmanrc uv.toml"),
@@ -69,6 +71,8 @@ _ANYWHERE = {
 _BY_PATTERN = (
     ("*.git", _GIT),
     ("lefthook*.*", _GIT),
+    (".clinerules-*", _AGENT),
+    (".roorules-*", _AGENT),
     (".lefthook*.*", _GIT),
     ("*.code-workspace", _EDITOR),
     ("*.sublime-project", _EDITOR),
@@ -85,10 +89,15 @@ _IN_FOLDER = {
     (".cargo", "config"): _PACKAGES,
     (".cargo", "config.toml"): _PACKAGES,
     (".bundle", "config"): _PACKAGES,
+    **{(folder, "bin"): _PROGRAMS for folder in (".venv", "venv")},
+    ("node_modules", ".bin"): _PROGRAMS,
     **{(".config", name): _TOOL for name in ("git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise", "pip")},
 }
 NAMES_OF_ORDERS = frozenset((*_ANYWHERE, *(folder for folder, _ in _IN_FOLDER), "conftest.py"))
-ENDS_OF_ORDERS, STARTS_OF_ORDERS = (".git", ".code-workspace", ".sublime-project", ".pth"), ("lefthook", ".lefthook")
+ENDS_OF_ORDERS, STARTS_OF_ORDERS = (
+    (".git", ".code-workspace", ".sublime-project", ".pth"),
+    ("lefthook", ".lefthook", ".clinerules-", ".roorules-"),
+)
 """Of each path of such a file one part has one of those names, or begins or ends so, in small letters."""
 _TESTS = ("test", "tests", "testing")
 """Folders in which pytest's `conftest.py` is a part of the tests; elsewhere it is read by every run."""

@@ -225,3 +225,24 @@ def test_a_list_may_mean_a_tool_by_our_name_and_a_pattern_does_not() -> None:
     assert hook("bash|apply_patch").is_for(("Edit", "MultiEdit"), "apply_patch")
     assert not hook("^(?!Edit)").is_for(("Edit",), "edit")
     assert not hook("Edit|").is_for(("Bash",), "")
+
+
+def test_a_script_that_is_named_by_another_way_into_the_project_is_approved_with_what_it_holds(tmp_path: Path) -> None:
+    home = Hooked(tmp_path)
+    (tmp_path / "link").symlink_to(home.project)
+    script = home.write("run.sh", "true\n")
+    home.settings(Stop=[("", f"sh {tmp_path}/link/run.sh")])
+    (file,) = declared_hooks(home.config()).files
+    assert file.item.shown == (f"Stop: sh {tmp_path}/link/run.sh", "runs the file run.sh")
+    script.write_text("touch made\n")
+    assert not file.is_as_it_was()
+
+
+def test_an_approval_is_of_the_same_in_another_folder_with_the_same_files(tmp_path: Path) -> None:
+    home = Hooked(tmp_path)
+    home.write(".claude/hooks/run.sh", "true\n")
+    home.settings(Stop=[("", ".claude/hooks/run.sh")])
+    (here,) = declared_hooks(home.config()).files
+    home.project = home.project.rename(tmp_path / "tree")
+    (there,) = declared_hooks(home.config()).files
+    assert there.item == here.item

@@ -20,6 +20,10 @@ ROOT = "/w/.claude/worktrees/a.git"
         "src/evil.pth", "conftest.py", "src/conftest.py", ".config/git/config", "rust-toolchain.toml", "AGENTS.MD",
         ".GIT/config", ".Git\u200b/config", "package.json.", ".git ./config", ".git::$INDEX_ALLOCATION/config",
         "GIT~1/config", ".GITHUB/Workflows/ci.yml", "\u212aEEP/.vscode/x", "cl\u0061ude.md",
+        "crush.json", ".crush/x", "CRUSH.md", ".vibe/config.toml", ".roorules", ".roorules-code",
+        ".clinerules-code/a.md", ".aider.model.settings.yml", ".iflow/settings.json", ".venv/bin/python",
+        "a/venv/bin/activate",
+        "node_modules/.bin/eslint",
     ],
 )  # fmt: skip
 def test_what_something_obeys_by_itself_has_a_reason(path: str) -> None:
@@ -33,6 +37,7 @@ def test_what_something_obeys_by_itself_has_a_reason(path: str) -> None:
         "src/a.py", "Makefile", "setup.py", "tests/conftest.py", "pkg/tests/unit/conftest.py", "README.md",
         ".gitignore", ".github/ISSUE_TEMPLATE.md", "docs/agents.rst", ".config/app.toml", "config.toml",
         "mypackage.json", "git/config", "a.gitx", "lefthook/x", "package.jsonc", "...", "src/profile",
+        "node_modules/a/index.js", ".venv/lib/a.py", "bin/run", "roorules-x",
     ],
 )  # fmt: skip
 def test_what_runs_because_somebody_says_so_has_none(path: str) -> None:
