@@ -31,7 +31,8 @@ _PLURALS: Mapping[Kind, str] = {
 }  # fmt: skip
 
 _BY_THEMSELVES: Sequence[Kind] = ("hook", "server")
-"""What runs without being asked for: it is shown first, so that no list of harmless things stands before it."""
+"""What runs without being asked for: it is shown first, so that no list of harmless things stands before it; hooks, of
+which a project has few files, before servers."""
 _LINE_END = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _MUCH_NOTHING = re.compile(r"[\s\u2800]{24,}")
 """What pushes what follows out of sight."""
@@ -49,7 +50,7 @@ def item_question(item: Item, before: Approval | None) -> str:
 
 def folder_question(waiting: Sequence[Waiting]) -> str:
     """May all of this be used? Says of each what `item_question` says of one."""
-    waiting = sorted(waiting, key=lambda one: one[0].kind not in _BY_THEMSELVES)
+    waiting = sorted(waiting, key=lambda one: (*_BY_THEMSELVES, one[0].kind).index(one[0].kind))
     lines = [f"This project brings {_counts(item for item, _ in waiting)} that you have not approved so:", ""]
     for item, before in waiting:
         shown = _lines(item)
@@ -75,11 +76,11 @@ def left_out(waiting: Sequence[tuple[Item, Standing]]) -> str:
     for standing, what in (("not approved", "not approved"), ("changed", "changed since it was approved")):
         items = [item for item, found in waiting if found == standing]
         if items:
-            is_one = len(items) == 1
+            is_one = len(items) == 1 and items[0].kind != "hook"
             verb = ("is" if is_one else "are") if standing == "not approved" else ("has" if is_one else "have")
             what = what if is_one else what.replace("it was", "they were")
             parts.append(f"{_names(items)} {verb} {what}")
-    them = "it is" if len(waiting) == 1 else "they are"
+    them = "it is" if len(waiting) == 1 and waiting[0][0].kind != "hook" else "they are"
     return f"{' and '.join(parts)}, so {them} left out; {_DECIDE}"
 
 

@@ -284,7 +284,7 @@ def _spec_of(name: str, table: Mapping[str, object], folder: Path, environment: 
         is_sse=kind == "sse",
         env=_expanded_values(table.get("env"), environment),
         headers=_expanded_values(table.get("headers"), environment),
-        cwd=folder / Path(_expanded(cast(str, table.get("cwd", "")), environment)).expanduser() if command else None,
+        cwd=folder / os.path.expanduser(_expanded(cast(str, table.get("cwd", "")), environment)) if command else None,
         login=Login(**login),  # type: ignore[arg-type]  # each was parsed by its key
         **limits,  # type: ignore[arg-type]  # as above
     )

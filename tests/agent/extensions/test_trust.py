@@ -70,13 +70,14 @@ def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
     assert first == "This project brings 1 file of hooks and 1 skill that you have not approved so:"
     line, _, _ = left_out([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
     assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
+    assert " have changed since they were approved, so they are left out; " in left_out([(hooks, "changed")])
 
 
 def test_what_runs_by_itself_stands_before_what_does_not() -> None:
     items = [replace(DEPLOY, kind=kind) for kind in ("skill", "command", "server", "agent", "hook")]
     question = folder_question([(item, None) for item in items])
     heads = [line.split()[1] for line in question.splitlines() if line.startswith("the ")]
-    assert heads == ["server", "hook", "skill", "command", "agent"]
+    assert heads == ["hook", "server", "skill", "command", "agent"]
 
 
 def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_of_sight() -> None:

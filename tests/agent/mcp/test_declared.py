@@ -129,6 +129,11 @@ def test_a_folder_in_place_of_the_file_is_named(house: House) -> None:
     assert lines(house) == ["cannot use `/project/.mcp.json`: Is a directory"]
 
 
+def test_the_home_of_somebody_who_is_not_there_is_a_folder_that_is_not_there(house: House) -> None:
+    house.declares(forge={"command": "forge", "cwd": "~nobody-of-that-name/x"})
+    assert [spec.cwd for spec in specs(house)] == [house.project / "~nobody-of-that-name/x"]
+
+
 def test_a_file_is_read_through_a_link_within_the_project_alone(house: House) -> None:
     house.declares(forge={"command": "forge"})
     declaration = (house.project / ".mcp.json").rename(house.folder / "elsewhere.json")
