@@ -29,7 +29,9 @@ HOSTILE = "bad " + " ".join(PAYLOADS.values())
 LINES = "\n".join(PAYLOADS.values())
 
 
-_FOR_TYPES_ONLY: dict[str, Any] = dict.fromkeys(("SessionNetwork", "NetworkAccess", "Boundary"), NoneType)
+_FOR_TYPES_ONLY: dict[str, Any] = dict.fromkeys(
+    ("SessionNetwork", "NetworkAccess", "Boundary", "Repositories"), NoneType
+)
 """Parts of a sandbox that its module knows for types only. They hold no text."""
 
 
