@@ -39,9 +39,18 @@ def _check(answer: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
+def program_of(name: str) -> str:
+    """Where a program is: a bare name is looked for in the absolute folders of `PATH`, never where it would run."""
+    if "/" in name:
+        return name
+    paths = (os.path.join(folder, name) for folder in os.get_exec_path() if os.path.isabs(folder))
+    found = next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+    return found or sys.exit(f"`{name}`: No such file or directory")
+
+
 if __name__ == "__main__":
     try:
         put_on(int(sys.argv[1]), bytes.fromhex(sys.argv[2]))
     except OSError as error:
         sys.exit(f"sandbox: {error}")
-    os.execv(sys.argv[3], sys.argv[3:])
+    os.execv(program_of(sys.argv[3]), sys.argv[3:])

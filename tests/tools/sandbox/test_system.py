@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tools.sandbox import system, system_calls
+from tools.sandbox.landlock_program import program_of
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
 
 GENERIC = Path("/usr/include/asm-generic/unistd.h")
@@ -54,3 +55,17 @@ def test_a_machine_whose_system_calls_are_not_known_has_no_sandbox(monkeypatch: 
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="s390x", sysname="Linux"))
     monkeypatch.setattr(system, "_BUBBLEWRAP", ("/bin/true",))
     assert found_sandbox.__wrapped__() == Missing("the system calls of s390x are not known here")
+
+
+def test_landlock_runs_no_program_of_the_folder_in_the_place_of_one_of_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sh", "only-here"):
+        (tmp_path / name).write_text("#!/bin/false\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", ".::/usr/bin:/bin")
+    assert program_of("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert program_of("./sh") == "./sh"
+    with pytest.raises(SystemExit):
+        program_of("only-here")
