@@ -62,6 +62,8 @@ PAUSE = 0.02
 """Seconds: whoever types, and a key that is held, take longer from one key to the next."""
 PIECES = 64
 """Reads that are taken for one, at most."""
+STALLED = 1.0
+"""Seconds without anything more of what is pasted, after which Ctrl-C is a key again: its end may have been lost."""
 _WIDEST, _HIGHEST = 1_000, 500
 _LONGEST = 1_024
 """Characters of an answer that is waited for."""
@@ -122,14 +124,14 @@ class _Parser(XTermParser):
         super().__init__(debug)
         self._answers = TerminalAnswers()
         self._held_until = 0.0
-        self._pasted: list[str] | None = None
+        self.pasted: list[str] | None = None
         """What was pasted so far; None when nothing is being pasted."""
         self._end = ""
         """What may be the beginning of the mark behind it."""
 
     def feed(self, data: str) -> Iterator[Message]:
-        if self._pasted is not None:
-            yield from self._paste(self._pasted, data)
+        if self.pasted is not None:
+            yield from self._paste(self.pasted, data)
             return
         typed, begun, pasted = (self._answers.given_up() + data).partition(BRACKETED_PASTE_START)
         pieces, told = self._answers.taken_from(typed)
@@ -144,8 +146,8 @@ class _Parser(XTermParser):
         if begun:
             yield from self._typed(self._answers.given_up())
             yield from self._waited()
-            self._pasted = []
-            yield from self._paste(self._pasted, pasted)
+            self.pasted = []
+            yield from self._paste(self.pasted, pasted)
 
     def _typed(self, piece: str) -> Iterator[Message]:
         if _ESC_AND_MORE.match(piece):
@@ -167,7 +169,7 @@ class _Parser(XTermParser):
             parts.append(text[:cut])
             self._end = text[cut:]
             return
-        self._pasted, self._end = None, ""
+        self.pasted, self._end = None, ""
         yield Paste("".join([*parts, text]).replace("\0", ""))
         if typed:
             yield from self.feed(typed)
@@ -183,7 +185,7 @@ class _Parser(XTermParser):
     @property
     def is_waiting(self) -> bool:
         """What was typed may go on: nobody knows yet which key it is."""
-        return self._answers.are_begun or self._timeout_time is not None or self._pasted is not None
+        return self._answers.are_begun or self._timeout_time is not None or self.pasted is not None
 
     def _waited(self) -> Iterator[Message]:
         """Nothing more belongs to what was typed: Esc is Esc."""
@@ -207,9 +209,12 @@ class TerminalInput:
         """Keys, clicks and pastes in it so far."""
 
     def hear(self, typed: bytes) -> None:
-        """What one read brought, right behind it."""
+        """What one read brought, right behind it. Nothing but Ctrl-C long after the rest ends what is being pasted."""
+        before = self._read.at
         self._read, self._pressed = Arrival(self._clock(), (self._read.read or 0) + 1), 0
         text = self._decode(typed)
+        if typed == b"\x03" and self._parser.pasted is not None and self._read.at >= before + STALLED:
+            text = BRACKETED_PASTE_END
         if text:  # otherwise it is part of a character; nothing at all would be the end of all typing
             self._take(self._parser.feed(text))
 

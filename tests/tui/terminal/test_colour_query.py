@@ -201,6 +201,22 @@ def test_the_end_of_a_paste_may_come_late() -> None:
     assert [told(each)[:4] for each in heard] == [("Paste", "", "", "oneé"), ("Key", "y", "y", "")]
 
 
+def test_ctrl_c_ends_a_paste_whose_end_never_comes() -> None:
+    told: list[Message] = []
+    now = 1.0
+    hearing = TerminalInput(told.append, debug=False, clock=lambda: now)
+    for typed, pause in (
+        (b"\x1b[200~one", 0.5),
+        (b"\x03", 0.5),
+        (b"two\r\x1b[20", 1.0),
+        (b"\x03", 2.0),
+        (b"\x03", 0.0),
+    ):
+        hearing.hear(typed)
+        now += pause
+    assert said(told) == ["one\x03two\r\x1b[20", "ctrl+c"]
+
+
 def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_path: Path) -> None:
     slow = '[[reply]]\ntext = "one two three four five six seven eight nine"\npause_between = 0.5\n'
     with ready(tmp_path, slow) as screen:
