@@ -67,7 +67,7 @@ class _Comparison:
     def _was_ignored(self, name: str, old: Folder | None) -> bool:
         """Whether a folder was there before, for all that can be said, and is only seen now."""
         is_seen_anew = old is None and name.rpartition("/")[0] in self.ruled_anew
-        return is_seen_anew and changed_at(os.path.join(self.root, name)) < self.since
+        return is_seen_anew and changed_at(os.path.join(self.root, name)) <= self.since  # within one tick of the clock
 
     def _files(self, name: str, old: Folder | None, new: Folder) -> None:
         prefix = f"{name}/" if name else ""
