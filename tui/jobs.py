@@ -62,6 +62,8 @@ class Jobs(JobQueue):
     async def _open_first(self) -> None:
         await asyncio.to_thread(self._load)  # in a thread: keys are taken meanwhile
         gc.set_threshold(*_YOUNG)
+        if not any(screen.is_attached for screen in self._app.screen_stack):  # it was told to end meanwhile
+            return
         context = self._desk
         try:
             self.first = await settled(context, self.first)

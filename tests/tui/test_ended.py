@@ -134,6 +134,33 @@ sys.exit(main(sys.argv[1:]))
 """From a moment on the store answers nothing any more. Nobody waits as long for it as usual."""
 
 
+LATE = """
+import os, signal, sys, time
+import tui.startup
+from textual._context import active_app
+
+loaded = tui.startup.loaded
+
+def ended_meanwhile(sessions):
+    os.kill(os.getpid(), signal.SIGTERM)
+    while active_app.get().main.is_attached:
+        time.sleep(0.001)
+    return loaded(sessions)
+
+tui.startup.loaded = ended_meanwhile
+from tui.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""All is loaded when the screen has gone."""
+
+
+def test_it_may_end_before_all_is_loaded(tmp_path: Path) -> None:
+    with running(tmp_path, SAYS, start=LATE) as terminal:
+        terminal.until_it_ends()
+        assert (terminal.child.exitstatus, b"bug of its own" in terminal.sent) == (143, False), terminal.text
+        assert terminal.is_given_back()
+
+
 @pytest.mark.parametrize("what", ["looks", "edits a call"])
 def test_what_hangs_is_left_to_itself_and_the_terminal_given_back(tmp_path: Path, what: str) -> None:
     project = tmp_path / "project"
