@@ -8,6 +8,8 @@ from agent.checkpoints.file_state import ABSENT, FileState
 from agent.checkpoints.folder_record import FIELDS, Folder
 
 Change = tuple[FileState, FileState]
+_CLOCKS = 20_000_000
+"""Nanoseconds by which the clock of files may be ahead of the one that is read here."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class _Comparison:
     def _was_ignored(self, name: str, old: Folder | None) -> bool:
         """Whether a folder was there before, for all that can be said, and is only seen now."""
         is_seen_anew = old is None and name.rpartition("/")[0] in self.ruled_anew
-        return is_seen_anew and changed_at(os.path.join(self.root, name)) <= self.since  # within one tick of the clock
+        return is_seen_anew and changed_at(os.path.join(self.root, name)) < self.since + _CLOCKS
 
     def _files(self, name: str, old: Folder | None, new: Folder) -> None:
         prefix = f"{name}/" if name else ""
