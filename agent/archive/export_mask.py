@@ -8,7 +8,8 @@ from typing import cast
 
 from agent.records.codec import as_json
 from store.transfer import TransferRow
-from tools.secrets.key_formats import FoundSecret, forms_of, known_secrets, may_go_on, secrets_in
+from tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
+from tools.secrets.secret_pieces import FoundSecret
 
 MASKED = "*"
 _AS_THEY_ARE = ("role", "kind", "media_type", "purpose")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tools.outputs.plain_text import printable
 from tools.sandbox.sandbox import Sandbox
-from tools.secrets.key_formats import SHORTEST
 from tools.secrets.redaction import without_options
+from tools.secrets.secret_pieces import SHORTEST
 
 LARGEST_MESSAGE = 64 * 1024**2
 """Bytes of one message of a server. It has to be in memory whole, about three times over, before it can be read."""

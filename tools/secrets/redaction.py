@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tools.lazy import regex
-from tools.secrets.key_formats import SECRET_NAME, SHORTEST, forms_of, secrets_in
+from tools.secrets.key_formats import SECRET_NAME, forms_of, secrets_in
+from tools.secrets.secret_pieces import SHORTEST
 
 HIDDEN = "***"
 SECRET_VALUE = regex(

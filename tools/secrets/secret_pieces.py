@@ -1,0 +1,193 @@
+"""Pieces of secrets in a text: of values that lines break apart or cut off, in dumps of bytes, and of private keys of
+which a part is shown."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+from tools.lazy import dataclass, regex
+
+SHORTEST = 8
+"""Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""
+
+_BREAKS = regex(r"[\r\n\0\b]+")
+_LONG_ENOUGH = 16
+"""Characters of a value that is found in pieces, too."""
+
+_DUMP = regex(r"^(?:[0-9A-Fa-f]{4,16}:?)?[ \t]+((?:[0-9A-Fa-f]{2} {0,2}){1,16})[^\n]*", re.MULTILINE)
+"""A line of bytes, as `xxd`, `hexdump -C` and `od -tx1` print them, with what they are as signs behind it."""
+
+_LONGEST_KEY = 20_000
+_KEY_EDGE = regex(r"-----(BEGIN|END) (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE = regex(r"[A-Za-z0-9+/]{40,}={0,2}")
+_KEY_HEADER = regex(r"(?:Proc-Type|DEK-Info|Version|Comment|Hash): |^\W*\d*\W*$")
+
+_PIECE = regex(r"[A-Za-z0-9+/=_-]+")
+_SHORTEST_PIECE = 40
+"""Signs of a line that goes on in the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSecret:
+    start: int
+    end: int
+    name: str
+
+
+def pieces_in(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """The places of pieces of known values, in no order; some may be told twice. `known`: forms of values, by name."""
+    yield from _wrapped(text, known)
+    yield from _broken(text, known)
+    yield from _cut_off(text, known)
+    yield from _dumped(text, known)
+
+
+def _broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """The pieces of values that lines of any length break apart."""
+    whole = _BREAKS.sub("", text)
+    if len(whole) == len(text):
+        return
+    broken = [value for value in known if len(value) >= _LONG_ENOUGH and whole.count(value) > text.count(value)]
+    places: list[int] = []
+    """Where in the whole a break was, and how many signs all breaks up to there had."""
+    before = [0]
+    for match in _BREAKS.finditer(text) if broken else ():
+        places.append(match.start() - before[-1])
+        before.append(before[-1] + len(match[0]))
+    for value in broken:
+        for match in re.finditer(re.escape(value), whole):
+            at, index = match.start(), bisect_right(places, match.start())
+            while index < len(places) and places[index] < match.end():
+                yield FoundSecret(at + before[index], places[index] + before[index], known[value])
+                at, index = places[index], index + 1
+            yield FoundSecret(at + before[index], match.end() + before[index], known[value])
+
+
+def _cut_off(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """What is there of values that are cut off at the end of a line, or begin before it."""
+    for value, name in known.items():
+        size, fewest = len(value), max(SHORTEST, len(value) // 3)
+        if size < _LONG_ENOUGH or not re.search(r"\d", value):
+            continue
+        for start in _places_of(value[:fewest], text):
+            if not text.startswith(value, start):
+                end = start + _alike(text[start : start + size], value)
+                if end == len(text) or text[end] in "\r\n":
+                    yield FoundSecret(start, end, name)
+        for end in (start + fewest for start in _places_of(value[-fewest:], text)):
+            if not text.endswith(value, 0, end):
+                start = end - _alike(text[max(end - size, 0) : end][::-1], value[::-1])
+                if start == 0 or text[start - 1] in "\r\n":
+                    yield FoundSecret(start, end, name)
+
+
+def _dumped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """The lines of a dump in which bytes of a value stand."""
+    lines = [(line.start(1), line.end(), re.sub(r"\s", "", line[1]).lower()) for line in _DUMP.finditer(text)]
+    whole = "".join(digits for *_, digits in lines)
+    for value, name in known.items():
+        for at in _places_of(value, whole) if value in whole else ():
+            begin = 0
+            for start, end, digits in lines:
+                if begin < at + len(value) and at < begin + len(digits):
+                    yield FoundSecret(start, end, name)
+                begin += len(digits)
+
+
+def _places_of(piece: str, text: str) -> Iterator[int]:
+    start = text.find(piece)
+    while start >= 0:
+        yield start
+        start = text.find(piece, start + len(piece))
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def parts_of_keys(text: str) -> Iterator[FoundSecret]:
+    """Private keys that are cut off, or of which each line begins with something, as in a diff."""
+    for edge in _KEY_EDGE.finditer(text):
+        if edge[1] == "END":
+            if (start := _key_above(text, edge.start())) < edge.start():
+                yield FoundSecret(start, edge.end(), "private-key")
+        elif (end := _key_below(text, edge.end())) > edge.end():
+            yield FoundSecret(edge.start(), end, "private-key")
+
+
+def _key_below(text: str, start: int) -> int:
+    """Where a key ends that begins there."""
+    last, at, others = start, start, 0
+    while at < min(len(text), start + _LONGEST_KEY):
+        until = text.find("\n", at) + 1 or len(text)
+        line = text[at:until]
+        if (edge := _KEY_EDGE.search(line)) is not None:
+            return at + edge.end() if last > start else last
+        if (end := _key_part(line)[1]) > 0:
+            last, others = at + end, 0
+        elif at > start and not _KEY_HEADER.search(line):
+            others += 1
+            if others > (last > start):  # the last line of a key is shorter
+                break
+        at = until
+    return last
+
+
+def _key_above(text: str, end: int) -> int:
+    """Where the lines of a key begin that ends there."""
+    first = until = end
+    for number in range(_LONGEST_KEY // _SHORTEST_PIECE):
+        at = text.rfind("\n", 0, max(until - 1, 0)) + 1
+        begin, behind = _key_part(text[at:until])
+        if behind > 0:
+            first = at + begin
+        elif number > 1:  # the edge itself, and the last line, which is shorter
+            break
+        until = at
+        if at == 0:
+            break
+    return first
+
+
+def _key_part(line: str) -> tuple[int, int]:
+    """Where in a line that of a key is; zeros where there is none."""
+    runs = [run for run in _KEY_LINE.finditer(line) if is_mixed(run[0])]
+    return (runs[0].start(), runs[-1].end()) if runs else (0, 0)
+
+
+def _wrapped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """The pieces of values that lines break apart, as `base64` and `xxd -p` print them, numbered or not: what is last
+    in a line goes on in the next one."""
+    pieces: list[tuple[int, str]] = []
+    at = 0
+    for line in text.splitlines(keepends=True) if text.count("\n") else ():
+        words = line.rstrip()
+        piece = words[max(words.rfind(" "), words.rfind("\t")) + 1 :]
+        is_piece = _PIECE.fullmatch(piece) is not None
+        if is_piece and (pieces or len(piece) >= _SHORTEST_PIECE):
+            pieces.append((at + len(words) - len(piece), piece))
+        if pieces and not (is_piece and len(piece) >= _SHORTEST_PIECE):
+            yield from _joined(pieces, known)
+            pieces = []
+        at += len(line)
+    yield from _joined(pieces, known)
+
+
+def _joined(pieces: Sequence[tuple[int, str]], known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    whole = "".join(piece for _, piece in pieces) if len(pieces) > 1 else ""
+    for value, name in known.items():
+        if (start := whole.find(value)) < 0:
+            continue
+        end = start + len(value)
+        for place, piece in pieces:
+            first, last = max(start, 0), min(end, len(piece))
+            if first < last:
+                yield FoundSecret(place + first, place + last, name)
+            start, end = start - len(piece), end - len(piece)
+
+
+def is_mixed(text: str) -> bool:
+    """Whether it looks made by chance, as keys are."""
+    return all(re.search(signs, text) for signs in ("[a-z]", "[A-Z]", r"\d"))
