@@ -1,5 +1,6 @@
 """Configuration from real files, an environment and flags."""
 
+import json
 import os
 from pathlib import Path
 
@@ -108,11 +109,18 @@ def test_a_file_that_cannot_be_read_is_named(place: Place) -> None:
         place.load()
 
 
+def test_a_long_list_may_stand_in_one_line(place: Place) -> None:
+    rules = [f"network(host{number}.example.org)" for number in range(500)]
+    place.user(f"[permissions]\nallow = {json.dumps(rules)}\n")
+    assert place.load().allow == tuple(rules)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("agent.x = true\n" + "a." * 400_000 + "b = 1\n", "line 2 holds more than 200 dots"),
-        ("'=' = 0\n" + "'='." * 200 + "a.b = 1\n", "line 2 holds more than 200 dots"),
+        ("agent.x = true\n" + "a." * 400_000 + "b = 1\n", "line 2 is one too many with hundreds of dots"),
+        ("'=' = 0\n" + "'='." * 4_000 + "a.b = 1\n", "line 2 is one too many with hundreds of dots"),
+        ("".join(f"{'a.' * 1_000}b{number} = 1\n" for number in range(11)), "line 11 is one too many with hundreds"),
         ("a = " + "9" * 5_000 + "\n", "Exceeds the limit (4300 digits) for integer string conversion"),
     ],
 )
