@@ -9,7 +9,8 @@ from agent.checkpoints.folder_record import FIELDS, Folder
 
 Change = tuple[FileState, FileState]
 _CLOCKS = 20_000_000
-"""Nanoseconds by which the clock of files may be ahead of the one that is read here."""
+"""Nanoseconds by which the clock of files may be ahead of the one that is read here. A folder that stays for it does
+less harm than one that is taken away; of files one is asked."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,8 @@ TICK, COARSE_TICK = 20_000_000, 2_100_000_000
 """Nanoseconds within which two changes may have the same time: of file systems that count them, and of others."""
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-"""Of which changed files get their times: on Linux the coarse one, which lags behind."""
+"""Of which changed files get their times: on Linux the coarse one, which lags behind. Since 6.13 a file whose time was
+asked for gets a finer one, which may be later."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NUMBERS = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
 _name = attrgetter("name")

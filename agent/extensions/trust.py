@@ -90,10 +90,8 @@ class FolderTrust:
         if item.owner != "project":
             return "on"
         known = self._known.get(item.key)
-        if known is not None and known.verdict == "refused" and known.digest == item.digest:
-            return "refused"
         if known is not None and known.verdict == "refused":
-            return "not approved"
+            return "refused" if known.digest == item.digest else "not approved"
         if self._trusts_all:
             return "on"
         if known is None:

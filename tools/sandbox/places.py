@@ -44,8 +44,8 @@ def places_of(
     repositories: Sequence[Path] = (),
 ) -> dict[str, Access]:
     """What commands of a working folder may do where. `more`: further folders that can be written, as far as they are
-    there and no link has taken their place; `ours`: where this
-    program keeps its own files; `shown`: folders among those that can be read; `repositories`: those below."""
+    there and no link has taken their place; `ours`: where this program keeps its own files; `shown`: folders among
+    those that can be read; `repositories`: those below."""
     home = home.resolve()
     more = [folder for folder in more if folder.is_dir() and os.path.realpath(folder) == str(folder)]
     places: dict[str, Access] = {}

@@ -39,10 +39,10 @@ def made(base: Path, *names: str) -> None:
 
 
 def test_keys_are_hidden_where_variables_say_that_they_are(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(base, "settings/gh/hosts.yml", "keys/kube/config", "keys/two", "rust/credentials.toml", "work/kube", "home/.x")
+    made(base, "settings/gh/hosts.yml", "keys/kube/config", "keys/two", "rust/credentials.toml", "work/in", "home/.x")
     for name, value in {
         "XDG_CONFIG_HOME": base / "settings",
-        "KUBECONFIG": f"{base}/keys/kube/config:{base}/keys/two:{base}/work/kube:relative:{base}/absent",
+        "KUBECONFIG": f"{base}/keys/kube/config:{base}/keys/two:{base}/work/in:relative:{base}/absent",
         "CARGO_HOME": base / "rust",
         "CODEX_HOME": base / "home",
         "HISTFILE": os.devnull,
