@@ -72,3 +72,12 @@ async def test_from_a_screen_that_gives_its_words_back_they_are_taken_away_first
         await t.press("ctrl+c", until=lambda: t.prompt.text == "# a note")
         await t.press("ctrl+c", until=lambda: t.prompt.text == "")
         await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)
+
+
+async def test_what_was_loaded_when_the_screen_has_gone_opens_nothing() -> None:
+    async with started(FakeSessions([FakeSession()])) as t:
+        await t.rests()
+    loaded_late = t.app
+    del vars(loaded_late)["context"]
+    await loaded_late.jobs._open_first()
+    assert "context" not in vars(loaded_late)
