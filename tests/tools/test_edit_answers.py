@@ -26,27 +26,9 @@ EDITS = [
      "indented: write `old` and `new` as the file has it:\n1\tfor x in y:\n2\t    if x:\n"
      "3\t        return 1\n4\t    return 1",
      ("        return 1\n    return 1", "        return 1"), "for x in y:\n    if x:\n        return 1\n"),
-    (LOOP, ("if x:", "if x:\n    x += 1"),
-     "`old` begins behind the indentation of line 2 of `f`, so it cannot be told how far the lines of `new` are to be "
-     "indented: write both with the file's indentation",
-     ("    if x:", "    if x:\n        x += 1"),
-     "for x in y:\n    if x:\n        x += 1\n        return 1\n    return 1\n"),
-    ("def f(:\n    print('up')\n", ("def f(:", "def f():\n    print('up')"),
-     "`new` ends with \"print('up')\", which stands behind `old` already and would be there twice: take it into `old`, "
-     "too, or leave it out of `new`",
-     ("def f(:", "def f():"), "def f():\n    print('up')\n"),
     ("def f(a, b):\n    return a + b\n", ("return a - b", "return a + b"),
      "`old` is not in `f`, but `new` is, at line 2: this change is made already, go on",
      ("return a + b", "return b + a"), "def f(a, b):\n    return b + a\n"),
-    ("y = log(x, 1)\n", ("log(x", "log(x, 1"),
-     "`old` is a part of `new`, and `f` has `new` already, at line 1: this change is made already, go on; to add to it "
-     "again, take what stands there into `old`",
-     ("log(x, 1)", "log(x, 1, 1)"), "y = log(x, 1, 1)\n"),
-    ("for a in b:\n  if a:\n    f(a)\n", ("if a:\n    f(a)", "if a:\n    for c in a:\n        g(c)\n    f(a)"),
-     "`old` begins behind the indentation of line 2 of `f`, so it cannot be told how far the lines of `new` are to be "
-     "indented: write both with the file's indentation",
-     ("    f(a)", "    for c in a:\n      g(c)\n    f(a)"),
-     "for a in b:\n  if a:\n    for c in a:\n      g(c)\n    f(a)\n"),
     ("a = 1\nb = 2\n", ("1\ta = 1\n2\tb = 2", "1\ta = 1\nb = 3"),
      "`old` is at line 1 of `f` without its line numbers, but which of those in `new` are meant cannot be told: write "
      "both without",
@@ -56,17 +38,6 @@ EDITS = [
     ("def f():\n    pass\n", ("def f():\n    pass", "# ... existing code ...\n\ndef g():\n    pass"),
      "`new` has '# ... existing code ...' for lines that it leaves out: write them out, or replace less of the file",
      ("    pass", "    return"), "def f():\n    return\n"),
-    ("a\n)\n", ("a\n", "b("), "`old` ends with a line end and `new` does not, which would join lines: end both alike",
-     ("a\n", "b(\n"), "b(\n)\n"),
-    ("a\nb", ("a\n", "a"), "`old` ends with a line end and `new` does not, which would join lines: end both alike",
-     ("a\nb", "ab"), "ab"),
-    ("if a:\n    b()\nc()\n", ("c()", "if d:\n\tc()"),
-     "`new` is indented by tabs and the file is not: indent it as `f` is, with an indented line of the file in `old`, "
-     "too",
-     ("c()", "if d:\n    c()"), "if a:\n    b()\nif d:\n    c()\n"),
-    ("x = 1\n", ("x = 1", 'print(\\"a\\")'),
-     '`new` has `\\"` outside of quotes: write it without the backslash, line ends as such',
-     ("x = 1", 'print("a")'), 'print("a")\n'),
     ("a = 1\n", ("a = 2", "b"), "`old` is not in `f`; the closest lines are 1-1:\n1\ta = 1", ("a = 1", "b"), "b\n"),
     ("def f():\n    a()\n    b()\n", ("def f():\n    ...\n    b()", "def g():\n    b()"),
      "`old` is not in `f`; the closest lines are 1-3:\n1\tdef f():\n2\t    a()\n3\t    b()",
@@ -174,9 +145,15 @@ async def test_a_patch_is_understood_however_it_is_wrapped(written: str, workspa
         ('say("a")\n', 'say(\\"a\\")', 'say(\\"b\\")', 'say("b")\n', "`old` had escapes that the file has not"),
         ('a\nb("it\'s")\n', 'a\\nb("it\'s")', 'b("it\'s")\\na', 'b("it\'s")\na\n',
          "`old` had escapes that the file has not"),
-        ("f(\n    a)\n", "f(\n", "g(", "g(\n    a)\n", "`new` got the line end that `old` has"),
-        ("a\nb\n", "a\n", "c", "c\nb\n", "`new` got the line end that `old` has"),
-        ("a\nb\n", "a\nb\n", "c", "c\n", "`new` got the line end that `old` has"),
+        ("f(\n    a)\n", "f(\n", "g(", "g(    a)\n",
+         "`old` ends with a line end and `new` does not, so two lines were joined"),
+        ("if a:\n    b()\nc()\n", "b()\n", "", "if a:\n    c()\n",
+         "`old` ends with a line end and `new` does not, so two lines were joined"),
+        ("def f(:\n    print('up')\n", "def f(:", "def f():\n    print('up')",
+         "def f():\n    print('up')\n    print('up')\n",
+         "`new` ends with \"print('up')\", which followed `old` already, so it is there twice now"),
+        ("y = log(x, 1)\n", "log(x", "log(x, 1", "y = log(x, 1, 1)\n",
+         "the file had `new` there already, so what it adds is there twice now"),
         ("a\nb\n", "a\\nb", "a\\nc", "a\nc\n", "`old` had escapes that the file has not"),
         (LOOP, "if x:\n    return 1\nreturn 1", "if x:\n    return 1\nreturn 2", LOOP[:-2] + "2\n",
          "`old` differed from the file in blanks"),
@@ -218,11 +195,7 @@ async def test_an_edit_that_moves_or_levels_lines_is_made(
 FLAT = "with a:\n  with a:\n    b()\n  b()\n"
 UNCLEAR = [
     (FLAT, "with a:\nb()\nb()", "with a:\nb()"),
-    ("with a:\n    b()\n\n", "b()\n\n", "with c:\n    b()\n\n"),
-    ("with a:\n    b()\n\n", "b()\n", "\n"),
     ("def f():\n  a()\n  b()\n", "def f():\n\t  a()\n\t  b()", "b()"),
-    ("def f():\n    import x\n    y = 1\n", "def f():\n    import x\n    y = 1", "import x\n    y = 1"),
-    ("for a in b:\n  c()\n", " c()", " if d:\n     e()\n   c()"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Edits with the slips of models come out right or are refused: no other line is ever changed."""
+"""Exact edits are made exactly. Edits with the slips of models come out right or are refused."""
 
 import re
 from collections.abc import Callable
@@ -47,11 +47,40 @@ def test_an_edit_with_slips_is_right_or_refused(seed: int) -> None:
     call = slipped_edit(Random(seed))
     file = decode(call.before)
     old, new = (text.replace("\r\n", "\n") for text in (call.old, call.new))
+    if file.unified.count(old) == 1:
+        return  # it is made to the letter, as the property below says
     try:
         changes = edited(Target("f", file.unified, is_known=True), old, new, is_everywhere=False).changes
     except ToolError:
         return
     assert_meant(call, file.replaced(changes).encode())
+
+
+PIECES = st.lists(
+    st.sampled_from(["a = 1", "  b", "\tc:", "", "  ", "\t", "- x", "}", "é", "...", "end", "a"]),
+    min_size=1,
+    max_size=9,
+)
+LINE_ENDS = st.sampled_from(["\n", "\r\n"])
+
+
+@settings(max_examples=thorough(1000))
+@given(PIECES, PIECES, LINE_ENDS, st.booleans(), st.data())
+def test_an_exact_edit_is_what_replace_makes_of_the_file(
+    lines: list[str], others: list[str], line_end: str, is_ended: bool, data: st.DataObject
+) -> None:
+    """Whole lines and parts of them, deleted, inserted and changed, in the line ends of the file."""
+    text = "\n".join(lines) + "\n" * is_ended
+    start = data.draw(st.integers(0, max(len(text) - 1, 0)))
+    old = text[start : data.draw(st.integers(start, len(text)))]
+    dropped = data.draw(st.sets(st.integers(0, old.count("\n"))))
+    fewer = "\n".join(line for at, line in enumerate(old.split("\n")) if at not in dropped)
+    new = data.draw(st.sampled_from(["", fewer, old + fewer, "\n".join(others), fewer + "\n", old.upper()]))
+    if not old or old == new or sum(text.startswith(old, at) for at in range(len(text))) != 1:
+        return
+    file = decode(text.replace("\n", line_end).encode())
+    changes = edited(Target("f", file.unified, is_known=True), old, new, is_everywhere=False).changes
+    assert file.replaced(changes).encode() == text.replace(old, new).replace("\n", line_end).encode()
 
 
 @settings(max_examples=thorough(200))

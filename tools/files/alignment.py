@@ -39,10 +39,10 @@ class Block:
 
 def rewritten(block: Block) -> list[str]:
     """The new lines as the file would have them. Raises `UnclearError` where that cannot be told."""
+    if list(block.old) == list(block.here):
+        return list(block.new)
     if block.old and block.new and has_lost_indent(block.old, block.new):
         raise UnclearError(block.new[0])
-    if list(block.old) == list(block.here):
-        return with_blank_lines_kept(block.old, block.new)
     rewriting = _Rewriting(block)
     if block.kept:
         rewriting.insist_on_kept()
@@ -294,15 +294,6 @@ def _says_the_same(old: Sequence[str], new: Sequence[str]) -> bool:
 def _has_the_same_words(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether both texts have the same lines at any level, but for empty ones."""
     return [_body(line) for line in old if line.strip()] == [_body(line) for line in new if line.strip()]
-
-
-def with_blank_lines_kept(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The new lines, with the blanks that the old text has in its empty lines where nothing but lines of it are left
-    out: nobody thinks of those."""
-    if not any(line and not line.strip() for line in old):
-        return list(new)
-    known = _empty_ones(old, new)
-    return [old[known[j]] if j in known else line for j, line in enumerate(new)]
 
 
 def _empty_ones(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from re import Match
 from typing import Literal, TypeAlias
 
-from tools.files.alignment import Block, rewritten, with_blank_lines_kept
+from tools.files.alignment import Block, rewritten
 from tools.files.indentation import step_of
 from tools.files.punctuation import plain_signs
 from tools.files.text import Replacement
@@ -68,10 +68,7 @@ def find(text: str, old: str) -> Matches:
     """Every place where `old` stands, in the strictest reading that finds one."""
     exact = _occurrences(text, old)
     if exact:
-        places = [Place(at, at + len(old)) for at in exact]
-        if old.endswith("\n") and text[-1] != "\n" and text.endswith(old[:-1]):  # it may be the end that is meant
-            places.append(Place(len(text) - len(old) + 1, len(text)))
-        return Matches(tuple(places), "exact")
+        return Matches(tuple(Place(at, at + len(old)) for at in exact), "exact")
     signs = _occurrences(plain_signs(text), plain_signs(old))
     if signs:
         matches = Matches(tuple(Place(at, at + len(old)) for at in signs), "signs")
@@ -124,10 +121,8 @@ def _starts_read(lines: Sequence[str], wanted: Sequence[str], start: int, readin
 def replacement(text: str, place: Place, old: str, new: str) -> Replacement:
     """What `new` is at a place where `old` was found. Raises `UnclearError` where that cannot be told."""
     here = text[place.start : place.end]
-    if not new:
+    if here == old or not new:
         return Replacement(place.start, place.end, new)
-    if here == old:
-        return Replacement(place.start, place.end, "\n".join(with_blank_lines_kept(old.split("\n"), new.split("\n"))))
     put = new.removesuffix("\n") if old.endswith("\n") else new
     wanted = old.removesuffix("\n").split("\n")
     lines = rewritten(

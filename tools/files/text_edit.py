@@ -1,5 +1,7 @@
 """One text put for another in a file: worked out, or refused with a sentence. It reads and writes no file."""
 
+from collections.abc import Iterator
+
 from tools.base import ToolError
 from tools.files.alignment import UnclearError, has_lost_indent, insist_on_first
 from tools.files.corrections import Correction, corrections
@@ -63,8 +65,12 @@ class TextEdit:
 
 
 def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
-    """The changes that the edit comes to. Raises `ToolError` where one of them would be a guess."""
-    matches, correction = find(target.text, old), None
+    """The changes that the edit makes. Where `old` is in the file to the letter, they are those of `str.replace`.
+    Raises `ToolError` where `old` is at several places, or is not there and what was meant would be a guess."""
+    matches = find(target.text, old)
+    if old in target.text:
+        return _exact_edit(target, matches, old, new, is_everywhere=is_everywhere)
+    correction = None
     if not matches.places:
         _insist_on_work(target, old, new)
         matches, correction = _corrected(target, old, new)
@@ -82,7 +88,6 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
         matches = alike(target.text, old)
         if len(matches.places) != 1:
             raise ToolError(_several(target, matches, correction) if matches.places else _nowhere(target, old))
-    _insist_on_news(target, matches, old, new)
     new, is_ended = _ended(target, matches, old, new)
     _insist_on_sense(target, matches, old, new)
     places = matches.apart if new else [whole_lines(target.text, place, old) for place in matches.apart]
@@ -93,6 +98,28 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
     return TextEdit(changes, _remark(matches.closeness, correction, is_ended=is_ended))
 
 
+def _exact_edit(target: Target, matches: Matches, old: str, new: str, *, is_everywhere: bool) -> TextEdit:
+    """Puts `new`, unchanged, in each place of `old`. Raises `ToolError` for several places and for placeholders."""
+    if len(matches.places) > 1 and not is_everywhere:
+        raise ToolError(_several(target, matches, None))
+    _insist_on_no_placeholder(target, new)
+    changes = tuple(Replacement(place.start, place.end, new) for place in matches.apart)
+    return TextEdit(changes, "; ".join(_doubts(target, matches, old, new)))
+
+
+def _doubts(target: Target, matches: Matches, old: str, new: str) -> Iterator[str]:
+    """What looks like a mistake in an exact edit. It is made as asked; the model reads this beside the new lines."""
+    place = matches.places[0]
+    before, behind = target.text[: place.start], target.text[place.end : place.end + 1]
+    is_inside = bool(new or before) and not (before + new).endswith("\n")
+    if old.endswith("\n") and is_inside and behind not in ("", "\n"):
+        yield "`old` ends with a line end and `new` does not, so two lines were joined"
+    if old in new and adds_once(new, old) and stands_in(new, old, target.text, place.start):
+        yield "the file had `new` there already, so what it adds is there twice now"
+    elif len(matches.places) == 1 and (line := doubled(old, new, target.text[place.end :])) is not None:
+        yield f"`new` ends with {line!r}, which followed `old` already, so it is there twice now"
+
+
 def _insist_on_work(target: Target, old: str, new: str) -> None:
     """Raises `ToolError` where the file has the new text already, to the letter, at one place: the edit was made."""
     places = find(target.text, new) if target.is_known and sum(map(str.isalnum, new)) >= LEAST_TOLD else None
@@ -101,29 +128,6 @@ def _insist_on_work(target: Target, old: str, new: str) -> None:
     line = line_number(target.text, places.places[0].start)
     raise ToolError(
         f"`old` is not in `{target.name}`, but `new` is, at line {line}: this change is made already, go on"
-    )
-
-
-def _insist_on_news(target: Target, matches: Matches, old: str, new: str) -> None:
-    """Raises `ToolError` where `new` holds `old`, and what it adds stands around `old` in the file already: it would be
-    there twice, as after an edit that is made again."""
-    if matches.closeness != "exact" or old not in new:
-        return
-    places = matches.apart
-    made = [place for place in places if stands_in(new, old, target.text, place.start)]
-    is_all = len(made) == len(places)
-    if not made or not (adds_once(new, old) or (is_all and len(made) > 1)):
-        return
-    lines = list(dict.fromkeys(line_number(target.text, place.start) for place in made[:MOST_NAMED]))
-    where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
-    if is_all:
-        raise ToolError(
-            f"`old` is a part of `new`, and `{target.name}` has `new` already, at {where}: "
-            "this change is made already, go on; to add to it again, take what stands there into `old`"
-        )
-    raise ToolError(
-        f"`old` is a part of `new`, and {len(made)} of its {len(places)} places in `{target.name}` are `new` already, "
-        f"at {where}, where it would be added twice: take more of the text around the others into `old` and `new`"
     )
 
 
@@ -175,11 +179,7 @@ def _stands_apart(text: str, place: Place, new: str) -> bool:
 def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> None:
     """Raises `ToolError` when more would change than was meant, or other lines than seem to."""
     place = matches.places[0]
-    missing = left_out(new, target.text)
-    if missing is not None:
-        raise ToolError(
-            f"`new` has {missing!r} for lines that it leaves out: write them out, or replace less of the file"
-        )
+    _insist_on_no_placeholder(target, new)
     if has_lost_indent(old.split("\n"), new.split("\n")):
         raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
     if len(matches.places) == 1 and (line := doubled(old, new, target.text[place.end :])) is not None:
@@ -195,6 +195,15 @@ def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> No
     escape = escapes_outside_quotes(old, new, target.text)
     if escape is not None:
         raise ToolError(f"`new` has `{escape}` outside of quotes: write it without the backslash, line ends as such")
+
+
+def _insist_on_no_placeholder(target: Target, new: str) -> None:
+    """Raises `ToolError` for a comment such as `# ... existing code ...` in place of code, which would delete that."""
+    missing = left_out(new, target.text)
+    if missing is not None:
+        raise ToolError(
+            f"`new` has {missing!r} for lines that it leaves out: write them out, or replace less of the file"
+        )
 
 
 def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
