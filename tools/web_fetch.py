@@ -80,7 +80,7 @@ async def _converted(text: str, page: "Page") -> tuple[str, str]:
     with tempfile.TemporaryFile() as file:
         file.write(text[:end].encode("utf-8", "replace"))
         file.seek(0)
-        done = await converted("tools.documents.web_page", {"url": str(page.address)}, file, CONVERTING)
+        done = await converted(f"{__package__}.documents.web_page", {"url": str(page.address)}, file, CONVERTING)
     if not done.records:
         return "", f"(too large or too deep to be made Markdown: this is its HTML)\n{plain(text)}"
     said = plain(str(done.records[0]["text"])) or "(the page shows no text without scripts)"

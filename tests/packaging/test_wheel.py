@@ -1,5 +1,6 @@
 """The wheel as users get it: one public name, and safe inside projects that use our words for their own packages."""
 
+import ast
 import json
 import os
 import re
@@ -8,15 +9,18 @@ import sys
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from agent.config.options import OPTIONS
 from hatch_build import moved
 from tests.running import ROOT, environment
 from tests.tools.test_pdf import pdf
 from tools.version import VERSION
+from tui.cli.arguments import SUBCOMMANDS
 
 OURS = ("agent", "tui", "tools", "store")
 SCRIPT = """
@@ -67,7 +71,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     (site / "dependencies.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
     for name in OURS:
         (project / name).mkdir()
-        (project / name / "__init__.py").write_text("OWN = 1\n")
+        (project / name / "__init__.py").write_text(f"OWN = 1\nopen('imported', 'a').write('{name} ')\n")
     (project / "s.toml").write_text(SCRIPT)
     (project / "a.txt").write_text("what is wanted\n")
     (project / "a.pdf").write_bytes(pdf(["one"]))
@@ -150,8 +154,38 @@ def test_the_examples_run_beside_packages_with_our_names(
 ) -> None:
     (installed.project / "replies.json").write_text(json.dumps({"reply": replies}))
     watched = f"import sys\nbefore = list(sys.path)\n{example}\nassert sys.path == before\n"
+    untouched = "import os\nassert not os.path.exists('imported')\n"
     kept = "import agent, tools, store, tui\nassert {agent.OWN, tools.OWN, store.OWN, tui.OWN} == {1}\n"
-    assert installed.run("-c", watched + kept, EBB_MODEL="scripted/replies.json") == (0, printed, "")
+    assert installed.run("-c", watched + untouched + kept, EBB_MODEL="scripted/replies.json") == (0, printed, "")
+    (installed.project / "imported").unlink()
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_is_found_and_none_is_the_projects_own(installed: Installed, name: str) -> None:
+    code, out, err = installed.run("-m", "ebbtide", name, "--help")
+    assert (code, out.partition(" [")[0], err) == (0, f"usage: ebb {name}", "")
+    assert not (installed.project / "imported").exists()
+
+
+def test_no_text_names_a_module_of_ours() -> None:
+    """Only import statements are moved: a name in a string would be looked up where the user's packages are."""
+    named = {
+        text
+        for package in OURS
+        for file in (ROOT / package).rglob("*.py")
+        for text in _texts(ast.parse(file.read_text("utf-8")))
+        for name in re.findall(r"\b(?:agent|store|tools|tui)(?:\.\w+)+", text)
+        if (ROOT / name.replace(".", "/")).is_dir() or (ROOT / f"{name.replace('.', '/')}.py").is_file()
+    }
+    assert named - {option.key for option in OPTIONS} == set()
+
+
+def _texts(module: ast.Module) -> Iterator[str]:
+    """The texts in a module, but for those that explain it."""
+    for node in ast.walk(module):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Constant) and isinstance(child.value, str) and not isinstance(node, ast.Expr):
+                yield child.value
 
 
 def test_imports_of_ours_are_moved_and_the_lines_stay_where_they_are() -> None:

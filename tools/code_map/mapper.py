@@ -37,7 +37,7 @@ _EVERY = 250
 
 def argv_for(root: str) -> list[str]:
     """The command that maps a folder."""
-    return own_module("tools.code_map.mapper", root)
+    return own_module(__name__, root)
 
 
 def main(root: str) -> None:

@@ -18,7 +18,7 @@ async def pages_of(path: Path, name: str, offset: int, limit: int, limits: ReadL
     """The pages from the `offset`-th on, as many as one look may show, but always one. Raises `ToolError`."""
     request = {"first": offset, "last": offset + limit - 1, "most": limits.most_bytes}
     with opened(path) as (file, _):
-        done = await converted("tools.documents.pdf_pages", request, file, SECONDS)
+        done = await converted(f"{__package__}.pdf_pages", request, file, SECONDS)
     first, *pages = done.records or ({"problem": "it takes too much time or memory"},)
     if (problem := first.get("problem")) == "encrypted":
         raise ToolError(f"`{name}` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt")

@@ -4,8 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-PREFIX = __name__.removesuffix("tools.process.own_module")
-"""What our modules' names begin with: nothing in a checkout, `ebbtide._app.` where the program is installed."""
 _ROOT = str(Path(__file__).parents[__name__.count(".")])
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); name = sys.argv[2]; __import__(name); "
@@ -20,7 +18,8 @@ def search_path() -> list[str]:
 
 
 def own_module(module: str, *arguments: str, first: str = "") -> list[str]:
-    """The command that calls `main` of a module with these arguments. `module`: its name in a checkout. `first`: a
-    statement that is executed before anything is imported."""
+    """Return the command that calls `main` of a module with these arguments. `module`: its full name, made from the
+    caller's `__name__` or `__package__`, since an installed module has another name than in a checkout. `first`: a
+    statement that runs before anything is imported."""
     start = f"{first}\n{_START}" if first else _START
-    return [sys.executable, "-I", "-S", "-c", start, json.dumps(search_path()), PREFIX + module, *arguments]
+    return [sys.executable, "-I", "-S", "-c", start, json.dumps(search_path()), module, *arguments]

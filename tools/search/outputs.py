@@ -80,7 +80,7 @@ async def sift(
 def _started(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            own_module("tools.search.scan", json.dumps(request)),
+            own_module(f"{__package__}.scan", json.dumps(request)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

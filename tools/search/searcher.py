@@ -48,7 +48,7 @@ def argv_for(
         "wanted": wanted,
         "patience": patience,
     }
-    return own_module("tools.search.searcher", json.dumps(request))
+    return own_module(__name__, json.dumps(request))
 
 
 def main(request_json: str) -> None:

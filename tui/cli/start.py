@@ -27,7 +27,7 @@ _PATIENCE = 0.001
 
 def run(options: argparse.Namespace) -> int:
     """Runs a session in the terminal; the exit code. Raises `AgentError` when none can be opened."""
-    is_served = "tui.web." in os.environ.get("TEXTUAL_DRIVER", "")
+    is_served = os.environ.get("TEXTUAL_DRIVER", "").endswith(":ServedDriver")
     is_there = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
     piped = ""
     if not is_there and options.plain and not sys.stdin.isatty():

@@ -39,7 +39,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
 def subcommand_at(place: str) -> Subcommand:
     """The function at `MODULE:NAME` of this package. Only now is the module loaded, with all that it needs."""
     module, _, name = place.partition(":")
-    return cast(Subcommand, getattr(import_module(f"tui.cli.{module}"), name))
+    return cast(Subcommand, getattr(import_module(f"{__package__}.{module}"), name))
 
 
 def demo(arguments: Sequence[str]) -> int:

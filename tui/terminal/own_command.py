@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Sequence
 
-from tools.process.own_module import PREFIX, search_path
+from tools.process.own_module import search_path
 
-_START = "import sys; sys.path[:] = {!r}; from {}tui.cli.main import main; sys.exit(main())"
+_START = "import sys; sys.path[:] = {!r}; from {}.cli.main import main; sys.exit(main())"
+_FRONT_ENDS = __name__.removesuffix(".terminal.own_command")
 
 
 def own_command(arguments: Sequence[str]) -> list[str]:
     """As this one was started: by the same interpreter, with the same code."""
-    return [sys.executable, "-c", _START.format(search_path(), PREFIX), *arguments]
+    return [sys.executable, "-c", _START.format(search_path(), _FRONT_ENDS), *arguments]
