@@ -157,7 +157,9 @@ class Composer:
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         if self.telemetry is not None:
             self.telemetry.follow(channel)
-        workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
+        limit = config.archive_max_output_bytes
+        sandbox = self._sandbox(outputs, allowed.roots, closing)
+        workspace = Workspace(self.root, outputs, sandbox=sandbox, max_output_bytes=limit)
         logs = outputs / "language-servers" if self.ephemeral else None
         if role is not None:
             workspace = role.workspace(workspace)

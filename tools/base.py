@@ -13,6 +13,7 @@ from tools.outputs.recall_scope import Scope
 from tools.outputs.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.outputs.stored import KeptContent
 from tools.process.jobs import BackgroundJobs
+from tools.process.output_log import MAX_OUTPUT_BYTES
 from tools.process.state import ProgramState
 from tools.seen_files import SeenFiles
 
@@ -145,6 +146,8 @@ class Workspace:
     """Of the environment of commands, besides what they have of the user's."""
     reach: "Reach | None" = None
     """What the running call may reach of the network from inside that; None where that was not said."""
+    max_output_bytes: int = MAX_OUTPUT_BYTES
+    """How much is kept of what one command prints."""
     reads: ReadLimits = ReadLimits()
     kept: Callable[[str], Awaitable[KeptContent]] = nothing_kept
     """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""

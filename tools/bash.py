@@ -18,11 +18,11 @@ from tools.files.read_write import undivided
 from tools.lazy import regex
 from tools.outputs.plain_text import printable
 from tools.process.jobs import Job
-from tools.process.program import Program
+from tools.process.program import ProcessLimits, Program
 from tools.process.shell import Launch, in_shell
 from tools.process.start import start
 from tools.process.state import ProgramState, state_of
-from tools.program_output import job_of, news_of, with_log
+from tools.program_output import dropped, job_of, new_output, news_of, with_log
 from tools.schema import flag, number, object_of, text
 
 if TYPE_CHECKING:  # a type only: few commands reach anything
@@ -222,20 +222,23 @@ async def _run_in_time(
     program = _started(command, launched, folder, workspace, workspace.progress)
     try:
         in_time = await _in_time(program, seconds, access)
-        if program.problem:
+        is_flooding = not in_time and program.output.is_over
+        is_ended = is_flooding or bool(program.output.problem)
+        if is_ended:
             await program.end()
     except BaseException:
         await program.close()
         await _leave(access, workspace)
         raise
-    if not in_time and not program.problem:
+    if not in_time and not is_ended:
         return _goes_on(workspace.jobs.add(command, program), seconds)
-    if program.is_over or program.problem:
+    if program.is_over or is_ended:
         await program.close()
         await _leave(access, workspace)
     else:
         workspace.jobs.look_after(program)
-    return _told(program, _blocked(program, folder, workspace, access) if launched.is_confined else "", access)
+    blocked = _blocked(program, folder, workspace, access) if launched.is_confined else ""
+    return _told(program, blocked, access, seconds if is_flooding else None)
 
 
 async def _in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
@@ -255,9 +258,7 @@ async def _leave(access: "NetworkAccess | None", workspace: Workspace) -> None:
 
 def _goes_on(job: Job, seconds: int) -> Result:
     job.program.hear_no_more()
-    size = job.shown = job.program.size
-    end = min(job.program.kept, size)
-    log = PrintedLog(job.program.log, 0, end, is_finished=False, is_whole=end == size)
+    log = new_output(job)
     told = (
         f"not finished after {seconds} s: it goes on as {job.id}; bash_output gives what it prints, bash_kill ends it"
     )
@@ -276,7 +277,7 @@ def _blocked(program: Program, folder: Path, workspace: Workspace, access: "Netw
     from tools.sandbox.blocked import what_was_blocked  # noqa: PLC0415  # deferred: most commands succeed
 
     with program.log.open("rb") as log:
-        log.seek(max(program.kept - _LAST_WORDS, 0))
+        log.seek(max(program.output.flush() - _LAST_WORDS, 0))
         printed = log.read(_LAST_WORDS).decode("utf-8", "replace")
     try:
         boundary = workspace.sandbox.boundary(may_write=not workspace.read_only, access=access)
@@ -287,14 +288,17 @@ def _blocked(program: Program, folder: Path, workspace: Workspace, access: "Netw
     return what_was_blocked(printed, boundary, str(folder), os.path.lexists)
 
 
-def _told(program: Program, blocked: str, access: "NetworkAccess | None") -> Result:
-    state = state_of(program.code or 0)
+def _told(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
+    """`limit`: the seconds after which the program was ended, if it was."""
+    state = state_of(program.code or 0) if limit is None else ProgramState(limit=limit)
+    ended = f"{state.how}: it was ended, since it kept printing" if limit is not None else state.how
     others = "" if program.is_over else "what it started in the background still runs, until the session ends"
-    log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept >= program.size)
+    log = PrintedLog(program.log, 0, program.output.flush(), program.is_over, program.output.is_whole)
     kept = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
     refused = (f"`{place}` was not reached: {why}" for place, why in access.noted.items()) if access else ()
-    state = replace(state, told="\n".join(filter(None, (program.problem, state.how, kept, *refused, others))))
-    result = with_log(log, "no output", state, failed=state.code != 0 or bool(program.problem))
+    told = (program.output.problem, dropped(program), ended, kept, *refused, others)
+    state = replace(state, told="\n".join(filter(None, told)))
+    result = with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
     return replace(result, blocked=blocked)
 
 
@@ -311,7 +315,8 @@ def _started(
         for each in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
             make_private(each)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
-        return start(launched, folder, log, heard, terminal=terminal)
+        limits = ProcessLimits(output_bytes=workspace.max_output_bytes)
+        return start(launched, folder, log, heard, limits, terminal=terminal)
     except OSError as error:
         raise ToolError(_why_not_started(error, command, folder)) from error
     except UnicodeEncodeError as error:

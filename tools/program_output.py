@@ -5,6 +5,7 @@ from dataclasses import replace
 from tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
 from tools.outputs.plain_text import as_text, plain
 from tools.process.jobs import Job
+from tools.process.program import Program
 from tools.process.state import ProgramState, state_of
 from tools.schema import text
 
@@ -59,10 +60,24 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
 def news_of(job: Job) -> Result:
     """What the job printed since the last look, and how it stands."""
     program = job.program
-    size = program.size
-    end = min(program.kept, size)  # what comes meanwhile is for the next look
-    log = PrintedLog(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == size)
-    job.shown = size
+    log = new_output(job)
     state = state_of(program.code, job.id)
-    state = replace(state, told="\n".join(filter(None, (program.problem, f"{job.id}: {state.how}"))))
+    told = (program.output.problem, dropped(program), f"{job.id}: {state.how}")
+    state = replace(state, told="\n".join(filter(None, told)))
     return with_log(log, "no new output", state, failed=bool(program.code))
+
+
+def new_output(job: Job) -> PrintedLog:
+    """What the job printed since this was asked last."""
+    start, job.shown = job.read_to, job.program.size  # what comes meanwhile is for the next look
+    job.read_to = job.program.output.flush()
+    start = min(start, job.read_to)
+    return PrintedLog(job.program.log, start, job.read_to, is_finished=False, is_whole=job.program.output.is_whole)
+
+
+def dropped(program: Program) -> str:
+    """Says that output was more than is kept, if so."""
+    output = program.output
+    if not output.is_over:
+        return ""
+    return f"it printed {output.size:,} bytes, more than the limit of {output.limit:,}: the middle was dropped"

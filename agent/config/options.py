@@ -25,6 +25,7 @@ from agent.config.option_values import (
 )
 from tools.lazy import dataclass
 from tools.outputs.recall_scope import SCOPES, Scope
+from tools.process.output_log import MAX_OUTPUT_BYTES
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 
@@ -223,6 +224,12 @@ OPTIONS: tuple[Option, ...] = (
         None,
         optional_count,
         "bytes that kept outputs may take before the oldest go that nothing refers to",
+    ),
+    Option(
+        "archive.max_output_bytes",
+        MAX_OUTPUT_BYTES,
+        count,
+        "bytes that are kept of what one command prints; of more, the middle is dropped",
     ),
     Option(
         "checkpoints.enabled", True, flag, "keep files as they were before the agent changes them: `/undo` needs that"

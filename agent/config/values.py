@@ -120,6 +120,7 @@ class Config:
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None
+    archive_max_output_bytes: int
     checkpoints_enabled: bool
     checkpoints_max_file_bytes: int
     checkpoints_max_files: int

@@ -1,7 +1,7 @@
 """The lines of a long output that tell most of errors, found as it goes by, and how they are shown. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 from agent.context.error_lines import LONGEST, SIGNS, VERDICT, WORDS, is_routine, shape_of, weight_of
@@ -65,10 +65,25 @@ class ErrorMatches:
         at = 0
         while at < len(text):
             end = text.rfind(b"\n", at, at + _BLOCK) + 1 or text.find(b"\n", at) + 1
-            lines = [line[:LONGEST] for line in text[at : end - 1].split(b"\n")]
-            self._look(lines, first)
-            first += len(lines)
+            block = text[at : end - 1]
+            count = block.count(b"\n") + 1
+            if count > 4 * _REACH and not self._present(block.lower()):
+                self._pass_over(block, first)
+            else:
+                self._look([line[:LONGEST] for line in block.split(b"\n")], first)
+            first += count
             at = end
+
+    def _present(self, small: bytes) -> list[bytes]:
+        """The signs that are in the text."""
+        return [sign for sign in self._signs if sign in small]
+
+    def _pass_over(self, block: bytes, first: int) -> None:
+        """Takes lines of which none tells of errors, more than `2 * _REACH`, without dividing all of them."""
+        near = self._last + [line[:LONGEST] for line in block.split(b"\n", _REACH)[:_REACH]]
+        _set_around(self._open, near, first - len(self._last))
+        self._open = []
+        self._last = [line[:LONGEST] for line in block.rsplit(b"\n", 2 * _REACH)[1:]]
 
     def _look(self, lines: list[bytes], first: int) -> None:
         near, start = self._last + lines, first - len(self._last)
@@ -81,16 +96,14 @@ class ErrorMatches:
             else:
                 found.number, found.line, found.count = number, lines[index], found.count + 1
             recent[id(found)] = found
-        for found in recent.values():
-            at = found.number - start
-            found.before, found.after = near[max(at - _REACH, 0) : at], near[at + 1 : at + 1 + _REACH]
+        _set_around(recent.values(), near, start)
         self._open = [found for found in recent.values() if found.number - start + _REACH >= len(near)]
         self._last = near[-2 * _REACH :]
 
     def _telling(self, lines: Sequence[bytes]) -> Iterator[tuple[int, int, str]]:
         """Those that tell of errors, by their indices, with their weights and shapes."""
         small = b"\n".join(lines).lower()
-        present = [data for data in self._signs if data in small]
+        present = self._present(small)
         for index, line in enumerate(small.split(b"\n") if present else ()):
             if not any(map(line.__contains__, present)):
                 continue
@@ -154,6 +167,13 @@ class ErrorMatches:
             found = [one for one in found if one.weight >= more]
         same = [one for one in found if one.weight == found[0].weight]
         return found if len(same) < 3 else [same[0], same[-1], *same[1:-1], *found[len(same) :]]
+
+
+def _set_around(found: Iterable[_Found], near: Sequence[bytes], start: int) -> None:
+    """Gives each the lines around it. `near`: lines from the number `start` on."""
+    for each in found:
+        at = each.number - start
+        each.before, each.after = near[max(at - _REACH, 0) : at], near[at + 1 : at + 1 + _REACH]
 
 
 def found_lines(found: _Found, around: bool) -> list[tuple[int, str, str]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,11 +218,53 @@ async def started(workspace: Workspace, command: str, limits: ProcessLimits) -> 
     return start(in_shell(command), workspace.root, log, limits=limits)
 
 
-async def test_a_program_that_prints_without_end_is_ended(workspace: Workspace) -> None:
-    program = await started(workspace, "yes", ProcessLimits(log_bytes=1_000_000))
-    assert await program.wait(60)
-    await program.close()
-    assert (program.code, program.problem) == (-9, "ended: it printed more than 1000000 bytes")
+async def test_a_command_that_prints_too_much_keeps_both_ends_and_says_so(workspace: Workspace) -> None:
+    limited = replace(workspace, max_output_bytes=40_000)
+    result = await bash(limited, "seq 1 20000; echo the end; exit 3")
+    assert result.log is not None
+    kept = result.log.path.read_text()
+    assert (result.text, result.program and result.program.code, result.failed) == (
+        "it printed 108,902 bytes, more than the limit of 40,000: the middle was dropped\nexit code 3", 3, True
+    )  # fmt: skip
+    beginning, dropped, end = re.split(r"\n(\[… 68,902 bytes of output dropped here …\])\n", kept)
+    everything = "".join(f"{number}\n" for number in range(1, 20_001)) + "the end\n"
+    assert dropped
+    assert (len(beginning), len(end)) == (30_000, 10_000)
+    assert everything.startswith(beginning)
+    assert everything.endswith(end)
+
+
+async def test_a_command_that_prints_without_end_is_ended_when_its_time_is_over(workspace: Workspace) -> None:
+    limited = replace(workspace, max_output_bytes=40_000)
+    result = await bash(limited, "echo $$ > pid; yes", timeout=1)
+    assert result.log is not None
+    printed, ended = re.sub(r"[\d,]+ bytes", "N bytes", result.text, count=1).splitlines()
+    assert printed == "it printed N bytes, more than the limit of 40,000: the middle was dropped"
+    assert ended == "not finished after 1 s: it was ended, since it kept printing"
+    assert result.program is not None
+    assert (result.program.limit, result.failed, limited.jobs.running) == (1, True, ())
+    assert 40_000 < result.log.path.stat().st_size < 40_100
+    assert not is_running(workspace.root / "pid")
+
+
+async def test_a_job_that_prints_without_end_fills_no_disk_and_shows_its_newest_output(workspace: Workspace) -> None:
+    limited = replace(workspace, max_output_bytes=40_000)
+    await bash(limited, "seq 1 20000; echo first; until [ -e go ]; do sleep 0.01; done; seq 1 9000", background=True)
+    job = limited.jobs.by_id["job-1"]
+    await job.program.wait_for_news(60, 108_899)
+    seen = await BashOutput().run({"job": "job-1"}, limited)
+    assert seen.log is not None
+    assert seen.log.path.read_bytes()[seen.log.start : seen.log.end].endswith(b"\n20000\nfirst\n")
+    (workspace.root / "go").touch()
+    await job.program.wait(60)
+    news = await BashOutput().run({"job": "job-1"}, limited)
+    assert news.log is not None
+    shown = news.log.path.read_bytes()[news.log.start :].decode()
+    numbers = "".join(f"{number}\n" for number in range(1, 9001))
+    assert shown == f"\n[… 33,893 bytes of output dropped here …]\n{numbers[-10_000:]}"
+    assert news.text == (
+        "it printed 152,793 bytes, more than the limit of 40,000: the middle was dropped\njob-1: exit code 0"
+    )
 
 
 async def test_a_program_that_ignores_the_request_to_end_is_ended(workspace: Workspace) -> None:

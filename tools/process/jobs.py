@@ -14,6 +14,8 @@ class Job:
     program: Program
     shown: int = 0
     """Bytes of its output that were handed out."""
+    read_to: int = 0
+    """The place in its log behind what was handed out."""
 
 
 @dataclass(slots=True)

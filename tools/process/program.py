@@ -1,4 +1,4 @@
-"""Programs that were started: each in a process group of its own, its output whole in a file, ended with its children.
+"""Programs that were started: each in a process group of its own, its output in a file, ended with its children.
 
 It knows processes and files, not tools. A thread per program moves output from a pipe to the file. It waits for the
 program and not for the end of the pipe, which a child in the background may hold open for hours. (A file in place of
@@ -21,12 +21,7 @@ from pathlib import Path
 from tools.lazy import dataclass
 from tools.outputs.plain_text import finished, plain
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
-
-LARGEST_LOG = 2 * 1024**3
-"""Bytes of output after which a program is ended."""
-
-ROOM = 1 << 20
-"""Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""
+from tools.process.output_log import MAX_OUTPUT_BYTES, OutputLog
 
 _CHUNK = 1 << 16
 _ENDING = 0.05
@@ -34,11 +29,13 @@ _ENDING = 0.05
 _MOMENT = 0.0005
 _PROGRESS_EVERY = 0.1
 _LONGEST_PROGRESS = 4000
+_READ_AT_ONCE = 4 * _LONGEST_PROGRESS
+"""Bytes of the newest output that may hold as many characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    log_bytes: int = LARGEST_LOG
+    output_bytes: int = MAX_OUTPUT_BYTES
     grace: float = GRACE
 
 
@@ -58,14 +55,10 @@ class Program:
         is_wrapped: bool = False,
     ) -> None:
         self.log = log
-        self.size = 0
-        """Bytes printed so far."""
-        self.kept = 0
-        """How many of them are in the log, from the first on: all, unless the disk was full."""
+        self.output = OutputLog(descriptor, limits.output_bytes)
+        """What is written to `log`."""
         self.is_silent = False
         """Whether nothing is left that could print."""
-        self.problem = ""
-        """Why the output in the log is not whole, or the program was ended."""
         self._process = process
         self._is_wrapped = is_wrapped
         self._family = ProcessFamily(process.pid, is_wrapped=is_wrapped)
@@ -83,6 +76,11 @@ class Program:
         self._progress = _OutputProgress(heard) if heard is not None else None
         GUARDIAN.guard(process.pid)
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
+
+    @property
+    def size(self) -> int:
+        """Bytes printed so far."""
+        return self.output.size
 
     @property
     def code(self) -> int | None:
@@ -165,19 +163,20 @@ class Program:
         try:
             while not (self.is_silent and self._process.returncode is not None) and not self._closing:
                 ready = [found for found, _ in poller.poll(self._patience(waiting))]
-                if pipe in ready and not self._move(pipe, descriptor):
+                if pipe in ready and not self._move(pipe):
                     self.is_silent = True
                     poller.unregister(pipe)
                 if self._process.returncode is None and (waiting in ready or waiting is None) and self._reap():
                     if waiting is not None:
                         poller.unregister(waiting)
-                    self._drain(pipe, descriptor)
+                    self._drain(pipe)
                     self._let_it_go()
                     self._tell(self._exited, self._news)
                 self._report(late=self._process.returncode is not None)
         finally:
             with self._writing:
                 self._input = None
+            self.output.flush()
             for held in (pipe, descriptor, waiting):
                 if held is not None:
                     os.close(held)
@@ -198,7 +197,7 @@ class Program:
         with self._reaping:
             return self._process.poll() is not None
 
-    def _drain(self, pipe: int, descriptor: int) -> None:
+    def _drain(self, pipe: int) -> None:
         """Moves what the program left in the pipe. What a child goes on to print comes later. What wraps a program
         ends a moment after it, and has the pipe until then."""
         os.set_blocking(pipe, False)
@@ -208,7 +207,7 @@ class Program:
         with suppress(BlockingIOError):
             while left > 0 and not self.is_silent:
                 poller.poll(max(end - time.monotonic(), 0) * 1000)
-                moved = self._move(pipe, descriptor)
+                moved = self._move(pipe)
                 self.is_silent = moved == 0
                 left -= moved
 
@@ -222,17 +221,12 @@ class Program:
                 return
             time.sleep(_MOMENT)
 
-    def _move(self, pipe: int, descriptor: int) -> int:
+    def _move(self, pipe: int) -> int:
         """Bytes moved from the pipe to the log; 0 at the end of the pipe."""
         chunk = self._read(pipe)
         if not chunk:
             return 0
-        if self.kept == self.size and not self.problem:
-            self._keep(chunk, descriptor)
-        self.size += len(chunk)  # last: whoever waits for more reads it in the log
-        if self.size > self._limits.log_bytes and not self.problem:
-            self.problem = f"ended: it printed more than {self._limits.log_bytes} bytes"
-            self._signal(signal.SIGKILL)
+        self.output.write(chunk)
         if (progress := self._progress) is not None:
             progress.take(chunk)
         if not self._news.is_set():
@@ -246,18 +240,6 @@ class Program:
             if self.has_terminal and error.errno == errno.EIO:  # nobody has the other end of the terminal any more
                 return b""
             raise
-
-    def _keep(self, chunk: bytes, descriptor: int) -> None:
-        try:
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            self.kept += len(chunk)
-        except OSError as error:
-            self.kept -= min(self.kept // 2, ROOM)
-            with suppress(OSError):
-                os.ftruncate(descriptor, self.kept)
-            self.problem = f"the output after {self.kept} bytes could not be kept: {error.strerror}"
 
     def _report(self, late: bool) -> None:
         progress = self._progress
@@ -284,7 +266,7 @@ class _OutputProgress:
         self._last = 0.0
 
     def take(self, chunk: bytes) -> None:
-        self.held = (self.held + self._decoder.decode(chunk))[-_LONGEST_PROGRESS:]
+        self.held = (self.held + self._decoder.decode(chunk[-_READ_AT_ONCE:]))[-_LONGEST_PROGRESS:]
 
     def due(self, late: bool) -> str:
         """What may be shown now."""

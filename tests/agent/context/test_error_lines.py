@@ -142,3 +142,22 @@ def test_a_log_is_what_its_fixture_says() -> None:
     log: ToolLog = LOGS["make"]
     assert log.text.splitlines()[0].startswith("make: *** No rule")
     assert log.text.count("\n") == 502
+
+
+@given(st.lists(st.sampled_from(["a quiet line", "error: this failed", "", "x" * 300]), min_size=1, max_size=60))
+def test_long_stretches_without_errors_are_passed_over_without_a_difference(lines: list[str]) -> None:
+    quiet = [f"quiet {number}" for number in range(80)]
+    text = "\n".join([*quiet, *lines, *quiet, "error: at last", *quiet, ""]).encode()
+    at_once, by_line = ErrorMatches(), ErrorMatches()
+    at_once.take(text, 1)
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        by_line.take(line, number)
+    # In several parts, so that most of what is given at once holds no error.
+    in_parts, first = ErrorMatches(), 1
+    for at in range(0, len(text.splitlines()), 40):
+        part = text.splitlines(keepends=True)[at : at + 40]
+        in_parts.take(b"".join(part), first)
+        first += len(part)
+    shown = [each.shown_between(0, 10_000) for each in (at_once, by_line, in_parts)]
+    assert shown == [shown[0]] * 3
+    assert "error: at last" in shown[0]
