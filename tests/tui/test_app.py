@@ -5,7 +5,7 @@ from threading import Event as Flag
 from typing import NoReturn
 
 import pytest
-from textual.events import Key, Paste
+from textual.events import AppBlur, Key, Paste
 
 from agent.errors import AuthFailed, StoreFailed
 from agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAsked
@@ -76,12 +76,44 @@ async def test_a_key_shows_more_or_less_of_the_work_and_tells() -> None:
         )
 
 
+async def test_a_terminal_without_focus_takes_pastes_and_the_first_key_of_an_answer() -> None:
+    asked = QuestionAsked("w", "Which one?", ("the first",))
+    session = FakeSession([[asked, Hold(), DONE]])
+    async with terminal(session) as t:
+        t.app.post_message(AppBlur())
+        t.app.post_message(Paste("pasted"))
+        await t.until(lambda: t.prompt.text == "pasted")
+        await t.press("enter", asks=QuestionAsked)
+        t.app.post_message(AppBlur())
+        t.app.post_message(Paste("the second"))
+        await t.press("enter", until=lambda: session.answers)
+        assert session.answers == {"w": "the second"}
+
+
 async def test_a_click_opens_a_call() -> None:
     async with terminal(FakeSession([[*ran("make", "built"), DONE]])) as t:
         await t.says("go", shows="bash  make")
         line = next(y for y, text in enumerate(t.transcript.visible_text().split("\n")) if "bash" in text)
         await t.pilot.click(t.transcript, offset=(6, line))
         await t.shows("built")
+
+
+async def test_a_click_selects_and_letters_are_for_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with terminal(FakeSession([[*ran("make", "built"), TextDelta("It is built."), DONE]])) as t:
+        copied: list[str] = []
+        monkeypatch.setattr(t.app, "copy_to_clipboard", copied.append)
+        await t.says("go", shows="It is built.")
+        line = next(y for y, text in enumerate(t.transcript.visible_text().split("\n")) if "It is" in text)
+        for typed in ("yes please", "Yes", " su"):
+            await t.pilot.click(t.transcript, offset=(6, line))
+            assert (t.app.focused, t.transcript.marked) == (t.transcript, AnswerText("It is built."))
+            await t.pilot.press(*("space" if character == " " else character for character in typed))
+            assert (t.prompt.text, t.app.focused) == (typed, t.prompt)
+            t.prompt.put("")
+        assert copied == []
+        await t.pilot.click(t.transcript, offset=(6, line))
+        await t.pilot.press("ctrl+t", "y")  # from here on letters are commands, as Ctrl-T says
+        assert (copied, t.prompt.text) == (["It is built."], "")
 
 
 async def test_the_keyboard_walks_the_calls() -> None:

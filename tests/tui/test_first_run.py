@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from textual.events import AppBlur, Paste
 from textual.widgets import Input, Static
 
 from agent.config.values import ProviderConfig
@@ -92,6 +93,21 @@ async def test_a_key_that_is_typed_is_tried_kept_and_never_shown(tmp_path: Path)
         assert kept_key(setup.settings.environment, "anthropic", server.url) == SECRET
         kept = setup.file.with_name("keys.json")
         assert (kept.stat().st_mode & 0o777, SECRET in setup.written) == (0o600, False)
+
+
+async def test_a_key_is_pasted_into_a_terminal_that_has_no_focus(tmp_path: Path) -> None:
+    with FakeProvider([Turn(text="ready")]) as server:
+        async with starting(tmp_path, {"ANTHROPIC_BASE_URL": server.url}) as (screen, opener, _):
+            await screen.lists("first-run")
+            screen.app.post_message(AppBlur())
+            screen.app.post_message(Paste("anthropic"))
+            await screen.until(lambda: screen.app.screen.query_one("#filter", Input).value == "anthropic")
+            await screen.press("enter", until=lambda: screen.app.screen.query_one("#note").has_focus)
+            screen.app.post_message(AppBlur())
+            screen.app.post_message(Paste(f"{SECRET}\n"))
+            await screen.until(lambda: screen.app.screen.query_one("#note", Input).value)
+            await screen.press("enter", until=lambda: opener.opened)
+        assert dict(server.requests[0].headers)["x-api-key"] == SECRET
 
 
 async def test_a_key_that_cannot_be_tried_is_kept_when_it_is_given_again(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ class MainScreen(Guarded[None]):
 
     @on(QueueLines.Left)
     def _left_queue(self, message: QueueLines.Left) -> None:
-        self.prompt.focus()
+        self.set_focus(self.prompt)  # as above
         self.prompt.insert(self._pastes.fold(message.typed))
 
     # Reading
@@ -277,7 +277,7 @@ class MainScreen(Guarded[None]):
 
     @on(Transcript.Left)
     async def _left_transcript(self, message: Transcript.Left) -> None:
-        self.prompt.focus()
+        self.set_focus(self.prompt)  # at once: the next character is for it
         if message.typed:
             self.prompt.insert(self._pastes.fold(message.typed))
         elif self.question is not None:
@@ -312,4 +312,4 @@ class MainScreen(Guarded[None]):
         self.prompt.post_message(PromptInput.Hinted(told_of(detail)))
 
     def action_focus_transcript(self) -> None:
-        self.transcript.focus()
+        self.transcript.walk()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rich.cells import cell_len
+from textual import events
 from textual.app import App
 from textual.css.query import NoMatches
 from textual.geometry import Offset
@@ -40,6 +41,12 @@ class CaretApp(CrashingApp, DisplayApp):
     whenever something is drawn: a widget that was moved by another does not tell."""
 
     _caret = Offset(0, 0)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keep the focus while the terminal has none: Textual would take it from every widget, and pastes and the first
+        key after that would reach nothing."""
+        if not isinstance(event, events.AppFocus | events.AppBlur):
+            await super().on_event(event)
 
     @property
     def cursor_position(self) -> Offset:

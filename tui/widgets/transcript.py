@@ -11,7 +11,6 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.text.sanitise import visible
 from tui.view.blocks import AnswerText, Block, Call, Detail, Earlier, Failure, SummaryBlock, Thought, UserText, opens
 from tui.view.folds import Lookups
 from tui.view.receipts import Compaction
@@ -68,6 +67,8 @@ class Transcript(SearchedRows, can_focus=True):
         self._seen = self._unseen = 0
         """How many of the rows have been on the screen at one time or another, and how many news are behind them."""
         self._marked: BlockRow | None = None
+        self._is_clicked = False
+        """It has the keys because of the mouse: letters are for the prompt."""
         self._greeting: Callable[[int, int], Text] = lambda width, height: Text()
         self._greeted: tuple[Size, list[Text]] = Size(0, 0), []
         """The lines of the greeting as they are in that much room."""
@@ -235,6 +236,24 @@ class Transcript(SearchedRows, can_focus=True):
 
     # Opening and closing
 
+    def walk(self) -> None:
+        """Take the keys to move through the blocks: letters are commands."""
+        self._is_clicked = False
+        self.focus()
+        self.on_focus()
+
+    def on_focus(self) -> None:
+        if self._marked is None and not self._is_clicked:
+            self.action_mark(-1)
+
+    def focus_on_click(self) -> bool:
+        """Called before a click gives it the keys."""
+        self._is_clicked = True
+        return True
+
+    def on_blur(self) -> None:
+        self._is_clicked = False
+
     def on_click(self, event: events.Click) -> None:
         if not self._stack.rows or self.text_selection is not None:
             return
@@ -243,6 +262,9 @@ class Transcript(SearchedRows, can_focus=True):
             return
         index, line = self._stack.locate(event.y + self.scroll_offset.y)
         row = self._stack.rows[index]
+        if row.drawn is not None and isinstance(row.block, _WALKED):
+            self._marked = row
+            self.refresh()
         if line == row.gap and opens(row.block):
             self._toggle(index)
 
@@ -275,7 +297,11 @@ class Transcript(SearchedRows, can_focus=True):
     def on_key(self, event: events.Key) -> None:
         if self._search is not None and event.character in ("n", "N"):
             return  # whoever began the search goes on with it
-        if event.key == "u" and isinstance(self.marked, Compaction):
+        if self._is_clicked:
+            if event.is_printable and event.character:
+                event.stop()
+                self.post_message(self.Left(event.character))
+        elif event.key == "u" and isinstance(self.marked, Compaction):
             event.stop()
             self.call_later(self.run_action, "app.command('context', 'undo')")
         elif event.key == "s" and isinstance(self.marked, Call) and self.marked.is_agent_at_work:
@@ -293,11 +319,7 @@ class Transcript(SearchedRows, can_focus=True):
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        self.post_message(self.Left(visible(event.text)))
-
-    def on_focus(self) -> None:
-        if self._marked is None:
-            self.action_mark(-1)
+        self.post_message(self.Left(event.text))
 
     def _toggle(self, index: int) -> None:
         """Opens or closes a row. What is above it stays where it is, as far as the row is then on the screen."""

@@ -156,7 +156,7 @@ async def test_the_app_tells_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(t.app.outside, "write", written.append)
         await t.type("go", until=lambda: session.said)
         t.app.post_message(AppBlur())
-        await t.until(lambda: not t.app.app_focus)
+        await t.pilot.pause()
         hold.event.set()
         await t.until(lambda: written)
         assert written == ["\x07"]
