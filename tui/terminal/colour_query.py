@@ -28,26 +28,18 @@ from textual.message import Message
 from tools.lazy import regex
 from tui.prompt.key_arrivals import Arrival, stamp
 from tui.terminal.display import Display
+from tui.terminal.replies import REPLY_TIMEOUT, TerminalReplies
 from tui.terminal.signals import has_terminal, is_told_to_end
-from tui.terminal.size_query import ANSWER, BelievedSize, SizeContradicted, SizeTold, size_of
 from tui.terminal.size_query import QUESTION as SIZE_QUESTION
+from tui.terminal.size_query import BelievedSize, SizeContradicted, SizeTold, size_of
 from tui.terminal.window import POP_TITLE, PUSH_TITLE
 from tui.text.themes import Ground
 
 QUESTION = "\x1b]11;?\x1b\\"
 """Asks for the ground (OSC 11)."""
 
-_ANSWER = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
+_OSC = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
 _COLOR = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
-_REPLY = regex(
-    r"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, what was copied
-    r"|\x1b\[[?>=][\d;:]*[cnuRS]"  # device attributes, states, keyboard flags, where the cursor is
-    rf"|{ANSWER}|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # the last corner, states, sizes
-    r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
-)
-"""What a terminal answers when it is asked for what it is and can, maybe by the program before us."""
-_BEGUN = regex(r"\x1b(?:\[[0-?]*[ -/]*|\](?:\d*|\d+;[^\x07\x1b]*\x1b?)|[P_^][^\x07\x1b]*\x1b?)?\Z")
-"""What goes on with what is typed next, if it is an answer, or a key that sends several characters."""
 _ESC_AND_MORE = regex(r"\x1b(?=[/!#@])")
 """Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
 _MODIFIED_ENTER = regex(r"\x1b(?:[\r\n]|\[27;([2-8]);13~)")
@@ -65,8 +57,6 @@ PIECES = 64
 STALLED = 1.0
 """Seconds without anything more of what is pasted, after which Ctrl-C is a key again: its end may have been lost."""
 _WIDEST, _HIGHEST = 1_000, 500
-_LONGEST = 1_024
-"""Characters of an answer that is waited for."""
 
 
 class GroundTold(Message):
@@ -86,43 +76,17 @@ def ground_of(answer: str) -> Ground | None:
     return "light" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "dark"
 
 
-def _said_by(answer: str) -> Ground | Size | None:
-    told = _ANSWER.fullmatch(answer)
-    return ground_of(told[1]) if told is not None else size_of(answer)
-
-
-class TerminalAnswers:
-    """Takes answers out of what is typed, so that none is ever written into the prompt."""
-
-    def __init__(self) -> None:
-        self._held = ""
-        """What may be the beginning of an answer."""
-
-    def taken_from(self, typed: str) -> tuple[tuple[str, ...], tuple[Ground | Size, ...]]:
-        """What was really typed, in pieces between which answers came, and what was said of the ground and of the size.
-        The beginning of an answer is kept for its rest."""
-        typed, self._held = self._held + typed, ""
-        told = tuple(said for answer in _REPLY.findall(typed) if (said := _said_by(answer)) is not None)
-        *pieces, last = _REPLY.split(typed)
-        begun = _BEGUN.search(last)
-        if begun is not None and len(begun.group()) < _LONGEST:
-            last, self._held = last[: begun.start()], begun.group()
-        return (*pieces, last), told
-
-    def given_up(self) -> str:
-        """What was kept and has not become an answer."""
-        held, self._held = self._held, ""
-        return held
-
-    @property
-    def are_begun(self) -> bool:
-        return bool(self._held)
+def _told_by(reply: str) -> Iterator[Message]:
+    osc = _OSC.fullmatch(reply)
+    said = ground_of(osc[1]) if osc is not None else size_of(reply)
+    if said is not None:
+        yield SizeTold(said) if isinstance(said, Size) else GroundTold(said)
 
 
 class _Parser(XTermParser):
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
-        self._answers = TerminalAnswers()
+        self._replies = TerminalReplies()
         self._held_until = 0.0
         self.pasted: list[str] | None = None
         """What was pasted so far; None when nothing is being pasted."""
@@ -133,18 +97,24 @@ class _Parser(XTermParser):
         if self.pasted is not None:
             yield from self._paste(self.pasted, data)
             return
-        typed, begun, pasted = (self._answers.given_up() + data).partition(BRACKETED_PASTE_START)
-        pieces, told = self._answers.taken_from(typed)
-        self._held_until = get_time() + constants.ESCAPE_DELAY
-        for said in told:
-            yield SizeTold(said) if isinstance(said, Size) else GroundTold(said)
+        replies, now = self._replies, get_time()
+        if replies.is_certain and now >= self._held_until and not replies.goes_on(data):
+            replies.given_up()
+        held = replies.begun if replies.is_certain else ""
+        typed, begun, pasted = (replies.begun + data).partition(BRACKETED_PASTE_START)
+        replies.begun = ""
+        pieces, answers = replies.taken_from(typed)
+        if not (held and replies.begun.startswith(held)):
+            self._held_until = now + (REPLY_TIMEOUT if replies.is_certain else constants.ESCAPE_DELAY)
+        for answer in answers:
+            yield from _told_by(answer)
         *before_answers, last = pieces
         for piece in before_answers:
             yield from self._typed(piece)
             yield from self._waited()  # what comes behind an answer does not go on with what was typed before it
         yield from self._typed(last)
         if begun:
-            yield from self._typed(self._answers.given_up())
+            yield from self._typed(replies.given_up())
             yield from self._waited()
             self.pasted = []
             yield from self._paste(self.pasted, pasted)
@@ -176,16 +146,16 @@ class _Parser(XTermParser):
 
     def tick(self) -> Iterator[Message]:
         """Called every tenth of a second, and after what was typed. What was kept for as long as a key's characters are
-        waited for is no answer."""
-        if self._answers.are_begun and get_time() >= self._held_until:
-            yield from super().feed(self._answers.given_up())
+        waited for is no reply; what is certainly one is dropped."""
+        if self._replies.begun and get_time() >= self._held_until:
+            yield from self._typed(self._replies.given_up())
             yield from self._waited()
         yield from super().tick()
 
     @property
     def is_waiting(self) -> bool:
         """What was typed may go on: nobody knows yet which key it is."""
-        return self._answers.are_begun or self._timeout_time is not None or self.pasted is not None
+        return bool(self._replies.begun) or self._timeout_time is not None or self.pasted is not None
 
     def _waited(self) -> Iterator[Message]:
         """Nothing more belongs to what was typed: Esc is Esc."""

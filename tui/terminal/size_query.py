@@ -9,9 +9,6 @@ from tools.lazy import regex
 QUESTION = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
 """Asks where the cursor is, in the last corner. All terminals answer that. Asked for the size itself (XTWINOPS 18),
 some give columns for lines: tmux did before 3.4."""
-ANSWER = r"\x1b\[(?:[2-9]|[1-9]\d{1,3});\d{1,4}R"
-"""F3 with Shift or Ctrl looks like one of a single line."""
-
 _NUMBERS = regex(r"\x1b\[(\d{1,4});(\d{1,4})R")
 _LEAST = 2
 """Columns and lines below which an answer is none."""

@@ -20,7 +20,8 @@ from tests.tui.piloting import terminal
 from tests.tui.ptys import ready
 from tests.tui.test_pty import SCRIPT
 from tui.app import EbbApp
-from tui.terminal.colour_query import QUESTION, GroundTold, TerminalAnswers, TerminalInput, ground_of
+from tui.terminal.colour_query import QUESTION, GroundTold, TerminalInput, ground_of
+from tui.terminal.replies import REPLY_TIMEOUT, TerminalReplies
 from tui.terminal.size_query import SizeTold
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
@@ -43,23 +44,39 @@ def test_an_answer_says_light_or_dark(answer: str, ground: str | None) -> None:
 
 
 def test_answers_are_taken_out_of_what_is_typed() -> None:
-    assert TerminalAnswers().taken_from(f"he{WHITE}llo{BLACK}\x1b[A") == (("he", "llo", "\x1b[A"), ("light", "dark"))
+    assert TerminalReplies().taken_from(f"he{WHITE}llo{BLACK}\x1b[A") == (("he", "llo", "\x1b[A"), (WHITE, BLACK))
 
 
 @pytest.mark.parametrize("cut", range(1, len(WHITE)))
 def test_an_answer_in_pieces_is_heard(cut: int) -> None:
-    answers = TerminalAnswers()
-    assert answers.taken_from(f"a{WHITE[:cut]}") == (("a",), ())
-    assert answers.taken_from(f"{WHITE[cut:]}b") == (("", "b"), ("light",))
-    assert answers.given_up() == ""
+    replies = TerminalReplies()
+    assert replies.taken_from(f"a{WHITE[:cut]}") == (("a",), ())
+    assert replies.taken_from(f"{WHITE[cut:]}b") == (("", "b"), (WHITE,))
+    assert replies.given_up() == ""
 
 
-def test_what_never_becomes_an_answer_is_typed_after_all() -> None:
-    answers = TerminalAnswers()
-    for begun in ("\x1b]", "\x1b", "\x1b[", "\x1bP>|x", "\x1b[8;24"):
-        assert answers.taken_from(f"a{begun}") == (("a",), ())
-        assert answers.given_up() == begun
-    assert answers.taken_from(f"\x1b]11;{'x' * 2000}") == ((f"\x1b]11;{'x' * 2000}",), ())
+@pytest.mark.parametrize(
+    ("begun", "typed"),
+    [
+        ("\x1b", "\x1b"), ("\x1b[", "\x1b["), ("\x1b]", ""), ("\x1bP>|x", ""), ("\x1b[8;24", ""), ("\x1b_Gi=1", ""),
+        ("\x1b[<0;3", ""), ("\x1b[?", ""), (f"\x1b]52;c;{'x' * 20_000}", ""),
+    ],
+)  # fmt: skip
+def test_what_can_only_be_half_a_reply_is_no_key(begun: str, typed: str) -> None:
+    replies = TerminalReplies()
+    assert replies.taken_from(f"a{begun}") == (("a",), ())
+    assert replies.given_up() == typed
+
+
+@pytest.mark.parametrize("key", ["\x03", "\r", "\x1b[A", "\x1bOA", "\x7f"])
+@pytest.mark.parametrize("begun", ["\x1b]11;rgb:1e1e/", "\x1bP>|tmu", "\x1b_Gi=1"])
+def test_a_key_ends_a_reply_that_was_cut_off(begun: str, key: str) -> None:
+    assert "".join(TerminalReplies().taken_from(f"a{begun}{key}")[0]) == f"a{key}"
+
+
+def test_alt_and_a_letter_in_one_read_with_text_is_no_reply() -> None:
+    for typed in ("\x1bPlease", "\x1b]hello", "\x1bXy"):
+        assert TerminalReplies().taken_from(typed) == ((typed,), ())
 
 
 async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_terminal() -> None:
@@ -85,14 +102,15 @@ async def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatc
 def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path: Path) -> None:
     with ready(tmp_path, SCRIPT, 80, 40) as screen:  # the message stands above the question
         assert QUESTION.encode() in screen.sent
-        screen.child.send(f"fix{WHITE[:9]}")
-        screen.send(f"{WHITE[9:]} it\r", until="Change calc.py?")
+        screen.child.send(f"fix{WHITE[:16]}")
+        screen.send(f"{WHITE[16:]} it\r", until="Change calc.py?")
         assert b"48;5;231m" in screen.sent  # white, of the 256 colours that this terminal has
         assert "▌ fix it" in screen.text
 
 
 REPLIES = (
     "\x1b[?1;2c", "\x1b[>41;390;0c", "\x1b[?997;1n", "\x1b[?1u", "\x1b[0n", "\x1b[8;24;80t", "\x1bP>|xterm(390)\x1b\\",
+    "\x1b[?12;3$w", "\x1b_Gi=1;OK\x1b\\", "\x1bP1$r0m\x1b\\", "\x1b]52;c;YQ==\x07",
 )  # fmt: skip
 KEYS = (
     "a", "\x1b[A", "\x1bOQ", "\x1b[1;2R", "\x1b[I", "\x1b[?2026;2$y", "\x1b[<0;3;4M", "\x1b[97;5u",
@@ -102,9 +120,9 @@ KEYS = (
 
 @given(st.lists(st.sampled_from(REPLIES + KEYS), max_size=8))
 def test_replies_are_taken_out_and_no_key_is_lost(sent: list[str]) -> None:
-    answers = TerminalAnswers()
-    typed = "".join(answers.taken_from("".join(sent))[0])
-    assert typed + answers.given_up() == "".join(key for key in sent if key in KEYS)
+    replies = TerminalReplies()
+    typed = "".join(replies.taken_from("".join(sent))[0])
+    assert typed + replies.given_up() == "".join(key for key in sent if key in KEYS)
 
 
 Heard = tuple[object, ...]
@@ -134,7 +152,7 @@ def told_by_textual(segments: Sequence[str]) -> list[Heard]:
 
 
 PASTE = "\x1b[200~a\x1b[1mé\x1b[201~"
-PRESSED = (*KEYS, "\x1b", "]", "P", "[", PASTE, "\x1b[I", "\r")
+PRESSED = (*KEYS, "\x1b", "[", PASTE, "\x1b[I", "\r")
 SENT = st.lists(st.sampled_from((*REPLIES, WHITE, BLACK, *PRESSED)), min_size=1, max_size=8)
 
 
@@ -160,6 +178,33 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
         )
     grounds = [each.ground for each in heard if isinstance(each, GroundTold)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
+
+
+def keys_of_two_reads(first: str, second: str, pause: float) -> list[str]:
+    """The keys that are heard of two reads with so many seconds between them."""
+    heard: list[Message] = []
+    hearing = TerminalInput(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        hearing.hear(first.encode())
+        for _ in range(round(pause / 0.01)):
+            now += 0.01
+            hearing.wait()
+        hearing.hear(second.encode())
+    return [each.key for each in heard if isinstance(each, Key)]
+
+
+CUT = [*REPLIES, WHITE, BLACK, "\x1b[<0;3;4M", "\x1b[1;5C", "\x1b[200~x\x1b[201~"]
+
+
+@pytest.mark.parametrize("reply", CUT)
+def test_the_rest_of_a_reply_or_a_key_may_come_late_and_half_of_one_is_never_typed(reply: str) -> None:
+    whole = ["a", "ctrl+right", "b"] if reply == "\x1b[1;5C" else ["a", "b"]
+    for cut in range(2 if reply[1] != "[" else 3, len(reply)):
+        for pause in (0.12, REPLY_TIMEOUT - 0.05):
+            assert keys_of_two_reads(f"a{reply[:cut]}", f"{reply[cut:]}b", pause) == whole
+        if "200~" not in reply[:cut]:
+            assert keys_of_two_reads(f"a{reply[:cut]}", "b", REPLY_TIMEOUT + 0.1) == ["a", "b"]
 
 
 def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:

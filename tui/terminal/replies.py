@@ -1,0 +1,62 @@
+"""Replies of the terminal among what is typed: somebody asked for them, perhaps the program before."""
+
+from tools.lazy import regex
+
+REPLY_TIMEOUT = 1.0
+"""Seconds that the rest of a reply is waited for, before what there is of it is dropped."""
+MAX_REPLY = 65_536
+"""Characters of a reply that is waited for."""
+CORNER = r"\x1b\[(?:[2-9]|[1-9]\d{1,3});\d{1,4}R"
+"""Where the cursor is, in another line than the first: F3 with Shift or Ctrl looks like a report of that."""
+
+_REPLY = regex(
+    r"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, what was copied
+    r"|\x1b\[[?>=][\d;:]*(?!\$y)[ -/]*[@-~]"  # device attributes, states, keyboard flags; Textual hears of modes
+    rf"|{CORNER}|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # the last corner, states, sizes
+    r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
+    # One that ends in a control character or another sequence was cut off.
+    r"|\x1b(?:\]\d+;|P[ -@]|[_^][ -~])[^\x00-\x1f\x7f]*(?=[\x00-\x06\x08-\x1a\x1c-\x1f\x7f]|\x1b[^\\])"
+)
+_BEGUN = regex(
+    r"\x1b(?:"
+    r"\[(?:[<-?\d][\d;:]*[ -/]*)?"  # CSI
+    r"|\](?:\d+(?:;[^\x00-\x1f\x7f]*\x1b?)?)?"  # OSC
+    r"|P(?:[ -@][^\x00-\x1f\x7f]*\x1b?)?"  # DCS: each reply begins with a number or a sign
+    r"|[_^][^\x00-\x1f\x7f]*\x1b?"  # APC, PM
+    r")?\Z"
+)
+_MAYBE_KEYS = ("\x1b", "\x1b[")
+"""Esc and Alt-[ as they are typed: every longer beginning is no key of its own."""
+
+
+class TerminalReplies:
+    """Takes replies out of what is typed, so that none is ever written into the prompt."""
+
+    def __init__(self) -> None:
+        self.begun = ""
+        """What may be the beginning of a reply."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether what has begun is a reply, or a key of which a part is missing, and nothing that somebody typed."""
+        return bool(self.begun) and self.begun not in _MAYBE_KEYS
+
+    def taken_from(self, typed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What was really typed, in pieces between which replies came, and these. The beginning of a reply is kept for
+        its rest."""
+        typed, self.begun = self.begun + typed, ""
+        replies = tuple(_REPLY.findall(typed))
+        *pieces, last = _REPLY.split(typed)
+        begun = _BEGUN.search(last)
+        if begun is not None and len(begun.group()) < MAX_REPLY:
+            last, self.begun = last[: begun.start()], begun.group()
+        return (*pieces, last), replies
+
+    def goes_on(self, typed: str) -> bool:
+        """Whether this completes the reply that has begun."""
+        return _REPLY.match(self.begun + typed) is not None
+
+    def given_up(self) -> str:
+        """The keys in what was kept: nothing where it was certainly the beginning of a reply."""
+        keys, self.begun = "" if self.is_certain else self.begun, ""
+        return keys
