@@ -23,6 +23,7 @@ from tools.process.shell import Launch, in_shell
 from tools.process.start import start
 from tools.process.state import ProgramState, state_of
 from tools.program_output import dropped, job_of, new_output, news_of, with_log
+from tools.sandbox.diff_program import own_diff_variables
 from tools.schema import flag, number, object_of, text
 
 if TYPE_CHECKING:  # a type only: few commands reach anything
@@ -180,7 +181,7 @@ async def _access(workspace: Workspace) -> "NetworkAccess | None":
 def _run_in_background(
     command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None", *, terminal: bool
 ) -> Result:
-    launched = _confined(in_shell(command, workspace.variables), folder, workspace, access, terminal=terminal)
+    launched = _confined(_in_shell(command, folder, workspace), folder, workspace, access, terminal=terminal)
     job = workspace.jobs.add(command, _started(command, launched, folder, workspace, None, terminal=terminal))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
@@ -189,11 +190,17 @@ def _run_in_background(
 async def _launched(command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None") -> Launch:
     """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
-        return _confined(in_shell(command, workspace.variables), folder, workspace, access)
+        return _confined(_in_shell(command, folder, workspace), folder, workspace, access)
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     line = _from_root(command, folder, workspace)
     return _confined(await undivided(lambda: launch(line, workspace)), folder, workspace, access)
+
+
+def _in_shell(command: str, folder: Path, workspace: Workspace) -> Launch:
+    sandbox = workspace.sandbox
+    below = sandbox.repositories if sandbox is not None else ()
+    return in_shell(command, own_diff_variables((folder, workspace.root, *below)) | workspace.variables)
 
 
 def _confined(

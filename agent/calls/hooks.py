@@ -24,6 +24,7 @@ from tools.outputs.extent import cut
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit, answer_of
 from tools.process.shell import Launch, argv_of, child_environment
+from tools.sandbox.diff_program import own_diff_variables
 
 MOST_SAID = 10_000
 """Characters of what a hook says that the model is shown."""
@@ -144,9 +145,10 @@ class Hooks:
 
     async def _ask(self, hook: Hook, told: bytes) -> Heard:
         match, root = str(hook.match), self._workspace.root
+        environment = child_environment() | own_diff_variables((root,))
         try:
             answer = await self._interrupt.race(
-                answer_of(Launch(hook.argv, child_environment()), told, root, hook.seconds, MOST_BYTES)
+                answer_of(Launch(hook.argv, environment), told, root, hook.seconds, MOST_BYTES)
             )
         except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
             return not_heard(match, str(error))

@@ -24,6 +24,7 @@ from agent.hooks.tool_names import ToolView
 from tools.base import Workspace
 from tools.process.child import Exit, answer_of
 from tools.process.shell import Launch, child_environment
+from tools.sandbox.diff_program import own_diff_variables
 
 SIDE_BY_SIDE = 16
 """Hooks that run at the same time."""
@@ -207,10 +208,10 @@ class HookRunner:
                 return await self._printed(hook, told, begins)
 
     async def _printed(self, hook: Hook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
-        environment = child_environment() | {PROJECT_DIR: self._project}
+        root = self._workspace.root
+        environment = child_environment() | own_diff_variables((root,)) | {PROJECT_DIR: self._project}
         if hook.plugin:
             environment[PLUGIN_ROOT] = hook.plugin
-        root = self._workspace.root
         sandbox = self._workspace.sandbox if hook.owner == "project" else None
         told_to = {PROJECT_DIR: self._project}
         file = EnvFile(self._workspace, sandbox, told_to) if hook.event == "SessionStart" else None

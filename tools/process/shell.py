@@ -29,7 +29,7 @@ _NAMES = frozenset(
     COLUMNS LINES MANPATH INFOPATH TERMINFO TERMINFO_DIRS DISPLAY WAYLAND_DISPLAY XAUTHORITY SSH_AUTH_SOCK
     HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy ftp_proxy all_proxy no_proxy
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE AWS_CA_BUNDLE GIT_SSL_CAINFO
-    GIT_SSH GIT_SSH_COMMAND GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM GIT_CEILING_DIRECTORIES
+    GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM GIT_CEILING_DIRECTORIES
     EBB_TASK_DEPTH CI DEBUG VERBOSE LOG_LEVEL PORT HOST ENVIRONMENT APP_ENV RACK_ENV
     VIRTUAL_ENV PERL5LIB CLASSPATH MAKEFLAGS MAKELEVEL
     CC CXX CPP LD AR AS NM FC CFLAGS CXXFLAGS CPPFLAGS FFLAGS LDFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH
@@ -64,18 +64,17 @@ _QUIET = {
     "SSH_ASKPASS_REQUIRE": "never",
     "TERM": "dumb",
     "NO_COLOR": "1",
-    "GIT_CONFIG_COUNT": "4",
+    "GIT_CONFIG_COUNT": "3",
     "GIT_CONFIG_KEY_0": "core.fsmonitor",
     "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "diff.external",
-    "GIT_CONFIG_VALUE_1": "",
-    "GIT_CONFIG_KEY_2": "log.showSignature",
-    "GIT_CONFIG_VALUE_2": "false",
-    "GIT_CONFIG_KEY_3": "protocol.ext.allow",
-    "GIT_CONFIG_VALUE_3": "never",
+    "GIT_CONFIG_KEY_1": "log.showSignature",
+    "GIT_CONFIG_VALUE_1": "false",
+    "GIT_CONFIG_KEY_2": "protocol.ext.allow",
+    "GIT_CONFIG_VALUE_2": "never",
 }
-"""No program waits for a person, and none paints. Whatever a repository's settings say, Git asks no monitor, shows its
-own diffs, checks no signatures unasked and fetches by no command; what it commits by is left as it is."""
+"""No program waits for a person, and none paints. Whatever a repository's settings say, Git asks no monitor, checks no
+signatures unasked and fetches by no command; what it commits by is left as it is. The diff program of a repository is
+replaced where it names one (`tools.sandbox.diff_program`)."""
 
 
 @cache

@@ -95,6 +95,23 @@ def included_settings(metadata: Path) -> Iterator[str]:
         yield os.sep
 
 
+def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and section, in small letters, of each setting of the repository that a folder lies in, of its submodules
+    and of what they include."""
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    metadata = metadata_of(top) if top is not None else (folder, folder) if _is_bare(folder) else None
+    for each in dict.fromkeys(metadata or ()):
+        yield from _all_settings_of(each, 0)
+
+
+def _all_settings_of(metadata: Path, depth: int) -> Iterator[tuple[str, str]]:
+    for file in ("config", "config.worktree"):
+        yield from ((name, section) for name, section, _, _ in _settings(metadata / file))
+    if depth < _DEEPEST:
+        for each in _modules(metadata / "modules", depth):
+            yield from _all_settings_of(each, depth + 1)
+
+
 def own_metadata(top: Path) -> tuple[Path, Path] | None:
     """The metadata of the repository with a work tree at a folder, and what it shares with other work trees; None where
     there is none, or it is only the work tree that says so."""

@@ -109,8 +109,12 @@ class Sandbox:
             if folder not in self.known:
                 self.known[folder] = repositories_of(folder)
 
-    def _repositories(self) -> tuple[Path, ...]:
-        return tuple(path for folder in (self.root, *self.roots) for path in self.known[folder].below)
+    @property
+    def repositories(self) -> tuple[Path, ...]:
+        """Those below its folders, as far as they are known."""
+        return tuple(
+            path for folder in (self.root, *self.roots) if folder in self.known for path in self.known[folder].below
+        )
 
     def boundary(self, *, may_write: bool, access: "NetworkAccess | None" = None) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
@@ -123,7 +127,7 @@ class Sandbox:
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Where this program lies in /tmp, the sandbox has its own there: Git's way to a host is shown on its own.
         shown = self.shown if access is None else (*self.shown, TUNNEL)
-        places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self._repositories())
+        places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self.repositories)
         found = found_sandbox()
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
         held = places if may_write else without_writing(places)
