@@ -41,7 +41,7 @@ _OF_TYPE: Mapping[str, frozenset[str]] = {
     "mcp_tool": frozenset({"server", "tool", "input"}),
 }
 """Keys of one hook. What another key narrows would be widened by whoever does not know it."""
-_CALLS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
+CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _LOOPBACK = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#]|\Z)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
@@ -257,7 +257,7 @@ def _condition(event: HookEvent, condition: object) -> str:
         return ""
     if not isinstance(condition, str) or not _RULE.fullmatch(condition.strip()):
         raise ValueError("its `if` must be a rule such as `Bash(git *)`")
-    if event not in _CALLS:
+    if event not in CALL_EVENTS:
         raise ValueError("it says `if`, which can only be met by calls")
     return condition.strip()
 

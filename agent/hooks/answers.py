@@ -1,11 +1,12 @@
 """What the answers of hooks mean: their exit codes, what they print, and several of them together. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from agent.config.hook_tables import HookEvent
+from agent.hooks.printed_json import Printed, PrintedObject, decoded, holds_decision, read_printed
 from tools.outputs.extent import cut
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit
@@ -28,20 +29,33 @@ _BLOCKABLE = frozenset(
 """Events at which an objection is heard."""
 _TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
 """Events at which the model is shown what is printed without further ado."""
-_DECISIONS: Mapping[object, HookVerdict] = {
+_GUARDS = frozenset({"UserPromptSubmit", "PreToolUse"})
+"""Events at which a decision that cannot be read is an objection."""
+_DECISIONS: Mapping[str, HookVerdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask",
+    "defer": "none", "continue": "none", "undefined": "none", "none": "none", "": "none",
 }  # fmt: skip
 _STRICTNESS: Sequence[HookVerdict] = ("none", "allow", "ask", "deny")
 _SPECIAL = frozenset(
-    {"hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"}
-)
+    {
+        "hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext",
+        "decision", "reason",
+    }
+)  # fmt: skip
+_COMMON = frozenset(
+    {
+        "hookSpecificOutput", "decision", "reason", "permissionDecision", "permissionDecisionReason", "continue",
+        "stopReason", "systemMessage", "suppressOutput", "async", "asyncTimeout",
+    }
+)  # fmt: skip
+"""Keys of which an answer has one; any other object that a hook prints is a log line."""
 _OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
 _CALLS = frozenset({"PreToolUse", "PermissionRequest"})
 """Events at which a call may be allowed."""
-_OF_EVENT: Mapping[HookEvent, frozenset[str]] = {
-    "PostToolUse": frozenset(_OUTPUTS), "PermissionRequest": frozenset({"decision"}),
-}  # fmt: skip
+_OF_EVENT: Mapping[HookEvent, frozenset[str]] = {"PostToolUse": frozenset(_OUTPUTS)}
 """What else an answer may hold."""
+_REASONS = ("permissionDecisionReason", "message", "reason")
+_NOT_DONE = ("updatedPermissions", "interrupt")
 _PROBLEM = 200
 
 
@@ -69,38 +83,78 @@ class HookAnswer:
 
 
 def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookAnswer:
-    """What an answer means. `named`: the hook, for people. Whatever is wrong with it costs a line and nothing else."""
+    """What an answer means. `named`: the hook, for people. Whatever else is printed beside an objection, it counts;
+    anything that is wrong otherwise costs a line and nothing else."""
+    printed = read_printed(answer.out)
+    said = _said(event, named, printed)
+    if answer.code == REFUSES:
+        return _refusal(event, named, answer, said or HookAnswer())
+    if answer.code == 0:
+        return _with_text(event, named, printed, said, answer.out)
+    has_ended = answer.code is not None and answer.code > 0
+    if said is not None and (has_ended or said.verdict == "deny"):
+        return said
     if answer.code is None:
         return _useless(named, f"was ended after {seconds:g} s")
-    if answer.code == REFUSES:
-        return _refusal(event, named, answer)
-    if answer.code != 0:
-        how = f"exited with {answer.code}" if answer.code > 0 else f"was killed by signal {-answer.code}"
-        first = _text(answer.err).split("\n", 1)[0][:_PROBLEM]
-        return _useless(named, f"{how}: {first}" if first else how)
-    said = _behind_first(answer.out.strip())
-    if said.startswith(b"{"):
-        tables = _decoded(said)
-        if not isinstance(tables, dict):
-            return _useless(named, "printed what begins like JSON and is none")
-        return _of_json(event, named, tables)
-    if not said or event not in _TEXT_IS_CONTEXT:
-        return HookAnswer()
-    return HookAnswer(context=_text(said)) if _is_text(said) else _useless(named, "printed what is no text")
+    how = f"exited with {answer.code}" if has_ended else f"was killed by signal {-answer.code}"
+    first = _text(answer.err).split("\n", 1)[0][:_PROBLEM]
+    return _useless(named, f"{how}: {first}" if first else how)
 
 
 def goes_aside(line: bytes) -> bool:
     """Whether a line, the first that a hook prints, says that nobody need wait for it: `{"async": true}`."""
-    tables = _decoded(line) if line.lstrip().startswith(b"{") else None
-    return isinstance(tables, dict) and tables.get("async") is True
+    printed = read_printed(line) if b"async" in line else Printed("")
+    return not printed.chatter and any(each.tables.get("async") is True for each in printed.objects)
 
 
-def _behind_first(said: bytes) -> bytes:
-    """What a hook prints that has said in its first line that nobody need wait for it: the first line that is JSON."""
-    first, _, rest = said.partition(b"\n")
-    if not goes_aside(first):
+def _said(event: HookEvent, named: str, printed: Printed) -> HookAnswer | None:
+    """What all objects that are answers say, and what says a decision and cannot be read; None without such."""
+    different = {printed.text[each.start : each.end]: each.tables for each in _answers(event, printed)}
+    answers = [_of_json(event, named, tables) for tables in different.values() if tables]
+    if holds_decision(printed.chatter):
+        answers.append(_unreadable(event, named, printed.chatter))
+    if not answers:
+        return None
+    said = together(answers)
+    if said.verdict == "allow" and printed.chatter:
+        # What a hook logs may hold what a model wrote: it must not be able to allow its own call.
+        problem = f"{named} allows the call, but prints other text, too; that is passed over"
+        return replace(said, verdict="none", problems=(*said.problems, problem))
+    return said
+
+
+def _answers(event: HookEvent, printed: Printed) -> Sequence[PrintedObject]:
+    """The objects that are answers. Of a session that starts, one in the middle of a text is part of that text."""
+    answers = [each for each in printed.objects if not each.tables or not _COMMON.isdisjoint(each.tables)]
+    if event != "SessionStart":
+        return answers
+    text = printed.text
+    return [each for each in answers if not text[: each.start].strip() or not text[each.end :].strip()]
+
+
+def _with_text(event: HookEvent, named: str, printed: Printed, said: HookAnswer | None, output: bytes) -> HookAnswer:
+    """What is said, with the text beside it where that is for the model."""
+    if said is None and printed.chatter.startswith("{"):
+        return _useless(named, "printed what begins like JSON and is none")
+    text = printed.without(_answers(event, printed)) if event in _TEXT_IS_CONTEXT else ""
+    said = said or HookAnswer()
+    if not text:
         return said
-    return next((line.strip() for line in rest.splitlines() if isinstance(_decoded(line), dict)), b"")
+    if not _is_text(output):
+        return replace(said, problems=(*said.problems, *_useless(named, "printed what is no text").problems))
+    return replace(said, context=_joined((_cut(text), said.context)))
+
+
+def _unreadable(event: HookEvent, named: str, text: str) -> HookAnswer:
+    """A decision that is no JSON: an objection where something is guarded."""
+    what = f"printed a decision that is not valid JSON: {' '.join(text.split())[:_PROBLEM]}"
+    return _guarded(event, named, what)
+
+
+def _guarded(event: HookEvent, named: str, what: str) -> HookAnswer:
+    if event in _GUARDS:
+        return HookAnswer("deny", f"{named} {what}")
+    return _useless(named, what)
 
 
 def not_run(named: str, problem: str) -> HookAnswer:
@@ -134,30 +188,22 @@ def _joined(texts: Iterable[str]) -> str:
     return "\n".join(dict.fromkeys(filter(None, texts)))
 
 
-def _refusal(event: HookEvent, named: str, answer: Exit) -> HookAnswer:
-    reason = _text(answer.err) or _reason_in(answer.out)
+def _refusal(event: HookEvent, named: str, answer: Exit, said: HookAnswer) -> HookAnswer:
+    """An objection by exit code. The reason is that of the JSON if it objects, too, and else standard error."""
+    of_json = said.reason if said.verdict == "deny" else ""
+    reason = of_json or _reason_in(answer.err) or said.reason or _text(answer.out)
     if event not in _BLOCKABLE:
         return _useless(named, f"objects, which changes nothing here: {reason.split(chr(10), 1)[0][:_PROBLEM]}")
-    return HookAnswer("deny", reason or f"{named} refuses it and gives no reason")
+    return replace(said, verdict="deny", reason=reason or f"{named} refuses it and gives no reason", arguments=None)
 
 
 def _reason_in(printed: bytes) -> str:
-    """The reason of a hook that prints it as JSON and objects by its exit code, too."""
-    tables = _decoded(printed)
-    if not isinstance(tables, dict):
-        return _text(printed)
-    reason = tables.get("reason")
-    return _cut(reason) if isinstance(reason, str) else ""
-
-
-def _decoded(printed: bytes) -> object:
-    """What JSON says; None where it is none."""
-    try:
-        decoded = json.loads(printed)
-        json.dumps(decoded, ensure_ascii=False).encode()  # half a character can neither be stored nor shown
-    except (ValueError, RecursionError):
-        return None
-    return decoded
+    """The text of standard error, or the reason in it where a hook prints its JSON there."""
+    found = read_printed(printed)
+    if found.chatter or not found.objects:
+        return _cut(found.text)
+    said = [_of_json("PreToolUse", "", each.tables).reason for each in found.objects]
+    return _joined(said) or _cut(found.text)
 
 
 def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> HookAnswer:
@@ -165,9 +211,15 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
     special = _table_at(tables, "hookSpecificOutput", problems) or {}
     known = _SPECIAL | _OF_EVENT.get(event, frozenset())
     problems += [f"says `{str(key)[:40]}`, which is not known here" for key in special if key not in known]
-    verdict, reason = _decision(event, tables, special, problems)
+    if holds_decision(json.dumps(tables.get("hookSpecificOutput"))) and not special:
+        return _unreadable(event, named, json.dumps(tables))
+    decisions = [*_decisions(event, named, tables, special, problems)]
+    decided = together(decisions)
+    reason = decided.reason
+    if not reason:
+        reason = _joined(_text_at(where, key, problems) for where in (special, tables) for key in _REASONS)
     message = _text_at(tables, "systemMessage", problems)
-    if verdict == "deny" and not reason:
+    if decided.verdict == "deny" and not reason:
         reason = message or f"{named} refuses it and gives no reason"
     arguments = _table_at(special, "updatedInput", problems) if event == "PreToolUse" else None
     goes_on = tables.get("continue", True)
@@ -175,10 +227,10 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
         problems.append("says `continue`, which is neither true nor false")
     stop = (_text_at(tables, "stopReason", problems) or f"{named} ends the turn") if goes_on is False else None
     context = _text_at(special, "additionalContext", problems)
-    wrong = tuple(f"{named} {problem}; that is passed over" for problem in problems)
+    wrong = (*decided.problems, *(f"{named} {problem}; that is passed over" for problem in problems))
     told = (message,) if message else ()
     output = _output(event, special)
-    return HookAnswer(verdict, reason, arguments, context, told, wrong, stop, output=output)
+    return HookAnswer(decided.verdict, reason, arguments, context, told, wrong, stop, output=output)
 
 
 def _output(event: HookEvent, special: Mapping[str, object]) -> str | None:
@@ -203,36 +255,29 @@ def _as_text(said: object) -> str:
             return json.dumps(said, ensure_ascii=False)
 
 
-def _decision(
-    event: HookEvent, tables: Mapping[str, object], special: Mapping[str, object], problems: list[str]
-) -> tuple[HookVerdict, str]:
-    """What is decided and why, in the newer form or the older one."""
-    if event == "PermissionRequest" and isinstance(asked := special.get("decision"), Mapping):
-        return _on_request(asked, problems)
-    decision = special.get("permissionDecision") if event == "PreToolUse" else None
-    is_old = decision is None
-    decision = tables.get("decision") if is_old else decision
-    verdict = _DECISIONS.get(decision, "none") if isinstance(decision, str) else "none"
-    if decision not in (None, "defer") and verdict == "none":
-        problems.append(f"decides {str(decision)[:40]!r}, which means nothing")
-    if event not in _BLOCKABLE or (event not in _CALLS and verdict != "deny"):
-        verdict = "none"  # elsewhere there is nothing to allow
-    where, key = (tables, "reason") if is_old else (special, "permissionDecisionReason")
-    return verdict, _text_at(where, key, problems)
-
-
-def _on_request(decision: Mapping[str, object], problems: list[str]) -> tuple[HookVerdict, str]:
-    """What is decided in the place of the user. Another input is none that the question was about."""
-    behavior, verdict = decision.get("behavior"), _DECISIONS.get(str(decision.get("behavior")), "none")
-    if verdict == "none":
-        problems.append(f"decides {str(behavior)[:40]!r}, which means nothing")
-    problems += [
-        f"says `{key}`, which is not done here" for key in ("updatedPermissions", "interrupt") if key in decision
-    ]
-    if verdict == "allow" and decision.get("updatedInput") is not None:
-        problems.append("allows the call with another input, which it can change before the question only")
-        return "none", ""
-    return verdict, _text_at(decision, "message", problems)
+def _decisions(
+    event: HookEvent, named: str, tables: Mapping[str, object], special: Mapping[str, object], problems: list[str]
+) -> Iterator[HookAnswer]:
+    """What is decided and why, in the newer form or the older one, and each of them where people write the other:
+    https://github.com/anthropics/claude-code/issues/4669 has `permissionDecision` at the top."""
+    for where in (special, tables):
+        for key in ("permissionDecision", "decision"):
+            decision, said = where.get(key), where
+            if isinstance(decision, Mapping):
+                said, decision = decision, decision.get("behavior")
+                problems += [f"says `{key}`, which is not done here" for key in _NOT_DONE if key in said]
+            if decision is None:
+                continue
+            verdict = _DECISIONS.get(decision.strip().lower()) if isinstance(decision, str) else None
+            if verdict is None:
+                what = f"decides {str(decision)[:40]!r}, which is not known; write `allow`, `deny` or `ask`"
+                yield _guarded(event, named, what)
+            elif verdict == "allow" and said.get("updatedInput") is not None and event == "PermissionRequest":
+                problems.append("allows the call with another input, which it can change before the question only")
+            elif event not in _BLOCKABLE or (event not in _CALLS and verdict != "deny"):
+                continue  # elsewhere there is nothing to allow
+            else:
+                yield HookAnswer(verdict, _joined(_text_at(said, key, problems) for key in _REASONS))
 
 
 def _text_at(tables: Mapping[str, object], key: str, problems: list[str]) -> str:
@@ -259,7 +304,7 @@ def _text(data: bytes) -> str:
 
 def _is_text(data: bytes) -> bool:
     """Whether a model could read it. A few letters in another encoding make no text something else."""
-    shown = data[: 4 * MOST_SAID].decode("utf-8", "replace")
+    shown = decoded(data[: 4 * MOST_SAID])
     return "\0" not in shown and 10 * shown.count("\ufffd") <= len(shown)
 
 

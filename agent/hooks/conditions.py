@@ -28,7 +28,7 @@ def how_met(condition: str, view: ToolView, root: str, project: str, home: str) 
     if pattern in ("", "*", "**"):
         return "yes"
     if isinstance(command := view.input.get("command"), str):
-        if any(_fits(pattern, line) for line in _lines(command)):
+        if any(_fits(pattern, line) for line in programs_in(command)):
             return "yes"
         return "unclear" if hides_a_command(command) or has_unread_texts(command) else "no"
     if pattern.startswith("domain:"):
@@ -40,7 +40,7 @@ def how_met(condition: str, view: ToolView, root: str, project: str, home: str) 
     return "yes" if is_said else "no"
 
 
-def _lines(command: str) -> Iterator[str]:
+def programs_in(command: str) -> Iterator[str]:
     """The line itself, and each command in it, with and without the variables that it is given; all that may be one
     where another program runs it, such as `sudo`."""
     yield command

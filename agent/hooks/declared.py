@@ -6,12 +6,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from agent.config.hook_tables import (
+    CALL_EVENTS,
     HookAction,
     HookEntry,
     HookEvent,
@@ -25,6 +24,7 @@ from agent.extensions.extension_files import UnusableFile, files_below, is_scrip
 from agent.extensions.places import Owner, Place, places
 from agent.extensions.plugins import used_plugins
 from agent.extensions.trust import Item, digest_of_text
+from agent.hooks.matchers import why_never
 from tools.outputs.extent import shortened
 from tools.process.shell import argv_of
 
@@ -42,10 +42,6 @@ IN_SANDBOX = (
     "sandbox; servers on this machine and your model are told what happens. They can forbid and ask, and allow nothing."
 )
 AS_YOURS = "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do."
-
-_PLAIN = re.compile(r"[\w |,-]*")
-"""A matcher that is a list of names."""
-_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +85,6 @@ class Hook:
             return AGENT_SECONDS if action.looks else MODEL_SECONDS
         return _SECONDS.get(self.event, USUAL_SECONDS)
 
-    def is_for(self, names: Sequence[str], ours: str = "") -> bool:
-        """Whether it is meant by one of these names; an event without names is for all. `ours`: what a tool is called
-        here, by which a list may mean it; patterns are written for the other names."""
-        matcher = self.entry.matcher.strip()
-        if matcher in ("", "*") or not names:
-            return True
-        if _PLAIN.fullmatch(matcher):
-            return not {each.strip() for each in re.split(r"[|,]", matcher)}.isdisjoint((*names, ours or names[0]))
-        search = _searcher(matcher)
-        return search is not None and any(search(name[:_LONGEST_NAME]) for name in names)
-
     @property
     def problem(self) -> str:
         """Why it will never run, if so."""
@@ -108,9 +93,8 @@ class Hook:
             return f"{self.named} is left out: what a project brings reaches servers on this machine only"
         if self.owner == "project" and isinstance(action, ServerCall):
             return f"{self.named} is left out: what a project brings calls no tool without a question"
-        matcher = self.entry.matcher.strip()
-        is_readable = matcher == "*" or _PLAIN.fullmatch(matcher) or _searcher(matcher)
-        return "" if is_readable else f"{self.named} is left out: its matcher `{matcher[:80]}` is no pattern"
+        never = why_never(self.entry.matcher, is_of_calls=self.event in CALL_EVENTS)
+        return f"{self.named} is left out: {never}" if never else ""
 
     @property
     def named(self) -> str:
@@ -250,20 +234,3 @@ def _shown_path(path: Path, config: Config) -> str:
         return str(path.relative_to(config.project))
     home = config.folders.home
     return f"~/{path.relative_to(home)}" if home is not None and path.is_relative_to(home) else str(path)
-
-
-@lru_cache(maxsize=256)
-def _searcher(pattern: str) -> Callable[[str], object] | None:
-    """What finds a pattern in a name; None for one that cannot be read. It takes no time that a pattern could stretch,
-    unless the pattern looks around."""
-    with suppress(ImportError):
-        import re2  # noqa: PLC0415  # deferred: most matchers are names
-
-        options = re2.Options()
-        options.log_errors = False
-        with suppress(re2.error):
-            search: Callable[[str], object] = re2.compile(pattern, options).search
-            return search
-    with suppress(re.error):
-        return re.compile(pattern).search
-    return None

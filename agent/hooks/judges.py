@@ -7,12 +7,15 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from agent.config.hook_tables import ModelQuestion, ServerCall
+from agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
+from agent.hooks.printed_json import read_printed
 from tools.outputs.extent import cut
 from tools.process.child import Exit
 
 _ARGUMENTS = "$ARGUMENTS"
 _PLACE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
+_REFUSAL = re.compile(r"""["']?\bok["']?\s*:\s*["']?false""", re.IGNORECASE)
+"""One in an answer that is no JSON."""
 _MOST_TOLD = 20_000
 """Characters of what happened that a model is told."""
 ANSWER = 'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
@@ -32,7 +35,7 @@ class Judges(Protocol):
 
 
 async def asked_of_model(
-    question: ModelQuestion, told: bytes, seconds: float, judges: Judges | None, *, is_own: bool
+    question: ModelQuestion, event: HookEvent, told: bytes, seconds: float, judges: Judges | None, *, is_own: bool
 ) -> Exit:
     """What a model or an agent says, as what a program answers. A project chooses no other provider. Raises
     `ValueError`."""
@@ -42,7 +45,7 @@ async def asked_of_model(
     model = question.model if is_own or "/" not in question.model else ""
     try:
         async with asyncio.timeout(seconds):
-            return judged(await ask(asked(question.prompt, told), model))
+            return judged(await ask(asked(question.prompt, told), model), event)
     except TimeoutError:
         return Exit(None, b"", b"")
 
@@ -70,22 +73,24 @@ def asked(prompt: str, told: bytes) -> str:
     return f"{question}\n\n{ANSWER}"
 
 
-def judged(answer: str) -> Exit:
-    """What an answer of a model means: an objection with its reason, or nothing."""
-    start, end = answer.find("{"), answer.rfind("}")
-    try:
-        verdict = json.loads(answer[start : end + 1]) if start >= 0 else None
-    except (ValueError, RecursionError):
-        verdict = None
-    match verdict:
-        case {"ok": True}:
-            return Exit(0, b"", b"")
-        case {"ok": False, **rest}:
-            reason = rest.get("reason")
-            made = {"decision": "block", "reason": reason if isinstance(reason, str) else ""}
-            return Exit(0, json.dumps(made).encode(), b"")
-        case _:
-            return Exit(1, b"", f"answers no verdict: {' '.join(answer.split())[:100]}".encode())
+def judged(answer: str, event: HookEvent) -> Exit:
+    """What an answer of a model means: an objection with its reason, or nothing. In the place of the user it allows,
+    if the verdict is the last thing that is said: what stands before may be quoted."""
+    printed = read_printed(answer.encode("utf-8", "replace"))
+    verdicts = [each.tables for each in printed.objects if "ok" in each.tables]
+    refusals = [each for each in verdicts if str(each["ok"]).lower() == "false"]
+    if refusals or _REFUSAL.search(printed.chatter):
+        reasons = [str(each.get("reason") or "") for each in refusals] or [printed.chatter]
+        return _printing({"decision": "block", "reason": "\n".join(filter(None, reasons))})
+    if verdicts and all(each["ok"] is True for each in verdicts):
+        is_last = "ok" in printed.objects[-1].tables and not printed.text[printed.objects[-1].end :].strip("` \n")
+        may_allow = event == "PermissionRequest" and is_last
+        return _printing({"decision": "approve"}) if may_allow else Exit(0, b"", b"")
+    return Exit(1, b"", f"answers no verdict: {' '.join(answer.split())[:100]}".encode())
+
+
+def _printing(tables: Mapping[str, str]) -> Exit:
+    return Exit(0, json.dumps(tables).encode(), b"")
 
 
 def filled(value: object, tables: Mapping[str, object]) -> object:

@@ -19,6 +19,7 @@ from agent.hooks.declared import PLUGIN_ROOT, PROJECT_DIR, Hook
 from agent.hooks.env_file import EnvFile
 from agent.hooks.http_hooks import posted
 from agent.hooks.judges import Judges, asked_of_model, asked_of_server
+from agent.hooks.matchers import is_for, is_for_call
 from agent.hooks.program_calls import AskProgram, asked_of_program
 from agent.hooks.tool_names import ToolView
 from tools.base import Workspace
@@ -108,11 +109,14 @@ class HookRunner:
         return together([task.result() for task in answers])
 
     async def _wanted(self, event: HookEvent, names: Sequence[str], call: ToolView | None) -> Sequence[Hook]:
-        ours = call.ours if call is not None else ""
         found: dict[object, Hook] = {}
         for hook in self._hooks:
-            is_for = hook.event == event and hook.is_for(names, ours) and self._is_met(hook, call)
-            if is_for and await self._may_run(hook):
+            if (
+                hook.event == event
+                and self._is_for(hook, names, call)
+                and self._is_met(hook, call)
+                and await self._may_run(hook)
+            ):
                 found[hook.entry.action, hook.plugin, hook.owner] = hook
         return tuple(found.values())
 
@@ -140,6 +144,12 @@ class HookRunner:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+
+    def _is_for(self, hook: Hook, names: Sequence[str], call: ToolView | None) -> bool:
+        if call is None:
+            return is_for(hook.entry.matcher, names)
+        root, home = str(self._workspace.root), os.path.expanduser("~")
+        return is_for_call(hook.entry.matcher, call, root, self._project, home)
 
     def _is_met(self, hook: Hook, call: ToolView | None) -> bool:
         if hook.entry.once and self._records[id(hook)].runs:
@@ -199,7 +209,8 @@ class HookRunner:
             case HttpTarget() as target:
                 return await posted(target, told, hook.seconds, MOST_BYTES)
             case ModelQuestion() as question:
-                return await asked_of_model(question, told, hook.seconds, self.judges, is_own=hook.owner != "project")
+                is_own = hook.owner != "project"
+                return await asked_of_model(question, hook.event, told, hook.seconds, self.judges, is_own=is_own)
             case ServerCall() as call:
                 return await asked_of_server(call, told, hook.seconds, self.judges)
             case ProgramCall() as call:

@@ -102,6 +102,11 @@ def our_names(theirs: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_OURS.get(name.replace("_", "").lower(), name) for name in names))
 
 
+def is_known(name: str) -> bool:
+    """Whether it is a tool of ours that is called otherwise there, by either name."""
+    return name in OURS or any(name in names for names in _NAMES.values())
+
+
 def absolute(path: str, root: str) -> str:
     """A path as hooks are told of it. Links are not followed: scripts look at how a file is called."""
     return posixpath.normpath(posixpath.join(root, path))

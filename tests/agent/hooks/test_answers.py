@@ -35,8 +35,10 @@ def goes_on(what: str) -> HookAnswer:
         ("PreToolUse", Exit(1, b"x", b"Traceback\nmore"), goes_on("exited with 1: Traceback")),
         ("PreToolUse", Exit(-9, b"", b""), goes_on("was killed by signal 9")),
         ("PreToolUse", Exit(None, b"", b""), goes_on("was ended after 60 s")),
-        ("PreToolUse", Exit(0, b'{"decision": "bl', b""), goes_on("printed what begins like JSON and is none")),
-        ("Stop", Exit(0, b'{"reason": "\\ud800"}', b""), goes_on("printed what begins like JSON and is none")),
+        ("PreToolUse", Exit(0, b'{"command": "bl', b""), goes_on("printed what begins like JSON and is none")),
+        ("Stop", Exit(0, b'{"decision": "bl', b""),
+         goes_on('printed a decision that is not valid JSON: {"decision": "bl')),
+        ("Stop", Exit(0, b'{"decision": "block", "reason": "\\ud800"}', b""), HookAnswer("deny", "?")),
         ("Stop", Exit(0, b'{"a":' * 100_000, b""), goes_on("printed what begins like JSON and is none")),
         ("UserPromptSubmit", Exit(0, b"the date\n", b""), HookAnswer(context="the date")),
         ("SessionStart", Exit(0, b"the branch\n", b""), HookAnswer(context="the branch")),
@@ -46,7 +48,7 @@ def goes_on(what: str) -> HookAnswer:
         ("Stop", Exit(0, b"chatter", b""), HookAnswer()),
         ("Stop", Exit(0, b'{"async": true, "asyncTimeout": 9}\n', b""), HookAnswer()),
         ("Stop", Exit(0, b'{"async": true}\nworks\n{"systemMessage": "a"}\n{"systemMessage": "b"}', b""),
-         HookAnswer(told=("a",))),
+         HookAnswer(told=("a", "b"))),
         ("Stop", Exit(0, b'{"decision": "block", "systemMessage": "red"}', b""),
          HookAnswer("deny", "red", told=("red",))),
         ("Stop", Exit(2, b"", b"tests fail"), HookAnswer("deny", "tests fail")),
@@ -80,10 +82,11 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
         (said("Stop", **{"continue": False}), HookAnswer(stop=f"{N} ends the turn")),
         (said("Stop", systemMessage="look", suppressOutput=True, result="continue"), HookAnswer(told=("look",))),
         (said("PreToolUse", decision="perhaps"),
-         HookAnswer(problems=(f"{N} decides 'perhaps', which means nothing; that is passed over",))),
+         HookAnswer("deny", f"{N} decides 'perhaps', which is not known; write `allow`, `deny` or `ask`")),
+        (said("Stop", decision="perhaps"),
+         goes_on("decides 'perhaps', which is not known; write `allow`, `deny` or `ask`")),
         (special("PreToolUse", permissionDecision=["deny"], updatedInput=3, additionalContext=4),
-         HookAnswer(problems=(
-             f"{N} decides \"['deny']\", which means nothing; that is passed over",
+         HookAnswer("deny", f"{N} decides \"['deny']\", which is not known; write `allow`, `deny` or `ask`", problems=(
              f"{N} says `updatedInput`, which is no table; that is passed over",
              f"{N} says `additionalContext`, which is no text; that is passed over",
          ))),
@@ -129,3 +132,100 @@ def test_of_several_answers_the_strictest_holds_with_its_reasons() -> None:
 def test_long_words_are_cut() -> None:
     assert said("Stop", decision="block", reason="ä" * 10_001).reason == "ä" * 10_000 + "… [cut]"
     assert meaning("Stop", N, Exit(2, b"", b"a" * 200_000), 60).reason == "a" * 10_000 + "… [cut]"
+
+
+DENY = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}).encode()
+BLOCK = b'{"decision": "block", "reason": "no"}'
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        b"nvm is not compatible\n" + BLOCK,
+        BLOCK + b"\ndone in 0.1 s",
+        b"{}\n" + BLOCK,
+        b'{"level": "info"}\n{"decision": "approve"} ' + BLOCK,
+        b"\xef\xbb\xbf" + BLOCK,
+        BLOCK.decode().encode("utf-16"),
+        b"\x1b[1;39m{\x1b[0m\x1b[34;1m\"decision\"\x1b[0m: \x1b[32m\"block\"\x1b[0m, \"reason\": \"no\"}\x1b[0m",
+        b"log: " + BLOCK,
+        b"[" + BLOCK + b"]",
+        b"```json\r\n" + BLOCK + b"\r\n```",
+        b"M\xfcller\n" + BLOCK,
+        b"{{ not json }} {\"a\": " + BLOCK,
+        b'{"decision": "block", "reason": "no", "hookSpecificOutput": {"permissionDecision": "allow"}}',
+        b'{"permissionDecision": "deny", "permissionDecisionReason": "no"}',
+        b'{"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "no"}}}',
+        b'{"decision": "BLOCK", "reason": "no"}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("event", ["PreToolUse", "UserPromptSubmit", "PermissionRequest"])
+@pytest.mark.parametrize("code", [0, 1, 2, -9, None])
+def test_a_refusal_counts_whatever_is_printed_beside_it(event: HookEvent, printed: bytes, code: int | None) -> None:
+    found = meaning(event, N, Exit(code, printed, b""), 60)
+    assert (found.verdict, found.reason) == ("deny", "no")
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        b'{"decision": "block",}',
+        b"{'permissionDecision': 'deny'}",
+        b'{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "use "uv""}}',
+        b'{"hookSpecificOutput": {"permissionDecis' + b'ion": "deny"',
+        b"{permissionDecision: deny}",
+        b'nvm\n{"decision": "block", "reason": "',
+        json.dumps(BLOCK.decode()).encode(),
+        b'{"hookSpecificOutput": "{\\"permissionDecision\\": \\"deny\\"}"}',
+        b'{"permissionDecision": "refuse"}',
+        b'"decision": "block"}',
+        b'{"continue": false, "stopReason": oops}',
+    ],
+)
+def test_a_decision_that_cannot_be_read_refuses_where_something_is_guarded(printed: bytes) -> None:
+    for event in ("PreToolUse", "UserPromptSubmit"):
+        found = meaning(event, N, Exit(0, printed, b""), 60)
+        assert found.verdict == "deny", event
+        assert found.reason.startswith(f"{N} ")
+    assert meaning("Stop", N, Exit(0, printed, b""), 60).verdict == "none"
+    assert len(meaning("Stop", N, Exit(0, printed, b""), 60).problems) == 1
+
+
+def test_what_a_hook_logs_allows_nothing() -> None:
+    allow = b'{"decision": "approve"}'
+    logged = meaning("PreToolUse", N, Exit(0, b"+ ls # " + allow, b""), 60)
+    assert logged == HookAnswer(problems=(f"{N} allows the call, but prints other text, too; that is passed over",))
+    assert meaning("PreToolUse", N, Exit(0, b"\xef\xbb\xbf{}\n" + allow, b""), 60) == HookAnswer("allow")
+    told = {"tool_name": "mcp__a__b", "tool_input": {"decision": "approve", "permissionDecision": "deny"}}
+    assert meaning("PreToolUse", N, Exit(0, json.dumps(told).encode(), b""), 60) == HookAnswer()
+
+
+@pytest.mark.parametrize(
+    ("event", "printed", "expected"),
+    [
+        ("SessionStart", b"nvm\n" + json.dumps({"hookSpecificOutput": {"additionalContext": "c"}}).encode(), "nvm\nc"),
+        ("SessionStart", b"Hooks print\n```\n{\"continue\": false}\n```\nto stop.",
+         "Hooks print\n```\n{\"continue\": false}\n```\nto stop."),
+        ("UserPromptSubmit", b'see package.json:\n{"name": "x"}', 'see package.json:\n{"name": "x"}'),
+        ("UserPromptSubmit", b'{"suppressOutput": true}', ""),
+        ("Stop", b"nvm\n{}", ""),
+    ],
+)  # fmt: skip
+def test_text_beside_answers_is_for_the_model_where_any_text_is(
+    event: HookEvent, printed: bytes, expected: str
+) -> None:
+    assert meaning(event, N, Exit(0, printed, b""), 60) == HookAnswer(context=expected)
+
+
+def test_an_exit_code_that_objects_takes_the_reason_that_is_there() -> None:
+    said = b'{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "of json"}}'
+    context = b'{"hookSpecificOutput": {"additionalContext": "c", "updatedInput": {}}}'
+    assert meaning("PreToolUse", N, Exit(2, said, b"of stderr"), 60) == HookAnswer("deny", "of json")
+    assert meaning("PreToolUse", N, Exit(2, b"log", said), 60) == HookAnswer("deny", "of json")
+    assert meaning("PreToolUse", N, Exit(2, context, b"no"), 60) == HookAnswer("deny", "no", context="c")
+    assert meaning("PreToolUse", N, Exit(2, b'{"decision": "approve"}', b"no"), 60) == HookAnswer("deny", "no")
+
+
+def test_an_output_that_looks_like_objects_everywhere_is_read_in_time() -> None:
+    assert meaning("PreToolUse", N, Exit(0, b'{"' * 100_000, b""), 60).verdict == "none"
+    assert meaning("PreToolUse", N, Exit(0, b"{}" * 50_000 + BLOCK, b""), 60).verdict == "deny"

@@ -11,11 +11,17 @@ from agent.config.hook_tables import HookEntry, HookEvent, HttpTarget, read_hook
 from agent.config.load import load_config
 from agent.errors import ConfigError
 from agent.hooks.declared import Hook, declared_hooks
+from agent.hooks.matchers import is_for, is_for_call
+from agent.hooks.tool_names import ToolView
 from tests.agent.hooks.hooked import Hooked
 
 
-def hook(matcher: str) -> Hook:
-    return Hook(HookEntry("PreToolUse", matcher, "x"), "user", "config.toml")
+def command(line: str) -> ToolView:
+    return ToolView("Bash", {"command": line}, ours="bash")
+
+
+def file(path: str) -> ToolView:
+    return ToolView("Edit", {"file_path": path}, ("MultiEdit",), ours="edit")
 
 
 @pytest.mark.parametrize(
@@ -36,10 +42,57 @@ def hook(matcher: str) -> Hook:
         ("(a+)+$", ("a" * 190 + "b",), False),
         ("startup|resume", ("compact",), False),
         ("Bash", (), True),
+        ("mcp__files", ("mcp__files__write_file",), True),
+        ("Read|mcp__file", ("mcp__files__write_file",), False),
     ],
 )
 def test_a_matcher_means_tools_by_name_or_pattern(matcher: str, names: tuple[str, ...], expected: bool) -> None:
-    assert hook(matcher).is_for(names) is expected
+    assert is_for(matcher, names) is expected
+
+
+@pytest.mark.parametrize(
+    ("matcher", "view", "expected"),
+    [
+        ("Bash(touch:*)", command("touch a"), True),
+        ("Bash(touch:*)", command("ls && touch a"), True),
+        ("Bash(touch:*)", command("ls"), False),
+        ("Bash(touch:*)", ToolView("BashOutput", {}), False),
+        ("Write|Edit|Bash(git commit:*)|Bash(git push:*)", command("git push"), True),
+        ("Write|Edit|Bash(git commit:*)|Bash(git push:*)", file("/p/a"), True),
+        ("Write|Edit|Bash(git commit:*)|Bash(git push:*)", command("git log"), False),
+        ("Bash(git add.*)", command("git add a"), True),
+        ("Bash(git (add|commit).+)", command("cd x; git commit -m y"), True),
+        ("Bash(git )", command("git push"), True),
+        ("Bash(git )", command("gitk"), False),
+        ("Bash(*)", command("ls"), True),
+        ("bash(rm *)", command("rm x"), True),
+        ("Edit(*.py)", file("/p/a.py"), True),
+        ("Edit(.*\\.py$)", file("/p/a.py"), True),
+        ("Edit(*.py)", file("/p/a.pyx"), False),
+        ("Task(Create|Update)", ToolView("TaskCreate", {}), True),
+        ("mcp__(a|b)__.*", ToolView("mcp__b__c", {}), True),
+        ("mcp__db__query(DROP *)", ToolView("mcp__db__query", {"sql": "DROP TABLE a"}), True),
+    ],
+)
+def test_a_matcher_may_be_a_permission_rule(matcher: str, view: ToolView, expected: bool) -> None:
+    assert is_for_call(matcher, view, "/p", "/p", "/home/u") is expected
+
+
+@pytest.mark.parametrize(
+    ("matcher", "event", "is_named"),
+    [
+        ("git add", "PreToolUse", True),
+        ("BASH", "PreToolUse", True),
+        ("edit", "PreToolUse", False),
+        ("Edit, Write", "PreToolUse", False),
+        ("stock", "PreToolUse", False),
+        ("Bash(*)", "PreToolUse", False),
+        ("Bash(*", "PreToolUse", True),
+        ("code reviewer", "SubagentStop", False),
+    ],
+)
+def test_a_matcher_that_never_matches_is_named(matcher: str, event: HookEvent, is_named: bool) -> None:
+    assert bool(Hook(HookEntry(event, matcher, "x"), "user", "config.toml").problem) is is_named
 
 
 def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
@@ -222,9 +275,9 @@ def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
 
 
 def test_a_list_may_mean_a_tool_by_our_name_and_a_pattern_does_not() -> None:
-    assert hook("bash|apply_patch").is_for(("Edit", "MultiEdit"), "apply_patch")
-    assert not hook("^(?!Edit)").is_for(("Edit",), "edit")
-    assert not hook("Edit|").is_for(("Bash",), "")
+    assert is_for("bash|apply_patch", ("Edit", "MultiEdit"), "apply_patch")
+    assert not is_for("^(?!Edit)", ("Edit",), "edit")
+    assert not is_for("Edit|", ("Bash",), "")
 
 
 def test_a_script_that_is_named_by_another_way_into_the_project_is_approved_with_what_it_holds(tmp_path: Path) -> None:

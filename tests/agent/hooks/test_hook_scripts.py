@@ -444,3 +444,30 @@ async def test_a_long_reason_is_for_the_model_and_its_beginning_for_people(home:
     assert len(denied) < 250
     assert "denied: a hook refuses it: 1\n2\n3\n" in done.outputs[0][1]
     assert "\n1000. Do it another way" in done.outputs[0][1]
+
+
+DENIAL = json.dumps({"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}})
+NOISY = f"""#!/bin/bash
+echo "nvm is not compatible with the npm config \\"prefix\\""
+echo '{{}}'
+printf '\\xef\\xbb\\xbf\\033[1m%s\\033[0m\\n' '{DENIAL}'
+echo 'guard: done in 3 ms'
+"""
+
+
+async def test_a_refusal_between_other_output_holds(home: Hooked) -> None:
+    home.write(f"{HOOKS}/guard.sh", NOISY)
+    home.settings(
+        PreToolUse=[("Bash(touch:*)", f"{HERE}/guard.sh"), ("Bash(mkdir:*)", """echo '{"decision": "block",}'""")],
+        UserPromptSubmit=[
+            ("", """grep -q secret && echo 'checked' && echo '{"decision": "block", "reason": "mine"}'""")
+        ],
+    )
+    home.replies(calls(bash("touch ran"), bash("mkdir made"), bash("echo fine")), DONE)
+    done = await home.run()
+    assert [status for status, _ in done.outputs] == ["denied", "denied", "done"]
+    assert done.outputs[0][1].startswith("denied: a hook refuses it: no. ")
+    assert 'printed a decision that is not valid JSON: {"decision": "block",}' in done.outputs[1][1]
+    assert not (home.project / "ran").exists()
+    refused = await home.run("a secret")
+    assert (getattr(refused.end, "message", ""), refused.history.messages) == ("a hook refuses it: mine", ())

@@ -31,18 +31,25 @@ def declare(home: Hooked, *, of_user: bool = False, **hooks: dict[str, object]) 
     home.write(".claude/settings.json", json.dumps({"hooks": tables}), of_user=of_user)
 
 
+def refuses(reason: str) -> Exit:
+    return Exit(0, json.dumps({"decision": "block", "reason": reason}).encode(), b"")
+
+
 @pytest.mark.parametrize(
     ("answer", "means"),
     [
         ('{"ok": true}', Exit(0, b"", b"")),
-        ('Well.\n```json\n{"ok": false, "reason": "no"}\n```', Exit(0, b'{"decision": "block", "reason": "no"}', b"")),
+        ('Well.\n```json\n{"ok": false, "reason": "no"}\n```', refuses("no")),
+        ('{"ok": true} would be wrong here: {"ok": false, "reason": "no"}', refuses("no")),
+        ('{"ok": "false"}', refuses("")),
+        ('{"ok": false, "reason": "it runs "rm""}', refuses('{"ok": false, "reason": "it runs "rm""}')),
         ("yes", Exit(1, b"", b"answers no verdict: yes")),
         ('{"ok": "true"}', Exit(1, b"", b'answers no verdict: {"ok": "true"}')),
         ("[" * 9_000, Exit(1, b"", b"answers no verdict: " + b"[" * 100)),
     ],
 )
 def test_an_answer_of_a_model_is_a_verdict(answer: str, means: Exit) -> None:
-    assert judged(answer) == means
+    assert judged(answer, "PreToolUse") == means
 
 
 def test_a_question_and_arguments_hold_what_is_told() -> None:
@@ -236,3 +243,22 @@ async def test_a_transcript_says_what_replies_took_and_an_agent_is_told_of_hooks
     done = await home.run()
     assert (home.project / "counted").read_text() == "2\n"
     assert "I mind." in done.outputs[0][1]
+
+
+@pytest.mark.parametrize(
+    ("of_user", "answer", "status"),
+    [
+        (True, {"ok": True}, "done"),
+        (True, {"ok": False, "reason": "not here"}, "denied"),
+        (False, {"ok": True}, "denied"),
+    ],
+)
+async def test_a_model_allows_in_the_place_of_the_user_where_the_hook_is_theirs(
+    home: Hooked, of_user: bool, answer: dict[str, object], status: str
+) -> None:
+    home.flags = {"agent.permission_mode": "ask"}
+    declare(home, of_user=of_user, PermissionRequest={"type": "prompt", "prompt": "Is it safe?"})
+    home.replies(calls(bash("touch a")), {"text": json.dumps(answer)}, DONE)
+    done = await home.run()
+    assert [each for each, _ in done.outputs] == [status]
+    assert (home.project / "a").exists() == (status == "done")

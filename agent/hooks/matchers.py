@@ -1,0 +1,110 @@
+"""Which calls, and which sources, triggers and kinds, the `matcher` of a hook is for. Pure."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+
+from agent.hooks.conditions import is_met, programs_in
+from agent.hooks.tool_names import PATHS, ToolView, is_known
+
+_LIST = re.compile(r"[\w |,-]*")
+"""A matcher that is a list of names."""
+_RULE = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\((?P<pattern>.*)\)", re.DOTALL)
+_MAX_NAME = 200
+"""Characters of a name that a pattern is searched in."""
+
+
+def is_for(matcher: str, names: Sequence[str], ours: str = "") -> bool:
+    """Whether one of these names is meant; an event without names is for all. `ours`: what a tool is called here, by
+    which a list may mean it; patterns are written for the other names."""
+    matcher = matcher.strip()
+    if matcher in ("", "*") or not names:
+        return True
+    if not _LIST.fullmatch(matcher):
+        search = _searcher(matcher)
+        return search is not None and any(search(name[:_MAX_NAME]) for name in names)
+    listed = _alternatives(matcher)
+    servers = tuple(f"{each}__" for each in listed if each.startswith("mcp__"))
+    return not {*listed}.isdisjoint((*names, ours or names[0])) or any(name.startswith(servers) for name in names)
+
+
+def is_for_call(matcher: str, view: ToolView, root: str, project: str, home: str) -> bool:
+    """Whether a call is meant, also by a permission rule such as `Bash(git push:*)`, which people write there:
+    https://github.com/anthropics/claude-code/issues/36389. What is in the brackets may be a pattern, too:
+    https://github.com/anthropics/claude-code/issues/22423."""
+    if is_for(matcher, view.names, view.ours):
+        return True
+    return any(
+        is_met(rule, view, root, project, home) or _is_found(found["pattern"], rule, view, root, project, home)
+        for rule, found in _rules(matcher)
+    )
+
+
+def why_never(matcher: str, *, is_of_calls: bool) -> str:
+    """Why nothing can match, half a sentence; empty where something may."""
+    matcher = matcher.strip()
+    if matcher in ("", "*"):
+        return ""
+    if not _LIST.fullmatch(matcher):
+        is_readable = _searcher(matcher) is not None or (is_of_calls and _rules(matcher))
+        return "" if is_readable else f"its matcher `{matcher[:80]}` is no pattern"
+    if not is_of_calls or any(map(_may_be_name, _alternatives(matcher))):
+        return ""
+    return (
+        f"its matcher `{matcher[:80]}` never matches: it is compared with names of tools, such as `Bash`. "
+        "Say what a command must be with `if`, as `Bash(git *)`"
+    )
+
+
+def _may_be_name(name: str) -> bool:
+    """No tool has a blank in its name, or one of ours in other letters."""
+    is_miswritten = not is_known(name) and any(is_known(other) for other in (name.capitalize(), name.lower()))
+    return bool(name) and " " not in name and not is_miswritten
+
+
+def _is_found(pattern: str, rule: str, view: ToolView, root: str, project: str, home: str) -> bool:
+    """Whether what is in the brackets of a rule is a pattern for the beginning of a command, or for a path."""
+    if not is_met(rule.partition("(")[0], view, root, project, home):
+        return False
+    if isinstance(command := view.input.get("command"), str):
+        search = _searcher(f"^(?:{pattern})")
+        return search is not None and any(search(line) for line in programs_in(command))
+    search = _searcher(pattern)
+    return search is not None and any(search(path) for key in PATHS if isinstance(path := view.input.get(key), str))
+
+
+@lru_cache(maxsize=256)
+def _rules(matcher: str) -> tuple[tuple[str, re.Match[str]], ...]:
+    """The permission rules among the alternatives of a matcher."""
+    found = ((each, _RULE.fullmatch(each)) for each in _alternatives(matcher))
+    return tuple((rule, match) for rule, match in found if match is not None)
+
+
+def _alternatives(matcher: str) -> list[str]:
+    """What stands between `|` and `,`, but for those in brackets."""
+    parts, depth = [""], 0
+    for letter in matcher:
+        depth = max(0, depth + {"(": 1, ")": -1}.get(letter, 0))
+        if letter in "|," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+@lru_cache(maxsize=256)
+def _searcher(pattern: str) -> Callable[[str], object] | None:
+    """What finds a pattern in a name; None for one that cannot be read. It takes no time that a pattern could stretch,
+    unless the pattern looks around."""
+    with suppress(ImportError):
+        import re2  # noqa: PLC0415  # deferred: most matchers are names
+
+        options = re2.Options()
+        options.log_errors = False
+        with suppress(re2.error):
+            search: Callable[[str], object] = re2.compile(pattern, options).search
+            return search
+    with suppress(re.error):
+        return re.compile(pattern).search
+    return None
