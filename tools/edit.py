@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.files.change import Change, look_at, made_of, make, preview_of
+from tools.files.change import Change, encoding_refusal, look_at, made_of, make, preview_of, text_of
 from tools.files.matching import apply, line_number
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, undivided
-from tools.files.text import TextFile, decode, showable
+from tools.files.text import EncodingError, TextFile, showable
 from tools.files.text_edit import MOST_SHOWN, Target, TextEdit, edited
 from tools.lazy import dataclass
 from tools.outputs.extent import counted
@@ -38,6 +38,7 @@ class Edit:
             "old": {"type": "string"},
             "new": {"type": "string"},
             "replace_all": {"type": "boolean"},
+            "encoding": {"type": "string"},
         },
         required=("path", "old", "new"),
     )
@@ -78,9 +79,12 @@ def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
     if not old:
         raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
     look = look_at(path, raw, workspace)
-    file = decode(raw)
+    file = text_of(path, raw, workspace, text(arguments, "encoding", ""))
     target = Target(name, file.unified, is_known=look == "current")
-    return _planned(path, raw, file, edited(target, old, new, flag(arguments, "replace_all")))
+    try:
+        return _planned(path, raw, file, edited(target, old, new, flag(arguments, "replace_all")))
+    except EncodingError as error:
+        raise encoding_refusal(error, name, file) from error
 
 
 def _unified(text_: str) -> str:
@@ -97,18 +101,13 @@ def _filled(path: Path, raw: bytes | None, new: str) -> EditPlan:
 
 
 def _planned(path: Path, raw: bytes, file: TextFile, edit: TextEdit) -> EditPlan:
-    changed = file.replaced(edit.changes)
-    try:
-        after = changed.encode()
-    except UnicodeEncodeError as error:
-        problem = f"the file is in {file.codec}, which lacks {error.object[error.start : error.end]!r}"
-        raise ToolError(f"{problem}: use others, or convert the file to UTF-8 with iconv first") from error
+    after = file.replaced(edit.changes).encode()
     if after == raw:
         raise ToolError("the file is so already: nothing would change")
     first = edit.changes[0]
     new_text = apply(file.unified, edit.changes)
     return EditPlan(
-        Change(path, raw, after),
+        Change(path, raw, after, encoding=file.codec),
         first_line=line_number(new_text, first.start),
         line_count=first.text.removesuffix("\n").count("\n") + 1,
         places=len(edit.changes),

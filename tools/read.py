@@ -3,15 +3,17 @@
 import asyncio
 import codecs
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, description_beside
+from tools.files.change import text_of
 from tools.files.large import page_of_file
 from tools.files.paths import display, kind_of, resolve
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.files.read_write import LARGEST, opened, read_bytes, undivided
-from tools.files.text import binary_kind, decode, showable
+from tools.files.text import binary_kind, showable
 from tools.lazy import dataclass
 from tools.outputs.extent import Extent, counted
 from tools.outputs.plain_text import numbered, printable
@@ -30,6 +32,7 @@ class Read:
             "path": {"type": "string"},
             "offset": {"type": "integer", "minimum": 1, "description": "first line, cell or page"},
             "limit": {"type": "integer", "minimum": 1, "description": "lines, default 2000"},
+            "encoding": {"type": "string"},
         },
         required=("path",),
     )
@@ -45,7 +48,8 @@ class Read:
 
             most = limit if "limit" in arguments else None
             return await asyncio.to_thread(listing, path, workspace.root, offset, most)
-        found = await undivided(lambda: _read(path, offset, limit, workspace))
+        encoding = text(arguments, "encoding", "")
+        found = await undivided(lambda: _read(path, offset, limit, workspace, encoding))
         if found is None:
             from tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: as above, about PDFs
 
@@ -60,7 +64,7 @@ class FilePage:
     """The number of the last line shown."""
 
 
-def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result | None:
+def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: str) -> Result | None:
     """None for a PDF, which is read by another program."""
     name = display(path, workspace.root)
     if not os.path.lexists(path):
@@ -82,6 +86,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result |
     kind = binary_kind(raw)
     if kind is not None:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
+    content = text_of(path, raw, workspace, encoding)
     workspace.seen.note(path, raw)
     if path.suffix == ".ipynb":
         from tools.files.notebook_view import cells_of  # noqa: PLC0415  # deferred: few files are notebooks
@@ -89,7 +94,11 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result |
         cells = cells_of(raw, offset, limit, name, workspace.reads)
         if cells is not None:
             return cells
-    return _shown(showable(decode(raw).unified), offset, limit, name, workspace.reads)
+    page = _shown(showable(content.unified), offset, limit, name, workspace.reads)
+    if not content.is_guess:
+        return page
+    note = f"\n(not in UTF-8; shown as {content.codec}, a guess: name its `encoding` before you add text outside ASCII)"
+    return replace(page, text=page.text + note, uncut=None if page.uncut is None else page.uncut + note)
 
 
 def _part_of_large(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:

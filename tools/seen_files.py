@@ -19,6 +19,8 @@ class SeenFiles:
     """SHA-256 of the bytes that were seen."""
     looks: dict[Path, str] = field(default_factory=dict)
     """The same of files of which only a part may have been shown, by a command or a search."""
+    encodings: dict[Path, str] = field(default_factory=dict)
+    """The codecs that the model has named for files."""
 
     def note(self, path: Path, content: bytes) -> None:
         """Remembers that the model knows this content of the file."""

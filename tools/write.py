@@ -1,12 +1,19 @@
 """The `write` tool: puts a whole file in place. An existing one keeps its mode, encoding, BOM and line ends."""
 
-from dataclasses import replace
-
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.files.change import Change, insist_on_read, made_of, make, preview_of
+from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.files.change import (
+    Change,
+    codec_named,
+    encoding_refusal,
+    insist_on_read,
+    made_of,
+    make,
+    preview_of,
+    text_of,
+)
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, undivided
-from tools.files.text import decode, with_newline
+from tools.files.text import EncodingError, TextFile
 from tools.lazy import dataclass
 from tools.outputs.extent import counted
 from tools.schema import object_of, text
@@ -28,7 +35,10 @@ class Write:
     name = "write"
     description = description_beside(__file__)
     effect: Effect = "write"
-    schema = object_of({"path": {"type": "string"}, "content": {"type": "string"}}, required=("path", "content"))
+    schema = object_of(
+        {"path": {"type": "string"}, "content": {"type": "string"}, "encoding": {"type": "string"}},
+        required=("path", "content"),
+    )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return (str(resolve(text(arguments, "path"), workspace)),)
@@ -58,34 +68,27 @@ def _write(arguments: Arguments, workspace: Workspace) -> Result:
 def _plan(arguments: Arguments, workspace: Workspace) -> WritePlan:
     path = resolve(text(arguments, "path"), workspace)
     content = text(arguments, "content")
-    before = content_of(path)
+    before, codec = content_of(path), codec_named(text(arguments, "encoding", ""))
+    old = TextFile("", codec or "utf-8")
     if before:
         insist_on_read(path, before, workspace)
-        after, note = _in_the_manner_of(before, content)
-    else:
-        after, note = _utf8(content), ""
-    return WritePlan(Change(path, before, after), note + (END_ONLY if _differ_in_end(before, after) else ""))
+        old = text_of(path, before, workspace)
+    note = ""
+    if codec and (old.is_guess or old.codec != codec):
+        note = f"; now in {codec}, no longer in {old.codec}" if before and old.codec != codec else ""
+        old = TextFile("", codec, newline=old.newline)
+    try:
+        after = old.rewritten(content.removeprefix("\ufeff") if before else content).encode()
+    except EncodingError as error:
+        raise encoding_refusal(error, display(path, workspace.root), old) from error
+    if codec:
+        workspace.seen.encodings[path] = codec
+    note += ", with CRLF line ends as before" if before and old.newline == "\r\n" else ""
+    note += END_ONLY if _differ_in_end(before, after) else ""
+    return WritePlan(Change(path, before, after, encoding=old.codec), note)
 
 
 def _differ_in_end(before: bytes | None, after: bytes) -> bool:
     """Whether a file is to be as it was but for line ends at its end."""
     ends = b"\r\n\0"  # in UTF-16, too
     return bool(before) and before != after and (before or b"").rstrip(ends) == after.rstrip(ends)
-
-
-def _in_the_manner_of(before: bytes, content: str) -> tuple[bytes, str]:
-    """The content with the old file's encoding, byte order mark and line ends, and what is to be said about it."""
-    old = decode(before)
-    new = replace(old, text=with_newline(content.removeprefix("\ufeff"), old.newline))
-    note = ", with CRLF line ends as before" if old.newline == "\r\n" else ""
-    try:
-        return new.encode(), note
-    except UnicodeEncodeError:
-        return _utf8(content), f"; now in UTF-8, because {old.codec} lacks some of its characters"
-
-
-def _utf8(content: str) -> bytes:
-    try:
-        return content.encode()
-    except UnicodeEncodeError as error:
-        raise ToolError("the content holds half a surrogate pair: write the whole character") from error

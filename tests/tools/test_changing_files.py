@@ -119,7 +119,8 @@ async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> Non
         "`old` and `new` are identical: nothing would change; write the new text into `new`",
         "`old` is empty: say which text is to be replaced, or use write for the whole file",
         "`no` does not exist: find it with glob, or create it with write",
-        "the file is in latin-1, which lacks '日本': use others, or convert the file to UTF-8 with iconv first",
+        "`l` is not in UTF-8, and cp1252 is only a guess: to add '日本', first call `read` with path=\"l\" and "
+        'encoding="cp1252", or whatever it is in',
     ]
 
 

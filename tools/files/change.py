@@ -7,10 +7,12 @@ from pathlib import Path
 
 from tools.base import Made, ToolError, Workspace
 from tools.files.diff import capped, header, remarked, unified
+from tools.files.encodings import usable
 from tools.files.paths import display, read_call
 from tools.files.read_write import content_of, delete, mode_of, read_bytes, write_bytes
-from tools.files.text import TextFile, binary_kind, decode, showable
+from tools.files.text import EncodingError, TextFile, UnsureEncodingError, binary_kind, decode, showable
 from tools.lazy import dataclass
+from tools.outputs.plain_text import printable
 from tools.seen_files import Look, SeenFiles
 
 MOST_LOOKS, LARGEST_LOOK = 20, 4_000_000
@@ -26,6 +28,8 @@ class Change:
     """The new content; None deletes the file."""
     mode: int | None = None
     """Permission bits of a new file, when they are not the usual ones."""
+    encoding: str = ""
+    """The codec of its text, where the model named one."""
 
 
 def make(changes: Sequence[Change], seen: SeenFiles) -> None:
@@ -73,6 +77,36 @@ def insist_on_text(path: Path, content: bytes, workspace: Workspace) -> None:
         raise ToolError(f"`{name}` is {kind}, not text: change it in bash with a program made for that")
 
 
+def text_of(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
+    """The text of a file, in the encoding that the model names for it or has named before. Raises `ToolError` when it
+    cannot be in that."""
+    codec, name = codec_named(encoding), display(path, workspace.root)
+    file = decode(raw, codec or workspace.seen.encodings.get(path, ""))
+    if codec and file.codec != codec:
+        known = "" if file.is_guess else f" but in {file.codec}"
+        raise ToolError(f"`{name}` is not in {encoding}{known}: name another `encoding`, or leave it out")
+    if codec:
+        workspace.seen.encodings[path] = codec
+    return file
+
+
+def codec_named(encoding: str) -> str:
+    """The codec of an encoding; empty where none is named. Raises `ToolError` for one that cannot be used."""
+    codec = usable(encoding)
+    if encoding and not codec:
+        raise ToolError(f"`encoding`: {printable(encoding)!r} cannot be used: give a name such as gbk, cp932 or cp1251")
+    return codec
+
+
+def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolError:
+    """What the model is told when a change cannot be written in the encoding of a file."""
+    if isinstance(error, UnsureEncodingError):
+        known = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
+        how = f'{read_call(name)} and encoding="{file.codec}", or whatever it is in'
+        return ToolError(f"{known}: {error}, first {how}")
+    return ToolError(f"`{name}` cannot be changed so: {error}; use other characters, or convert it with iconv first")
+
+
 def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
     """What the model knows of the file, as far as a change of a part of it needs that: nothing, where the change names
     exactly what it replaces. Raises `ToolError` when the file is no text, or no longer what the model last saw."""
@@ -110,19 +144,23 @@ def preview_of(changes: Sequence[Change], root: Path) -> str:
         gone = left[0] if left and change.before is None and left[0].after is None else None
         if gone is not None and gone.before and change.after:
             left.pop(0)
-            lines += diff_lines(display(gone.path, root), gone.before, change.after, display(change.path, root))
+            new_name, codec = display(change.path, root), change.encoding
+            lines += diff_lines(display(gone.path, root), gone.before, change.after, new_name, codec)
         else:
-            lines += diff_lines(display(change.path, root), change.before, change.after)
+            lines += diff_lines(display(change.path, root), change.before, change.after, encoding=change.encoding)
     return capped(lines)
 
 
-def diff_lines(name: str, before: bytes | None, after: bytes | None, new_name: str | None = None) -> list[str]:
+def diff_lines(
+    name: str, before: bytes | None, after: bytes | None, new_name: str | None = None, encoding: str = ""
+) -> list[str]:
     r"""The lines of a unified diff of two contents; None stands for no file. Line ends other than `\n` show where they
     are not the same on both sides; what is no text is only said to have changed."""
     kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
     if kind is not None:
         return remarked(name, before, after, kind, new_name) if before != after or new_name is not None else []
-    old, new = (None if content is None else decode(content) for content in (before, after))
+    old = None if before is None else decode(before, encoding)
+    new = None if after is None else decode(after, encoding or (old.codec if old and old.is_guess else ""))
     files = [file for file in (old, new) if file is not None]
     is_alike = all(map(_is_even, files)) and len({file.newline for file in files}) == 1
     texts = [None if file is None else showable(file.unified if is_alike else file.text) for file in (old, new)]

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tools.base import Arguments, Result, ToolError, Workspace
-from tools.files.change import Change, look_at, made_of, make
+from tools.files.change import Change, encoding_refusal, look_at, made_of, make, text_of
 from tools.files.hunks import HunkTarget, PlacedHunk, placed
 from tools.files.matching import apply, line_number
 from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, mode_of
-from tools.files.text import decode, showable
+from tools.files.text import EncodingError, showable
 from tools.files.text_edit import DIFFERED, MOST_SHOWN
 from tools.outputs.extent import counted
 from tools.outputs.plain_text import numbered
@@ -115,7 +115,8 @@ class _Planner:
 
     def plan(self) -> PatchPlan:
         made = [(path, file) for path, file in self.files.items() if file.before != file.now]
-        changes = tuple(Change(path, file.before, file.now, file.mode) for path, file in made)
+        named = self.workspace.seen.encodings
+        changes = tuple(Change(path, file.before, file.now, file.mode, named.get(path, "")) for path, file in made)
         if not changes:
             raise ToolError("no file was changed: the files are so already")
         return PatchPlan(changes, tuple(dict.fromkeys(line for _, file in made for line in file.said)))
@@ -146,15 +147,13 @@ class _Planner:
         if not hunks:
             return raw, ""
         is_known = file.before is None or look_at(path, file.before, self.workspace) == "current"
-        text_file = decode(raw)
+        text_file = text_of(path, raw, self.workspace)
         found = placed(HunkTarget(name, text_file.unified, is_known), hunks)
         changes = [hunk.change for hunk in found]
         try:
             return text_file.replaced(changes).encode(), _told(text_file.unified, found)
-        except UnicodeEncodeError as error:
-            raise ToolError(
-                f"`{name}` is in {text_file.codec}, which lacks characters of the patch: use others"
-            ) from error
+        except EncodingError as error:
+            raise encoding_refusal(error, name, text_file) from error
 
     def _move(self, path: Path, target: Path, content: bytes, remark: str) -> None:
         name, new_name = self._name(path), self._name(target)

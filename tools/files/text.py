@@ -3,10 +3,10 @@
 import codecs
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
+from tools.files.encodings import MULTIBYTE, declared, guessed
 from tools.lazy import dataclass, regex
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
@@ -20,11 +20,12 @@ _BOMS = (
 )
 _SURROGATE = regex("[\ud800-\udfff]")
 
-_MULTIBYTE = ("big5", "cp932", "cp949", "euc", "gb", "iso2022", "johab", "shift", "cp1251", "koi8")
-"""Families in which a guess is worth more than Latin-1: reading those as Latin-1 gives no letters at all."""
-
-_HIGH = bytes(range(0x80, 0x100))
-_LETTER = regex(rb"(?<![\x80-\xff])[\xc0-\xff](?![\x80-\xff])")
+_HIGH_RUN = regex(r"[^\x00-\x7f]+")
+_BROKEN_BYTE = regex("[\udc80-\udcff]")
+_SURE = 10
+"""How many valid characters there are for each broken byte of a text that is in the encoding that it declares."""
+_LONGEST_CHARACTER = 4
+"""Bytes of one in any encoding."""
 
 _MAGIC = (
     (b"\x7fELF", "an ELF program or library"),
@@ -51,6 +52,14 @@ class Replacement:
     text: str
 
 
+class EncodingError(Exception):
+    """A text cannot be written into a file, because of the file's encoding."""
+
+
+class UnsureEncodingError(EncodingError):
+    """It could be, but which bytes it has there is a guess."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextFile:
     text: str
@@ -59,6 +68,10 @@ class TextFile:
     bom: bytes = b""
     newline: Newline = "\n"
     r"""The line end of most lines."""
+    raw: bytes = b""
+    """The bytes that `text` was decoded from."""
+    is_guess: bool = False
+    """Whether nothing but likelihood speaks for `codec`."""
 
     @property
     def unified(self) -> str:
@@ -68,18 +81,86 @@ class TextFile:
         return self.text.replace("\r\n", "\n")
 
     def replaced(self, changes: Sequence[Replacement]) -> "TextFile":
-        """The file after changes given in positions of `unified`, in order and not overlapping."""
+        """The file after changes given in positions of `unified`, in order and not overlapping. Every other byte is as
+        before. Raises `EncodingError`."""
         shortened = self._shortened()
         if shortened and "\n" in self.text.replace("\r\n", ""):
             unified = self.unified
             changes = [part for change in changes for part in _least(unified, change)]
-        pieces, at = [], 0
+        text, raw, at, byte = list[str](), list[bytes](), 0, 0
         for change in changes:
             start = change.start + bisect_left(shortened, change.start)
             end = change.end + bisect_left(shortened, change.end)
-            pieces += [self.text[at:start], with_newline(change.text, self.newline)]
-            at = end
-        return replace(self, text="".join([*pieces, self.text[at:]]))
+            first = byte + self._size(at, start, byte)
+            last = first + self._size(start, end, first)
+            self._insist_on_whole_characters(first, last)
+            put = with_newline(change.text, self.newline)
+            text += [self.text[at:start], put]
+            raw += [self.raw[byte:first], self._spliced(self.text[start:end], self.raw[first:last], put)]
+            at, byte = end, last
+        text.append(self.text[at:])
+        raw.append(self.raw[byte:])
+        return self._holding("".join(text), b"".join(raw))
+
+    def rewritten(self, text: str) -> "TextFile":
+        """The file with other text, its line ends as in most lines of the old one. Raises `EncodingError`."""
+        text = with_newline(text, self.newline)
+        return self._holding(text, self._bytes_of(text))
+
+    def _holding(self, text: str, raw: bytes) -> "TextFile":
+        return TextFile(text, self.codec, self.bom, self.newline, raw, self.is_guess)
+
+    def _size(self, start: int, end: int, byte: int) -> int:
+        """How many bytes a part of the text has, which begins at a byte."""
+        part = self.text[start:end]
+        size = len(part.encode(self.codec, _errors(self.codec)))
+        if self.raw[byte : byte + size].decode(self.codec, _errors(self.codec)) != part:
+            raise EncodingError(f"which bytes of it are which characters in {self.codec} cannot be told")
+        return size
+
+    def _spliced(self, old: str, raw: bytes, new: str) -> bytes:
+        """The bytes of new text in place of old, with those of what both begin and end with."""
+        head = old[: _common(old, new)]
+        end = _common(old[len(head) :][::-1], new[len(head) :][::-1])
+        tail = old[len(old) - end :]
+        before, after = (len(part.encode(self.codec, _errors(self.codec))) for part in (head, tail))
+        self._insist_on_sure(new)
+        middle = self._encoded(new[len(head) : len(new) - end])
+        return raw[:before] + middle + raw[len(raw) - after :]
+
+    def _bytes_of(self, text: str) -> bytes:
+        self._insist_on_sure(text)
+        return self._encoded(text)
+
+    def _insist_on_sure(self, new: str) -> None:
+        """Raises `UnsureEncodingError` for text outside ASCII that the file has not, where its encoding is a guess, and
+        `EncodingError` for a lone surrogate that stands for no byte of it."""
+        if any(each not in self.text for each in _SURROGATE.findall(new)):
+            raise EncodingError("half a surrogate pair is no character")
+        if self.is_guess and not new.isascii():
+            known = set(_HIGH_RUN.findall(self.text))
+            unknown = next((run for run in _HIGH_RUN.findall(new) if run not in known), None)
+            if unknown is not None:
+                raise UnsureEncodingError(f"to add {_quoted(unknown)}")
+
+    def _insist_on_whole_characters(self, *places: int) -> None:
+        """Raises `UnsureEncodingError` for a place that may be inside a character, if the file is in another encoding
+        than the guessed one."""
+        for place in places if self.is_guess else ():
+            if self.raw[max(place - _LONGEST_CHARACTER + 1, 0) : place].isascii():
+                continue
+            start, end = self.raw.rfind(b"\n", 0, place) + 1, self.raw.find(b"\n", place)
+            line = self.raw[start : end if end >= 0 else None]
+            for codec in (*MULTIBYTE, "big5hkscs"):
+                is_split = _decoded(line[: place - start], codec) is None and _decoded(line, codec) is not None
+                if is_split and _decoded(self.raw, codec) is not None:
+                    raise UnsureEncodingError("to change a part of what may be one character")
+
+    def _encoded(self, text: str) -> bytes:
+        try:
+            return text.encode(self.codec, _errors(self.codec))
+        except UnicodeEncodeError as error:
+            raise EncodingError(f"{self.codec} lacks {_quoted(text[error.start : error.end])}") from error
 
     def _shortened(self) -> list[int]:
         r"""Where in `unified` a `\n` stands for two characters."""
@@ -93,23 +174,65 @@ class TextFile:
         return found
 
     def encode(self) -> bytes:
-        """The bytes of the file. Raises `UnicodeEncodeError` for a character that its encoding does not have."""
-        return self.bom + self.text.encode(self.codec, _errors(self.codec))
+        """The bytes of the file."""
+        return self.bom + self.raw
 
 
-def decode(raw: bytes) -> TextFile:
-    """The text of the bytes, in a way that gives the same bytes back."""
+def decode(raw: bytes, encoding: str = "") -> TextFile:
+    """The text of the bytes, in a way that gives the same bytes back. `encoding`: what they are in, as the model or the
+    user says; those that are certainly in UTF-8 or UTF-16 are read so whatever that is."""
     for bom, codec in _BOMS:
         if raw.startswith(bom):
-            text = _decoded(raw[len(bom) :], codec)
+            body = raw[len(bom) :]
+            text = _decoded(body, codec)
             if text is not None:
-                return TextFile(text, codec, bom, newline_of(text))
-    text = _decoded(raw, "utf-8")
-    if text is not None:
-        return TextFile(text, newline=newline_of(text))
-    codec = _guessed_codec(raw)
+                return TextFile(text, codec, bom, newline_of(text), body)
+    codec, is_guess = _codec_of(raw, encoding)
     text = raw.decode(codec, _errors(codec))
-    return TextFile(text, codec, b"", newline_of(text))
+    return TextFile(text, codec, b"", newline_of(text), raw, is_guess)
+
+
+def _codec_of(raw: bytes, encoding: str) -> tuple[str, bool]:
+    """What bytes without a byte order mark are written in, and whether that is a guess."""
+    text = raw.decode("utf-8", "surrogateescape")
+    valid, broken = _outside_ascii(text)
+    if not broken and not raw.isascii():
+        return "utf-8", False
+    if encoding and _fits(raw, encoding, 1):
+        return encoding, False
+    named = declared(raw)
+    if named and _fits(raw, named, _SURE):
+        return named, False
+    if valid >= 2 * broken:
+        return "utf-8", False
+    codec = guessed(raw)
+    return codec if _fits(raw, codec, 0) else "latin-1", True
+
+
+def _fits(raw: bytes, codec: str, sure: int) -> bool:
+    """Whether bytes can be read so, with this many valid characters at least for each broken one."""
+    try:
+        valid, broken = _outside_ascii(raw.decode(codec, _errors(codec)))
+    except UnicodeDecodeError:
+        return False
+    return valid >= sure * broken
+
+
+def _outside_ascii(text: str) -> tuple[int, int]:
+    """How many characters outside ASCII a text has, and how many bytes that are none."""
+    if text.isascii():
+        return 0, 0
+    broken = len(_BROKEN_BYTE.findall(text))
+    return sum(map(len, _HIGH_RUN.findall(text))) - broken, broken
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _quoted(text: str) -> str:
+    return repr(text[:20])
 
 
 def newline_of(text: str) -> Newline:
@@ -172,40 +295,4 @@ def _decoded(raw: bytes, codec: str) -> str | None:
 
 
 def _errors(codec: str) -> str:
-    return "surrogateescape" if codec == "utf-8" else "strict"
-
-
-def _guessed_codec(raw: bytes) -> str:
-    """An encoding that reads any of these bytes and writes them back unchanged."""
-    if _holds_utf8(raw):
-        return "utf-8"
-    if _has_single_letters(raw[:65536]):
-        return "latin-1"
-    import charset_normalizer  # noqa: PLC0415  # deferred: only files that are not UTF-8 need it
-
-    guess = charset_normalizer.from_bytes(raw[:65536]).best()
-    codec = guess.encoding if guess is not None else "latin-1"
-    text = _decoded(raw, codec) if codec.startswith(_MULTIBYTE) else None
-    return codec if text is not None and _encoded(text, codec) == raw else "latin-1"
-
-
-def _has_single_letters(raw: bytes) -> bool:
-    """Whether nearly all that is not ASCII are letters of Latin-1, each by itself. Of a few such bytes a guess makes
-    signs of Chinese as easily; where there are such signs, their bytes stand together."""
-    high = len(raw) - len(raw.translate(None, _HIGH))
-    return high > 0 and len(_LETTER.findall(raw)) * 10 >= high * 9
-
-
-def _encoded(text: str, codec: str) -> bytes | None:
-    try:
-        return text.encode(codec)
-    except UnicodeEncodeError:
-        return None
-
-
-def _holds_utf8(raw: bytes) -> bool:
-    """Whether most of what is not ASCII is valid UTF-8, so that only single bytes of it are broken."""
-    text = raw.decode("utf-8", "surrogateescape")
-    broken = sum("\udc80" <= character <= "\udcff" for character in text)
-    valid = sum(character > "\x7f" for character in text) - broken
-    return valid > broken
+    return "strict" if codec.startswith(("utf-16", "utf-32")) else "surrogateescape"

@@ -215,10 +215,11 @@ def test_a_call_of_another_agent_runs_as_the_one_of_ours_that_does_the_same(
 
 
 def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> None:
-    call = as_run("Read", {"file_path": "a", "encoding": "utf-8", "description": "Reads"})
+    call = as_run("Read", {"file_path": "a", "as_json": True, "description": "Reads"})
     assert call.arguments == {"path": "a"}
     assert call.note == (
-        "[Left out, since `read` has no such argument: `encoding`; its arguments are `path`, `offset`, `limit`.]"
+        "[Left out, since `read` has no such argument: `as_json`; its arguments are `path`, `offset`, `limit`, "
+        "`encoding`.]"
     )
 
 
