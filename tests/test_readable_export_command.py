@@ -3,6 +3,7 @@
 import json
 import re
 import stat
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,37 @@ def test_a_damaged_message_is_told_of_and_the_others_are_written(user: User) -> 
     user.query("update messages set body = '{' where session = ? and position = 1", session)
     run = user.ebb("sessions", "export", session, "--format", "md")
     assert (run.code, "cannot be read" in run.err, "It says **so**." in run.out) == (0, True, True)
+
+
+SECRET_LINES = {
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCY9secret": "aws_secret_access_key={}",
+    "correcthorse": 'password = "{}"',
+    "hunter2hunter2": "DB_PASSWORD: {}",
+    "p4ssw0rd!x": "postgres://app:{}@db.example:5432/app",
+    "s3cr3tPW": "curl -u admin:{} https://ci.example/api",
+    "plainwordpw": "curl --user 'admin:{}' https://ci.example/api",
+    "sesameopen": "sshpass -p {} ssh host",
+    "rootpw12": "mysql -h db -u root -p{} app",
+    "abc.def-ghi_123": "Authorization: Bearer {}",
+    "k9a8b7c6d5": "https://api.example/v1?access_token={}&page=1",
+    "anotherword": "vault login --token={}",
+}
+"""Secrets, and how they stand in commands, files and addresses."""
+
+
+@pytest.mark.parametrize("form", ["zip", "html", "json", "md"])
+def test_one_masking_holds_for_all_formats(form: str, user: User, tmp_path: Path) -> None:
+    lines = [line.format(secret) for secret, line in SECRET_LINES.items()]
+    (user.project / "secrets.txt").write_text("\n".join(lines) + "\n")
+    looks = [bash(f": {line}; cat secrets.txt; seq 3000") for line in lines]
+    run = user.ask({"text": "; ".join(lines), **calls(*looks)}, {"text": "Done."}, flags=("--permission-mode", "auto"))
+    session = str(run.result["session"])
+    file = tmp_path / f"session.{form}"
+    assert user.ebb("sessions", "export", session, str(file)).code == 0
+    if form == "zip":
+        with zipfile.ZipFile(file) as bundle:
+            content = b"\n".join(bundle.read(name) for name in bundle.namelist()).decode("utf-8", "replace")
+    else:
+        content = file.read_text()
+    assert [secret for secret in SECRET_LINES if secret in content] == []
+    assert ("db.example:5432" in content, "ci.example/api" in content) == (True, True)

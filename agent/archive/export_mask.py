@@ -8,10 +8,15 @@ from typing import cast
 
 from agent.records.codec import as_json
 from store.transfer import TransferRow
-from tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
+from tools.secrets.key_formats import may_go_on, secrets_in
+from tools.secrets.redaction import hidden_forms, secret_places
 from tools.secrets.secret_pieces import FoundSecret
 
 MASKED = "*"
+LONGEST_LINE = 1 << 16
+"""Bytes of a line that are looked at together."""
+LONGEST_WORD = 200
+"""Characters without a blank among them that may be a text in which a word says what the next one is."""
 _AS_THEY_ARE = ("role", "kind", "media_type", "purpose")
 """Columns that hold words of ours."""
 
@@ -20,7 +25,7 @@ class ExportMask:
     """The secrets of an environment, and those that are told by their form."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._known = {form: name for value, name in known_secrets(environment).items() for form in forms_of(value)}
+        self._known = hidden_forms(environment)
         # Bytes are looked at as the 256 signs that they could be: that can be cut anywhere, and put back.
         self._in_bytes = {_as_signs(form.encode("utf-8", "surrogatepass")): name for form, name in self._known.items()}
         self.digests: dict[str, str] = {}
@@ -32,8 +37,14 @@ class ExportMask:
         changed = {name: self._cell(name, cell) for name, cell in row.items() if isinstance(cell, str)}
         return {**row, **changed}
 
-    def text(self, text: str) -> str:
-        found = secrets_in(text, self._known)
+    def text(self, text: str, name: str = "") -> str:
+        """The text with its secrets masked. `name`: of the field that holds it, which may say what it is."""
+        # Providers refuse a signature or an encrypted part with a changed character: only keys are masked there.
+        is_one_word = len(text) > LONGEST_WORD and len(text.split(maxsplit=1)) == 1
+        if name and not is_one_word:
+            label = f"{name}: "
+            return self.text(label + text)[len(label) :]
+        found = secrets_in(text, self._known) if is_one_word else secret_places(text, self._known)
         self.count += len(found)
         return _masked(text, found) if found else text
 
@@ -42,15 +53,15 @@ class ExportMask:
         held = ""
         for chunk in chunks:
             text = held + _as_signs(chunk)
-            found = secrets_in(text, self._in_bytes)
-            end = may_go_on(text, self._in_bytes)
+            found = secret_places(text, self._in_bytes)
+            end = min(may_go_on(text, self._in_bytes), _last_lines(text))
             end = min([end, *(one.start for one in found if one.start < end < one.end)])
             held = text[end:]
             yield self._mask_signs(text[:end])
         yield self._mask_signs(held)
 
     def _mask_signs(self, text: str) -> bytes:
-        found = secrets_in(text, self._in_bytes)
+        found = secret_places(text, self._in_bytes)
         self.count += len(found)
         return _masked(text, found).encode("latin-1")
 
@@ -66,16 +77,21 @@ class ExportMask:
         shown = self._value(body)
         return cell if shown == body else as_json(cast(Mapping[str, object], shown))
 
-    def _value(self, value: object) -> object:
+    def _value(self, value: object, name: str = "") -> object:
         match value:
             case str():
-                return self.digests.get(value) or self.text(value)
+                return self.digests.get(value) or self.text(value, name)
             case dict():
-                return {key: self._value(inner) for key, inner in value.items()}
+                return {key: self._value(inner, key) for key, inner in value.items()}
             case list():
-                return [self._value(inner) for inner in value]
+                return [self._value(inner, name) for inner in value]
             case _:
                 return value
+
+
+def _last_lines(text: str) -> int:
+    """Where the last line but one begins: a word in it may say that the next one is a secret."""
+    return max(text.rfind("\n", 0, max(text.rfind("\n"), 0)) + 1, len(text) - LONGEST_LINE)
 
 
 def _as_signs(data: bytes) -> str:

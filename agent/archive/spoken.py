@@ -1,22 +1,19 @@
 """A session as it is read by people and programs: message by message, each call beside what it gave back, without
 secrets. Pure."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 from tools.lazy import regex
 from tools.outputs.plain_text import plain
-from tools.secrets.key_formats import SECRET_NAME
-from tools.secrets.redaction import HIDDEN, redacted
+from tools.secrets.redaction import HIDDEN, hidden_forms, without_secrets
 
 LONGEST_OUTPUT = 20_000
 """Characters of an output that people are shown."""
 
 _HIDING = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Signs that no page may hold, and those that have a line read otherwise than it is."""
-_URL_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,32 +97,24 @@ class Hide:
 
     def __init__(self, environment: Mapping[str, str] | None) -> None:
         """Without an environment texts stay as they are."""
-        self._known = (
-            None
-            if environment is None
-            else {
-                name: value
-                for name, value in environment.items()
-                if SECRET_NAME.search(name) or _URL_PASSWORD.search(value)
-            }
-        )
+        self._forms = None if environment is None else hidden_forms(environment)
 
     def __call__(self, text: str) -> str:
-        return text if self._known is None else redacted(text, self._known)
+        return text if self._forms is None else without_secrets(text, self._forms)
 
     def value(self, value: object, name: str = "") -> object:
         """A JSON value with no secret in its texts. `name`: of the field that holds it, which may tell what it is."""
-        if self._known is None:
+        if self._forms is None:
             return value
         match value:
             case str() if name:
                 said = f"{name}: "
-                hidden = redacted(said + value, self._known)
+                hidden = self(said + value)
                 return hidden.removeprefix(said) if hidden.startswith(said) else HIDDEN
             case str():
-                return redacted(value, self._known)
+                return self(value)
             case Mapping():
-                return {redacted(str(key), self._known): self.value(inner, str(key)) for key, inner in value.items()}
+                return {self(str(key)): self.value(inner, str(key)) for key, inner in value.items()}
             case list() | tuple():
                 return [self.value(inner, name) for inner in value]
             case _:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tools.lazy import regex
-from tools.secrets.key_formats import SECRET_NAME, forms_of, secrets_in
-from tools.secrets.secret_pieces import SHORTEST
+from tools.secrets.key_formats import SECRET_NAME, forms_of, known_secrets, secrets_in
+from tools.secrets.secret_pieces import SHORTEST, FoundSecret
 
 HIDDEN = "***"
 SECRET_VALUE = regex(
@@ -17,35 +17,89 @@ SECRET_VALUE = regex(
 _SAYS_SECRET = r"key|token|bearer|secret|passw|auth|cred|sig\b"
 _OPTION = regex(rf"--?[\w-]*(?:{_SAYS_SECRET})[\w-]*", re.IGNORECASE)
 _FOLDERS = ("PWD", "OLDPWD")
-_PATTERNS = (
-    (r"://[^/\s@'\"`]+@", f"://{HIDDEN}@"),
-    (rf"(?i)([?&][^=&\s'\"`]*(?:{_SAYS_SECRET})[^=&\s'\"`]*=)[^&\s'\"`#]+", rf"\1{HIDDEN}"),
-    (r"(?i)\b(hooks\.slack\.com/services/)[\w/-]+", rf"\1{HIDDEN}"),
-    (r"-----BEGIN[^-]*-----.*?(?:-----END[^-]*-----|\Z)", HIDDEN),
-    (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {HIDDEN}"),
-    (
-        r"\b(?:(?:sk|pk|rk|xai)-|(?:gsk|hf|r8|sk|pk|rk)_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA|AIza|eyJ)"
-        r"(?=[\w.-]*\d)[\w.-]{8,}",
-        HIDDEN,
-    ),
-    (
-        r"(?i)((?:(?:api|access)[_-]?key|token|secret|password|passwd|authorization|cookie)['\"]?\s*[:=]\s*b?['\"]?)"
-        r"(?=[^\s'\",)]*\d)[^\s'\",)]{8,}",
-        rf"\1{HIDDEN}",
-    ),
+_MAX_VALUE = 4096
+"""Characters that a pattern below looks at, so that a long text is read in linear time."""
+_LIKELY = tuple(
+    (hints, regex(pattern, re.DOTALL))
+    for hints, pattern in (
+        (("@",), r"://(?P<secret>[^/\s@'\"`]+)@"),
+        (("=",), rf"(?i)[?&][^=&\s'\"`]*(?:{_SAYS_SECRET})[^=&\s'\"`]*=(?P<secret>[^&\s'\"`#]+)"),
+        (("hooks.slack",), r"(?i)\bhooks\.slack\.com/services/(?P<secret>[\w/-]+)"),
+        (
+            ("private key",),
+            rf"(?P<secret>-----BEGIN [A-Z0-9 ]*PRIVATE KEY[^-]*-----.{{0,{_MAX_VALUE}}}?(?:-----END[^-]*-----|\Z))",
+        ),
+        (("bearer", "basic"), r"(?i)\b(?:bearer|basic)\s+(?P<secret>[\w.~+/=-]{8,})"),
+        (
+            ("sk", "pk", "rk", "xai-", "hf_", "r8_", "gh", "glpat-", "xox", "npm_", "pypi-", "akia", "aiza", "eyj"),
+            r"\b(?P<secret>(?:(?:[spr]k|xai)-|(?:gsk|hf|r8|[spr]k)_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA"
+            r"|AIza|eyJ)(?=[\w.-]*\d)[\w.-]{8,})",
+        ),
+        (
+            ("key", "token", "secret", "passw", "authorization", "cookie"),
+            r"(?i)(?:(?:api|access)[_-]?key|token|secret|password|passwd|authorization|cookie)['\"]?\s*[:=]\s*b?['\"]?"
+            r"(?=[^\s'\",)]*\d)(?P<secret>[^\s'\",)]{8,})",
+        ),
+        (
+            ("passw", "passphrase", "pwd", "secret"),
+            r"(?i)(?:password|passwd|passphrase|pwd|secret)\\?['\"]?\s*[:=]\s*\\?['\"](?P<secret>[^'\"\s\\]{4,})\\?['\"]",
+        ),
+        # The options in which curl, wget, httpie, sshpass, mysql and docker take a password.
+        (
+            ("-u", "--user", "--proxy-user", "-a", "--auth"),
+            r"(?:^|\s)(?:-u|--user|-U|--proxy-user|-a|--auth)(?:\s+|=)?['\"]?(?!\d+:\d+\b)[^\s'\":/=]+:(?P<secret>[^\s'\"/]{3,})",
+        ),
+        (
+            ("password", "passphrase", "api-key", "token", "secret"),
+            r"(?i)(?:^|\s)--?[a-z-]*(?:password|passphrase|api-key|token|secret)(?:\s+|=)['\"]?(?P<secret>[^\s'\"-][^\s'\"]{3,})",
+        ),
+        (
+            ("sshpass", "docker", "mysql", "mariadb"),
+            r"\b(?:sshpass\s+-p|docker\s+login\b[^\n|;&]{0,200}?\s-p|(?:mysql|mysqldump|mariadb)\b[^\n|;&]{0,200}?\s-p)\s?['\"]?"
+            r"(?P<secret>[^\s'\"]{3,})",
+        ),
+    )
 )
+"""What a text must hold, in small letters, to be looked at, and what a secret looks like by what stands around it."""
+
+
+def hidden_forms(environment: Mapping[str, str], known: Iterable[str] = ()) -> dict[str, str]:
+    """All forms of the secrets of an environment and of those in `known`, with the names of their variables."""
+    named = {value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDERS}
+    values = {**named, **known_secrets(environment), **dict.fromkeys(known, "")}
+    return {form: name for value, name in values.items() if len(value) >= SHORTEST for form in forms_of(value)}
+
+
+def secret_places(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
+    """Where secrets stand in a text, in order and apart from each other: in `forms` (of `hidden_forms`), known by their
+    format, or likely by what stands around them."""
+    found = [*secrets_in(text, forms), *likely_secrets(text)]
+    apart: list[FoundSecret] = []
+    for one in sorted(found, key=lambda one: (one.start, -one.end)):
+        if apart and one.start < apart[-1].end:
+            apart[-1] = FoundSecret(apart[-1].start, max(apart[-1].end, one.end), apart[-1].name)
+        else:
+            apart.append(one)
+    return apart
+
+
+def likely_secrets(text: str) -> Iterator[FoundSecret]:
+    """What looks like a secret by what stands around it; some may be named twice."""
+    lowered = text.lower()
+    for pattern in (pattern for hints, pattern in _LIKELY if any(hint in lowered for hint in hints)):
+        for match in pattern.finditer(text):
+            yield FoundSecret(match.start("secret"), match.end("secret"), "")
 
 
 def redacted(text: str, environment: Mapping[str, str], known: Iterable[str] = ()) -> str:
     """The text without the secrets of the environment, without those in `known`, and without what looks like one."""
-    for value in sorted({*_secrets_in(environment), *known}, key=len, reverse=True):
-        if len(value) >= SHORTEST:
-            for form in forms_of(value):
-                text = text.replace(form, HIDDEN)
-    for found in reversed(secrets_in(text, {})):
+    return without_secrets(text, hidden_forms(environment, known))
+
+
+def without_secrets(text: str, forms: Mapping[str, str]) -> str:
+    """The text with `***` for each secret in it."""
+    for found in reversed(secret_places(text, forms)):
         text = text[: found.start] + HIDDEN + text[found.end :]
-    for pattern, instead in _PATTERNS:
-        text = re.sub(pattern, instead, text, flags=re.DOTALL)
     return text
 
 
@@ -73,7 +127,3 @@ def without_options(words: Sequence[str]) -> list[str]:
         )
         is_value = is_named and not equals
     return shown
-
-
-def _secrets_in(environment: Mapping[str, str]) -> Iterator[str]:
-    return (value for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDERS)
