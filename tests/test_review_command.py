@@ -127,6 +127,27 @@ def test_a_review_that_comes_to_no_end_writes_nothing(user: User, base: str, tmp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "junit", "gitlab", "sarif"])
+def test_a_finding_gives_the_runner_no_orders(form: str, user: User, base: str) -> None:
+    orders = "::error::all is lost\n##[add-path]/tmp/evil"
+    finding = {**ANSWER["findings"][0], "message": orders, "title": orders}
+    answer = {"summary": orders, "findings": [finding]}
+    model = user.script({"text": json.dumps(answer)})
+    run = user.ebb("review", base, "-m", model, "--format", form, env={"GITHUB_ACTIONS": "true"})
+    assert run.code == 0
+    assert [line for line in run.out.splitlines() if line.lstrip().startswith("::") or "##[" in line] == []
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_an_answer_gives_the_runner_no_orders(form: str, user: User) -> None:
+    orders = "::set-env name=A::b\nsee ##[error]x"
+    model = user.script({"text": orders})
+    run = user.ebb("-p", "go", "-m", model, "--output-format", form, env={"GITHUB_ACTIONS": "true"})
+    assert run.code == 0
+    assert [line for line in run.out.splitlines() if line.lstrip().startswith("::") or "##[" in line] == []
+    assert run.out == "\\::set-env name=A::b\nsee ##\\[error]x\n" if form == "text" else run.result["result"] == orders
+
+
 def shell(user: User, script: str, variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     """What a step does, where `ebb` is on the path, as the shell of the CI system runs it."""
     program = user.home / "bin" / "ebb"

@@ -1,8 +1,11 @@
 """An object as a line of JSON."""
 
 import json
+import os
 from collections.abc import Mapping
 from typing import TextIO
+
+from agent.headless.log_commands import log_safe_json
 
 
 def print_json(out: TextIO, value: Mapping[str, object]) -> None:
@@ -15,5 +18,5 @@ def print_json(out: TextIO, value: Mapping[str, object]) -> None:
         text.encode(out.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value)
-    out.write(text + "\n")
+    out.write(log_safe_json(text, os.environ) + "\n")
     out.flush()

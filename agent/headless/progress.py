@@ -20,6 +20,7 @@ from agent.events.session import (
     ToolStarted,
 )
 from agent.events.view import CompactionFailed, ContextCompacted
+from agent.headless.log_commands import log_safe
 from agent.headless.stream_events import Shown
 from agent.records.situation import news_for_user
 
@@ -103,7 +104,7 @@ class Progress:
 
     def tell(self, text: str) -> None:
         """Prints a line beside the answer. Where a full disk takes none, the run and its exit code stay as they are."""
-        line = "ebb: " + (self._visible(text) if self._is_watched else text)
+        line = log_safe("ebb: " + (self._visible(text) if self._is_watched else text), os.environ)
         try:
             if self._status is not None:
                 self._status.print_above(line)

@@ -1,8 +1,10 @@
 """The answer as text on standard output."""
 
+import os
 from collections.abc import Callable
 from typing import TextIO
 
+from agent.headless.log_commands import log_safe
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
 from agent.headless.stream_events import Shown
@@ -29,7 +31,7 @@ class TextOutput:
         if outcome.result:
             # A terminal obeys what a pipe only carries.
             answer = self._visible(plain(outcome.result)) if self._out.isatty() else outcome.result
-            self._out.write(answer.rstrip("\n") + "\n")
+            self._out.write(log_safe(answer.rstrip("\n"), os.environ) + "\n")
             self._out.flush()
         for call in outcome.denied:
             self._progress.tell(f"denied {call.tool}: {call.rule}")

@@ -43,9 +43,7 @@ def _run(arguments: list[str]) -> int:
     except AgentError as error:
         if "--debug" in arguments:
             _print_traceback(error)
-        from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
-
-        print(f"ebb: {visible(str(error))}", file=sys.stderr)
+        _print_error(str(error))
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
@@ -79,13 +77,19 @@ def _crash(error: Exception, arguments: Sequence[str]) -> int:
     """Tells of a fault of the program, without what only its authors can read; the exit code."""
     from agent.config.load import find_folders  # noqa: PLC0415  # deferred: this is not to happen
     from agent.crash import crashed  # noqa: PLC0415  # deferred: as above
-    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
 
     if "--debug" in arguments:
         _print_traceback(error)
     fault = crashed(error, find_folders(os.environ).logs)
-    print(f"ebb: {visible(str(fault))}", file=sys.stderr)
+    _print_error(str(fault))
     return fault.exit_code
+
+
+def _print_error(sentence: str) -> None:
+    from agent.headless.log_commands import log_safe  # noqa: PLC0415  # deferred: `--help` imports next to nothing
+    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
+
+    print(log_safe(f"ebb: {visible(sentence)}", os.environ), file=sys.stderr)
 
 
 def _print_traceback(error: BaseException) -> None:

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from agent.errors import UsageError
 from agent.headless.answer_schema import read_answer
 from agent.headless.findings import FORMATS, SCHEMA, SEVERITIES, Review, read_review
+from agent.headless.log_commands import log_safe, log_safe_json, log_safe_xml
 from agent.headless.run import HeadlessJob
 from agent.headless.run import run as run_job
 from tools.files.bounded import beginning_of
@@ -70,7 +72,17 @@ def run(arguments: Sequence[str]) -> int:
             path.write_text(FORMATS[format](review), "utf-8")
         except OSError as error:
             raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
-    text = FORMATS["json" if options.json else options.format](review)
+    format = "json" if options.json else options.format
+    text = FORMATS[format](review)
+    match format:
+        case "text" | "markdown":
+            text = log_safe(text, os.environ)
+        case "json" | "gitlab" | "sarif":
+            text = log_safe_json(text, os.environ)
+        case "junit":
+            text = log_safe_xml(text, os.environ)
+        case _:
+            pass  # commands are what `github` is made of
     sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
     return FOUND if review.has(options.fail_on) else 0
 
