@@ -130,13 +130,13 @@ class Composer:
 
     async def connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
-        config, headless = self.config, not self.interactive
+        config = self.config
         estimator = decode_estimator(learned := await self.thread.run(self.store.calibration, model))
         sure = estimator.is_precise
-        provider = await build_provider(
-            config, model, self.environment, headless=headless, is_precise=sure, secrets=self.secrets
+        provider = await build_provider(config, model, self.environment, is_precise=sure, secrets=self.secrets)
+        return Connected(
+            provider, make_meter(config, model, estimator, interactive=self.interactive), server_in(learned)
         )
-        return Connected(provider, make_meter(config, model, estimator, interactive=not headless), server_in(learned))
 
     async def assemble(
         self,
@@ -172,9 +172,7 @@ class Composer:
 
         targets = targets_for(config, model, provider, self.connect)
         closing.push_async_callback(targets.close)
-        summarisers = build_summarisers(
-            config, self.environment, lambda: targets.provider.facts, headless=not there, secrets=self.secrets
-        )
+        summarisers = build_summarisers(config, self.environment, lambda: targets.provider.facts, secrets=self.secrets)
         closing.push_async_callback(summarisers.close)
 
         compacting = compacting_of(config, provider.window.effective)

@@ -46,13 +46,13 @@ print(json.dumps([eager, [one.__name__ for one in kinds if inspect.isfunction(va
 """
 
 
-def modules_after(arguments: list[str], home: Path, url: str) -> set[str]:
+def modules_after(arguments: list[str], home: Path, url: str, typed: str = "") -> set[str]:
     """All that a run has imported by its end."""
     keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
     urls = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "OLLAMA_HOST": url}
     done = subprocess.run(
         [sys.executable, "-c", SHOW.format(arguments)],
-        capture_output=True, text=True, env=environment(home, {**keys, **urls}), stdin=subprocess.DEVNULL, check=True,
+        capture_output=True, text=True, env=environment(home, {**keys, **urls}), input=typed, check=True,
     )  # fmt: skip
     code, modules = json.loads(done.stdout.splitlines()[-1])
     assert code == 0
@@ -85,6 +85,14 @@ def test_a_headless_run_imports_only_what_its_wire_needs(
     with FakeProvider([Turn(text="hi")]) as server:
         found = loaded(["-p", "hi", "-m", model, "--config", setting], tmp_path, server.url)
     assert found == expected
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat", "ollama"])
+def test_a_conversation_waits_for_no_sdk(provider: str, tmp_path: Path) -> None:
+    with FakeProvider([Turn(text="hi")]) as server:
+        found = modules_after(["--plain", "-m", f"{provider}/x"], tmp_path, server.url, typed="hello\n")
+        assert len(server.requests) == 1
+    assert found & {"anthropic", "openai", "ollama"} == set()
 
 
 def test_where_nobody_brings_anything_only_servers_for_languages_are_looked_for(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_review_that_comes_to_no_end_writes_nothing(user: User, base: str, tmp
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "junit", "gitlab", "sarif"])
 def test_a_finding_gives_the_runner_no_orders(form: str, user: User, base: str) -> None:
     orders = "::error::all is lost\n##[add-path]/tmp/evil"
-    finding = {**ANSWER["findings"][0], "message": orders, "title": orders}
+    finding = {**FINDING, "message": orders, "title": orders}
     answer = {"summary": orders, "findings": [finding]}
     model = user.script({"text": json.dumps(answer)})
     run = user.ebb("review", base, "-m", model, "--format", form, env={"GITHUB_ACTIONS": "true"})

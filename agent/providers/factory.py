@@ -73,7 +73,6 @@ async def build_provider(
     model: str,
     environment: Mapping[str, str],
     *,
-    headless: bool,
     is_precise: bool = False,
     secrets: SecretTokens | None = None,
 ) -> Provider:
@@ -81,7 +80,7 @@ async def build_provider(
     what no request is to hold. Raises
     `UsageError`, also for a model without known prices while the cost is limited, and `AuthFailed`."""
     secrets = secrets or SecretTokens(environment)
-    provider = await _built(config, model, environment, secrets, headless=headless, is_precise=is_precise)
+    provider = await _built(config, model, environment, secrets, is_precise=is_precise)
     if config.max_cost is not None and provider.facts.prices is None:
         await provider.close()
         raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
@@ -94,7 +93,6 @@ async def _built(
     environment: Mapping[str, str],
     secrets: SecretTokens,
     *,
-    headless: bool,
     is_precise: bool,
 ) -> Provider:
     name, model_name = split_name(model)
@@ -117,7 +115,7 @@ async def _built(
         may_repeat=name in TEXT_CALLS,
         temperature=None if set_temperature is None else set_temperature.value,
     )
-    wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
+    wire: WireName = "http" if settings.wire == "auto" else settings.wire
 
     def window(facts: ModelFacts) -> Window:
         return find_window(facts, config, is_precise=is_precise)
@@ -205,7 +203,6 @@ def build_summarisers(
     environment: Mapping[str, str],
     own: Callable[[], ModelFacts],
     *,
-    headless: bool,
     secrets: SecretTokens | None = None,
 ) -> Summarisers | CheaperSummarisers:
     """The models that write summaries: the one that the user set, or `fastest` of those that are known. Where nothing
@@ -213,7 +210,7 @@ def build_summarisers(
     chosen = config.summary_model
 
     async def connect(model: str) -> Provider:
-        return await build_provider(config, model, environment, headless=headless, secrets=secrets)
+        return await build_provider(config, model, environment, secrets=secrets)
 
     if chosen is None:
         return CheaperSummarisers(own, possible_writers(config), connect)

@@ -111,7 +111,7 @@ async def try_key(config: Config, environment: Mapping[str, str], model: str, ke
     name = model.partition("/")[0]
     variable = key_variable(name, config.provider(name))
     with_key = {**environment, variable: key} if variable else environment
-    provider = await build_provider(config, model, with_key, headless=True)
+    provider = await build_provider(config, model, with_key)
     request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "first-run")
     try:
         async with asyncio.timeout(TRIAL_SECONDS):

@@ -99,7 +99,7 @@ async def test_a_writer_that_stays_silent_is_named_and_gives_way(
     with FakeProvider([Turn(fault="silent")]) as server:
         settings = (f"providers.openai-chat.base_url={server.url}/v1", "agent.summary_model=openai-chat/mute")
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-        writers = build_summarisers(config, {}, lambda: OWN, headless=True)
+        writers = build_summarisers(config, {}, lambda: OWN)
         _, told, summary = await compacted(home, writers)
         await asyncio.to_thread(server.gone.wait)
         await writers.close()
@@ -122,7 +122,7 @@ async def test_only_models_that_the_configuration_names_are_candidates(tmp_path:
     config = load_config(tmp_path, environment, {"agent.model": "anthropic/claude-opus-4-5"})
     own, _ = known_model(config, "anthropic/claude-opus-4-5")
     assert own.prices is not None
-    writers = build_summarisers(config, environment, lambda: own, headless=True)
+    writers = build_summarisers(config, environment, lambda: own)
     found = await writers(SummaryJob(120_000, 40_000), unheard)
     assert [provider.facts.id for provider in found] == ["openai/small"]
     await writers.close()
@@ -132,9 +132,9 @@ async def test_while_the_cost_is_limited_no_summary_is_written_for_an_unknown_pr
     environment = {"EBB_HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
     settings = ("agent.summary_model=anthropic/nobody-knows-it",)
     free = load_config(tmp_path, environment, {}, settings)
-    writers = build_summarisers(free, environment, lambda: OWN, headless=True)
+    writers = build_summarisers(free, environment, lambda: OWN)
     assert [provider.facts.id for provider in await writers(SummaryJob(1, 1), unheard)] == ["anthropic/nobody-knows-it"]
     await writers.close()
     limited = load_config(tmp_path, environment, {"agent.max_cost": 1.0}, settings)
     with pytest.raises(UsageError, match="`--max-cost` cannot hold"):
-        await build_summarisers(limited, environment, lambda: OWN, headless=True)(SummaryJob(1, 1), unheard)
+        await build_summarisers(limited, environment, lambda: OWN)(SummaryJob(1, 1), unheard)
