@@ -7,7 +7,7 @@ but which modules were imported depends on the tests that ran before in the same
 Scripted sessions are told what the real servers of all wires would say to their requests.
 
 `home`, `priced` and `project` are what most sessions of tests are opened from; they are closed with the test.
-`user` and `worker` run `ebb` itself.
+`user` and `worker` run `ebb` itself, `installation` is one that pip has installed.
 """
 
 import os
@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.constants_ast import Constants
 
 from agent.providers.wires.scripted import Scripted
+from tests.kit.installation import Installation, shared_installation
 from tests.kit.project import Project
 from tests.kit.session import Home, PricedHome
 from tests.kit.user import User, Worker
@@ -74,3 +75,8 @@ def user(tmp_path: Path) -> User:
 @pytest.fixture
 def worker(tmp_path: Path) -> Worker:
     return Worker(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    return shared_installation(tmp_path_factory)

@@ -1,17 +1,16 @@
-"""The documentation says what is so: its tables are those of the code, and its commands run."""
+"""The documentation says what is so: its tables are those of the code, and its commands run where it is installed."""
 
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from docs.reference import MADE, PAGES, TABLES, filled
-from tests.running import ROOT, command, ebb, environment
-from tests.tui.ptys import running
+from tests.kit.installation import Installation
+from tests.running import ROOT, ebb
+from tests.tui.ptys import started
 
 ELSEWHERE = {
     "uv tool install .": "fetches packages; tests/packaging installs the wheel",
@@ -96,13 +95,8 @@ def session_of(home: Path) -> str:
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
-    program = home / "bin" / "ebb"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n')
-    program.chmod(0o755)
-    env = environment(home, settings(home))
-    env["PATH"] = f"{program.parent}{os.pathsep}{env['PATH']}"
+def test_the_commands_of_a_page_run(page: Path, home: Path, installation: Installation) -> None:
+    env = installation.environment(home, settings(home))
     id = session_of(home)
     for line in commands(page):
         if line in ELSEWHERE or line in TERMINAL or line == "ebb --plain":
@@ -116,11 +110,10 @@ def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
 
 
 @pytest.mark.parametrize("line", TERMINAL)
-def test_the_commands_that_open_the_terminal_open_it(line: str, home: Path) -> None:
-    words = shlex.split(line.replace("4f2a", session_of(home)))[1:]
-    start = "import sys; from tui.cli.main import main; sys.exit(main(sys.argv[5:]))"
-    env = environment(home, settings(home))
-    with running(home, SCRIPT, flags=["-C", str(home), *words], start=start, env=env) as screen:
+def test_the_commands_that_open_the_terminal_open_it(line: str, home: Path, installation: Installation) -> None:
+    command = shlex.split(line.replace("4f2a", session_of(home)))
+    env = {**installation.environment(home, settings(home)), "TERM": "xterm-256color"}
+    with started(command, env=env, cwd=home) as screen:
         screen.until(TERMINAL[line])
 
 
@@ -129,9 +122,6 @@ def test_the_commands_that_open_the_terminal_are_all_on_a_page() -> None:
     assert sorted({*TERMINAL, *ELSEWHERE} - typed) == []
 
 
-def test_plain_lines_answer_what_is_piped_into_them(home: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tui.cli.main", "--plain"], cwd=home, env=environment(home, settings(home)), text=True,
-        input="hello\n", capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert (done.returncode, "Done." in done.stdout) == (0, True)
+def test_plain_lines_answer_what_is_piped_into_them(home: Path, installation: Installation) -> None:
+    run = installation.run(["ebb", "--plain"], cwd=home, home=home, env=settings(home), stdin="hello\n")
+    assert (run.code, "Done." in run.out) == (0, True)

@@ -168,8 +168,10 @@ def running(
     start: str = START,
     env: Mapping[str, str] | None = None,
     sized: bool = True,
+    command: Sequence[str] = (),
 ) -> Iterator[Screen]:
-    """`ebb` in a project with `calc.py`, on a model that gives these replies."""
+    """`ebb` in a project with `calc.py`, on a model that gives these replies. `command`: what starts it, if not the
+    checkout."""
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
     (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
@@ -177,10 +179,19 @@ def running(
     script.write_text(replies)
     environment = {**os.environ, "EBB_HOME": str(tmp_path / "home"), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
     environment.update(env or {})
-    command = ["-c", start, "-m", f"scripted/{script}", "-C", str(project), *flags]
-    child = pexpect.spawn(
-        sys.executable, command, env=environment, dimensions=(lines, columns) if sized else (0, 0), cwd=str(project)
-    )
+    words = ["-m", f"scripted/{script}", "-C", str(project), *flags]
+    command = [*(command or (sys.executable, "-c", start)), *words]
+    with started(command, env=environment, cwd=project, columns=columns, lines=lines, sized=sized) as screen:
+        yield screen
+
+
+@contextmanager
+def started(
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, columns: int = 80, lines: int = 24, sized: bool = True
+) -> Iterator[Screen]:
+    """A program on a terminal of its own, which ends with the block."""
+    size = (lines, columns) if sized else (0, 0)
+    child = pexpect.spawn(command[0], [*command[1:]], env={**env}, dimensions=size, cwd=str(cwd))
     try:
         yield Screen(child, columns, lines)
     finally:
