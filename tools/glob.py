@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.files.paths import display, kind_of, locate, resolve
-from tools.outputs.extent import Extent
+from tools.outputs.extent import Extent, counted
 from tools.schema import number, object_of, text
 from tools.search import globs
 
@@ -38,6 +38,8 @@ class Glob:
             return True
 
         ending = await list_files(root, workspace.root, take)
+        if not found and ending == "complete":
+            return await self._ignored(root, workspace, pattern)
         limit = number(arguments, "limit", DEFAULT_LIMIT)
         lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
         extent = Extent("files", len(lines), len(found) if ending == "complete" else None)
@@ -46,6 +48,23 @@ class Glob:
         if ending == "late":
             lines.append(f"(stopped after {LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)")
         return Result("\n".join(lines) or "no files match", extent=extent)
+
+    @staticmethod
+    async def _ignored(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
+        """What is said where no file matches: how many do that git ignores."""
+        from tools.search.files import IGNORED_SECONDS, list_files  # noqa: PLC0415  # deferred: as above
+
+        found: list[str] = []
+
+        def take(path: str) -> bool:
+            if pattern.matches(path):
+                found.append(path)
+            return True
+
+        await list_files(root, workspace.root, take, with_ignored=True, seconds=IGNORED_SECONDS)
+        name = display(root / min(found), workspace.root) if found else ""
+        but = f", but {counted(len(found), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
+        return Result(f"no files match{but if found else ''}", extent=Extent("files", 0, 0))
 
 
 def _pattern(arguments: Arguments) -> globs.GlobPattern:

@@ -4,14 +4,15 @@ import asyncio
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from contextlib import suppress
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.files.change import look_content
 from tools.files.paths import display, kind_of, resolve
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.outputs.extent import Extent, counted
 from tools.outputs.plain_text import cut_line, plain
 from tools.schema import flag, number, object_of, text
@@ -26,6 +27,12 @@ GrepMode: TypeAlias = Literal["content", "files", "count"]
 LONGEST_LINE, MOST_CHARACTERS = 300, 40_000
 DEFAULT_LIMITS: dict[GrepMode, int] = {"content": 200, "files": 100, "count": 100}
 _WANTED: "Mapping[GrepMode, Detail]" = {"content": "lines", "files": "first", "count": "count"}
+_TOKEN = regex(r"(?s)\\.|.")
+_UNESCAPED = {r"\<": "<", r"\>": ">"}
+"""Escapes that are a sign itself for some searchers and the edge of a word for others."""
+_BASIC = {r"\|": "|", r"\<": r"\b", r"\>": r"\b"}
+_BASIC_GROUPS = {r"\(": "(", r"\)": ")", r"\{": "{", r"\}": "}", r"\+": "+", r"\?": "?"}
+"""What only `grep` without options understands, as every searcher does."""
 MOST_COUNTED = 10_000
 """Of what is found beyond the limit."""
 
@@ -51,7 +58,12 @@ class Grep:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.search.files import LONGEST_SEARCH, Query, search_lines  # noqa: PLC0415  # deferred: only a search needs it
+        from tools.search.files import (  # noqa: PLC0415  # deferred: only a search needs it
+            IGNORED_SECONDS,
+            LONGEST_SEARCH,
+            Query,
+            search_lines,
+        )
 
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) == "neither":
@@ -61,10 +73,21 @@ class Grep:
         mode = _mode(arguments)
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
         context = number(arguments, "context", 0) if mode == "content" else 0
-        pattern = checked(text(arguments, "pattern"))
-        query = Query(pattern, flag(arguments, "ignore_case"), context, _WANTED[mode])
+        pattern, meant = _readings(text(arguments, "pattern"))
+        named = {str(path): codec for path, codec in workspace.seen.encodings.items()}
+        query = Query(pattern, flag(arguments, "ignore_case"), context, _WANTED[mode], encodings=named)
         held = await asyncio.to_thread(look_content, root) if mode == "content" else None  # None of a folder
         end = await search_lines(root, workspace.root, query, page.take)
+        if page.is_empty(end) and meant is not None and meant != pattern:
+            query = replace(query, pattern=meant)
+            end = await search_lines(root, workspace.root, query, page.take)
+        if query.pattern == meant and page.total:
+            page.shown.append(f"(no line has the pattern as it stands; these match `{meant}`)")
+        if page.is_empty(end) and page.is_folder:
+            ignored = _Ignored(page)
+            query = replace(query, context=0, wanted="count", with_ignored=True, seconds=IGNORED_SECONDS)
+            await search_lines(root, workspace.root, query, ignored.take)
+            page.shown += ignored.told()
         if held is not None and page.count and await asyncio.to_thread(look_content, root) == held:
             workspace.seen.look(root, held)
         extent = Extent(page.unit, page.count, page.total if end.how == "complete" else None)
@@ -82,8 +105,33 @@ class Grep:
         return Result("\n".join(page.shown) or "no lines match", extent=extent)
 
 
+def _readings(pattern: str) -> tuple[str, str | None]:
+    """The pattern to search for, and what it means to `grep` without options, if that is something else."""
+    meant = basic(pattern)
+    try:
+        return checked(pattern), meant
+    except ToolError:
+        if meant is None:
+            raise
+        return meant, meant
+
+
+def basic(pattern: str) -> str | None:
+    r"""A pattern with `\|`, `\<` or `\>` as `grep` without options understands it, or None for any other."""
+    if not {r"\|", r"\<", r"\>"} & set(_TOKEN.findall(pattern)):
+        return None
+    readings = [_BASIC, {**_BASIC, **_BASIC_GROUPS, **{sign: f"\\{sign}" for sign in "(){}|+?"}}]
+    if {r"\(", r"\)"} <= set(_TOKEN.findall(pattern)):
+        readings.reverse()
+    for reading in readings:
+        with suppress(ToolError):
+            return checked("".join(reading.get(token, token) for token in _TOKEN.findall(pattern)))
+    return None
+
+
 def checked(pattern: str) -> str:
     """The pattern, if it means the same to every searcher. Raises `ToolError`."""
+    pattern = "".join(_UNESCAPED.get(token, token) for token in _TOKEN.findall(pattern))
     if "\n" in pattern or "\0" in pattern:
         raise ToolError("a pattern is matched within one line: leave the line end or NUL out")
     try:
@@ -150,6 +198,10 @@ class _Page:
     def is_full(self) -> bool:
         """Whether something that was found is not shown."""
         return self.total > self.count
+
+    def is_empty(self, end: "SearchEnd") -> bool:
+        """Whether all was searched and nothing found."""
+        return end.how == "complete" and not self.total and not self.secret and not end.given_up
 
     def take(self, lines: "Sequence[FoundLine]") -> "WalkWish":
         """What is wanted after these lines of a file."""
@@ -225,3 +277,28 @@ class _Page:
     def _show(self, text_: str) -> None:
         self.shown.append(text_)
         self.size += len(text_) + 1
+
+
+@dataclass(slots=True)
+class _Ignored:
+    """What matches in files that git ignores, where nothing else does."""
+
+    page: _Page
+    lines: int = 0
+    files: dict[str, None] = field(default_factory=dict)
+
+    def take(self, lines: "Sequence[FoundLine]") -> "WalkWish":
+        path = lines[0].path
+        if not holds_secrets(path) and (self.page.wanted is None or self.page.wanted.covers(path)):
+            self.lines += sum(line.is_match for line in lines)
+            self.files[path] = None
+        return "more" if self.lines <= MOST_COUNTED else "nothing"
+
+    def told(self) -> list[str]:
+        if not self.files:
+            return []
+        count = f"more than {MOST_COUNTED:,} lines" if self.lines > MOST_COUNTED else counted(self.lines, "line")
+        where = (
+            f"{counted(len(self.files), 'file')} that git ignores, such as `{self.page._name(next(iter(self.files)))}`"
+        )
+        return [f"no lines match, but {count} in {where}: give it or its folder as `path`"]

@@ -180,6 +180,8 @@ async def test_an_expression_that_takes_for_ever_is_ended(
     monkeypatch.setattr(tools.search.files, "LONGEST_SEARCH", 0.3)
     fill(workspace.root, {"a": "a" * 60 + "b"})
     assert "so lines may be missing" in await found(Grep(), workspace, pattern=SLOW)
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", "/nowhere")
     assert await found(Grep(), workspace, pattern="(a+)+$") == "no lines match"
 
 
@@ -311,6 +313,124 @@ async def test_a_pipe_in_the_folder_holds_nothing_up(name: str, workspace: Works
     async with asyncio.timeout(10):
         assert await found(Grep(), workspace, pattern="foo", path="src") == "src/a.py\n1:foo"
         assert "src/a.py" in await found(Glob(), workspace, pattern="**/*.py")
+
+
+@pytest.fixture(params=["rg", "ours"])
+def program(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both programs that search."""
+    if request.param == "rg":
+        if RG is None:
+            pytest.skip("rg is not installed here")
+        monkeypatch.setenv("PATH", os.path.dirname(RG))
+
+
+LEGACY: dict[str, str | bytes] = {
+    "a.c": 'return "ação"; // foo\n'.encode("latin-1"),
+    "b/gbk.c": "int x; // 返回值\nfoo\n".encode("gbk"),
+    "b/utf8.c": "// 返回值 foo\n",
+    "c.c": "foo /* 表示 */\n".encode("cp932"),
+    "d.png": b"\x89PNG\r\n\0foo\n",
+    "u16.txt": "返回值 foo\n".encode("utf-16"),
+}
+
+
+@pytest.mark.usefixtures("program")
+async def test_in_files_not_in_utf8_it_finds_what_read_shows(workspace: Workspace) -> None:
+    fill(workspace.root, LEGACY)
+    assert [
+        await found(Grep(), workspace, pattern="返回值"),
+        await found(Grep(), workspace, pattern="返.值", path="b/gbk.c", context=1),
+        await found(Grep(), workspace, pattern='return ".*";'),
+        await found(Grep(), workspace, pattern="foo", mode="count"),
+        await found(Grep(), workspace, pattern=r"\\"),
+        await found(Grep(), workspace, pattern="foo", limit=2),
+    ] == [
+        "b/gbk.c\n1:int x; // 返回值\nb/utf8.c\n1:// 返回值 foo\nu16.txt\n1:返回值 foo",
+        "b/gbk.c\n1:int x; // 返回值\n2-foo",
+        'a.c\n1:return "ação"; // foo',
+        "a.c: 1\nb/gbk.c: 1\nb/utf8.c: 1\nc.c: 1\nu16.txt: 1",
+        "no lines match",
+        'a.c\n1:return "ação"; // foo\nb/gbk.c\n2:foo\n'
+        "(there are more: these are the first 2 of 5; narrow `pattern`, `path` or `glob`)",
+    ]
+
+
+@pytest.mark.usefixtures("program")
+async def test_it_searches_in_the_encoding_that_was_named(workspace: Workspace) -> None:
+    fill(workspace.root, {"a.c": "// Ωμέγα\n".encode("cp1253")})
+    workspace.seen.encodings[workspace.root / "a.c"] = "cp1253"
+    assert await found(Grep(), workspace, pattern="Ωμ") == "a.c\n1:// Ωμέγα"
+    assert await found(Grep(), workspace, pattern="Ωμ", path="a.c") == "a.c\n1:// Ωμέγα"
+
+
+CODE = "a == b\nx => y\n-x\nfoo|bar\nfoo\nvector<int>\nend\n"
+
+
+@pytest.mark.usefixtures("program")
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("==", "a.c\n1:a == b"),
+        ("=>", "a.c\n2:x => y"),
+        ("=", "a.c\n1:a == b\n2:x => y"),
+        ("-x", "a.c\n3:-x"),
+        ("--", "no lines match"),
+        (r"foo\|bar", "a.c\n4:foo|bar"),
+        (r"vector\<int\>", "a.c\n6:vector<int>"),
+        (r"end\|y$", "a.c\n2:x => y\n7:end\n(no line has the pattern as it stands; these match `end|y$`)"),
+        (r"\<int\>", "a.c\n6:vector<int>"),
+        (r"\<end\>", "a.c\n7:end\n(no line has the pattern as it stands; these match `\\bend\\b`)"),
+        (r"\<en\>", "no lines match"),
+        (r"\(en\|fo\)[do]", "a.c\n4:foo|bar\n5:foo\n7:end\n"
+         "(no line has the pattern as it stands; these match `(en|fo)[do]`)"),
+        (r"nowhere(\|end", "a.c\n7:end\n(no line has the pattern as it stands; these match `nowhere\\(|end`)"),
+    ],
+)  # fmt: skip
+async def test_a_pattern_means_what_whoever_wrote_it_meant(pattern: str, lines: str, workspace: Workspace) -> None:
+    fill(workspace.root, {"a.c": CODE})
+    assert await found(Grep(), workspace, pattern=pattern) == lines
+
+
+@pytest.mark.usefixtures("program")
+async def test_what_only_files_have_that_git_ignores_is_counted(workspace: Workspace) -> None:
+    fill(
+        workspace.root,
+        {".gitignore": "out/\n.env\n", "out/a.js": "foo\nfoo\n", "out/b.ts": "foo\n", ".env": "foo=foo\n"},
+    )
+    (workspace.root / ".git").mkdir()
+    assert [
+        await found(Grep(), workspace, pattern="foo"),
+        await found(Grep(), workspace, pattern="foo", glob="*.ts"),
+        await found(Grep(), workspace, pattern="bar"),
+        await found(Glob(), workspace, pattern="*.ts"),
+        await found(Glob(), workspace, pattern="*.py"),
+    ] == [
+        "no lines match, but 3 lines in 2 files that git ignores, such as `out/a.js`: give it or its folder as `path`",
+        "no lines match, but 1 line in 1 file that git ignores, such as `out/b.ts`: give it or its folder as `path`",
+        "no lines match",
+        "no files match, but 1 file that git ignores, such as `out/b.ts`: give its folder as `path`",
+        "no files match",
+    ]
+
+
+async def test_brackets_in_a_name_are_found_as_they_stand(workspace: Workspace) -> None:
+    names = ["app/[id]/page.tsx", "app/i/page.tsx", "app/[[...slug]]/a.ts", "app/(group)/b.ts", "app/[id].ts"]
+    fill(workspace.root, dict.fromkeys(names, "foo\n"))
+    assert [
+        await found(Glob(), workspace, pattern="app/[id]/page.tsx"),
+        await found(Glob(), workspace, pattern=r"app/\[id\]/*.tsx"),
+        await found(Glob(), workspace, pattern="app/[[...slug]]/*"),
+        await found(Glob(), workspace, pattern="app/(group)/*"),
+        await found(Glob(), workspace, pattern="[id].ts"),
+        await found(Grep(), workspace, pattern="foo", glob="app/[id]/*", mode="files"),
+    ] == [
+        "app/[id]/page.tsx\napp/i/page.tsx",
+        "app/[id]/page.tsx",
+        "app/[[...slug]]/a.ts",
+        "app/(group)/b.ts",
+        "app/[id].ts",
+        "app/[id]/page.tsx\napp/i/page.tsx",
+    ]
 
 
 async def test_a_search_follows_no_link_out_of_the_folder(workspace: Workspace) -> None:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -23,6 +23,9 @@ LONGEST_SEARCH = 30.0
 
 COUNTED_ON = 1.0
 """Seconds for which what nobody takes any more is counted."""
+
+IGNORED_SECONDS = 3.0
+"""For which files that git ignores are searched, where nothing else was found."""
 
 LONGEST_LINE = 1.0
 """Seconds that one line may take at least. One that takes twice as long is given up."""
@@ -47,6 +50,13 @@ MOST_HELD = 5_000
 """Lines of one file that are held before they are handed over."""
 MOST_HELD_CHARACTERS = 1 << 23
 """The same, in what they hold."""
+
+MOST_LEGACY, LEGACY_SECONDS = 20_000, 10.0
+"""Files not in UTF-8 that are searched, and how long they are looked for."""
+MOST_LEGACY_LINES = 20_000
+"""Lines found in them that are held."""
+MOST_NAMED_CHARACTERS = 20_000
+"""Of the paths in one command line: each may take six bytes there."""
 
 WalkWish: TypeAlias = Literal["more", "count", "nothing"]
 """What whoever takes what is found wants next: more of it; for a moment the rest, to count it; or nothing."""
@@ -84,6 +94,12 @@ class Query:
     ignore_case: bool = False
     context: int = 0
     wanted: Detail = "lines"
+    with_ignored: bool = False
+    """Whether files that git ignores are searched, too."""
+    seconds: float | None = None
+    """After which the search is ended; None: `LONGEST_SEARCH`."""
+    encodings: Mapping[str, str] = field(default_factory=dict)
+    """Codecs that were named for files, by their absolute paths."""
 
 
 @cache
@@ -96,17 +112,24 @@ def find_rg(search_path: str, project: Path) -> str | None:
     return None
 
 
-async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -> SearchEnding:
-    """Hands over the path of each file, relative to the folder, until `take` wants no more."""
+async def list_files(
+    folder: Path,
+    project: Path,
+    take: Callable[[str], bool],
+    *,
+    with_ignored: bool = False,
+    seconds: float | None = None,
+) -> SearchEnding:
+    """Hands over the path of each file, relative to the folder, until `take` wants no more or time is up."""
     rg = find_rg(os.environ.get("PATH", ""), project)
-    argv = searcher.argv_for(None)
+    argv = searcher.argv_for(None, with_ignored=with_ignored)
     if rg is not None:
-        argv = [rg, *_RG, *await _scope(folder), "--files", "--null", "."]
+        argv = [rg, *_RG, *await _scope(folder, with_ignored), "--files", "--null", "."]
 
     def taken(record: bytes) -> WalkWish:
         return "more" if take(os.fsdecode(record).removeprefix("./")) else "nothing"
 
-    return (await _collect(argv, folder, b"\0", taken)).ending
+    return (await _collect(argv, folder, b"\0", taken, seconds)).ending
 
 
 async def search_lines(
@@ -117,26 +140,107 @@ async def search_lines(
     folder, only_file = _folder_and_file(root)
     rg = find_rg(os.environ.get("PATH", ""), project)
     if rg is not None:
+        base = [rg, *_RG, *await _scope(folder, query.with_ignored)]
         options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
-        argv = [rg, *_RG, *await _scope(folder), *options, f"--regexp={query.pattern}", "--", target]
-        files = _Files(take, query.wanted)
-        done = await _collect(argv, folder, b"\n", files.take)
+        legacy = _LegacyFiles(await _not_in_utf8(base, folder, target, query.seconds or LEGACY_SECONDS), take)
+        for paths in legacy.batches():
+            await _search_ourselves(folder, paths, query, legacy.hold)
+        files = _Files(legacy.take, query.wanted)
+        argv = [*base, *options, "-e", query.pattern, "--", target]
+        done = await _collect(argv, folder, b"\n", files.take, query.seconds)
         if not done.complaint:
-            return files.ended(done.ending)
-    argv = searcher.argv_for(query.pattern, only_file, query.ignore_case, query.context, query.wanted, LONGEST_LINE)
+            is_over = done.ending != "complete" or legacy.take_rest() == "nothing"
+            return files.ended("enough" if is_over and done.ending == "complete" else done.ending)
+    return await _search_ourselves(folder, None if only_file is None else [only_file], query, take)
+
+
+async def _search_ourselves(
+    folder: Path, paths: Sequence[str] | None, query: Query, take: Callable[[Sequence[FoundLine]], WalkWish]
+) -> SearchEnd:
+    argv = searcher.argv_for(
+        query.pattern,
+        paths,
+        query.ignore_case,
+        query.context,
+        query.wanted,
+        LONGEST_LINE,
+        _relative(query.encodings, folder),
+        query.with_ignored,
+    )
     files = _Files(take, query.wanted)
-    done = await _collect(argv, folder, b"\n", files.take)
+    done = await _collect(argv, folder, b"\n", files.take, query.seconds)
     return files.ended(done.ending)
+
+
+def _relative(encodings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    return {os.path.relpath(path, folder): codec for path, codec in encodings.items()}
+
+
+async def _not_in_utf8(base: Sequence[str], folder: Path, target: str, seconds: float) -> list[str]:
+    """The files with a line that is not in UTF-8: rg would find in them only what is in ASCII."""
+    found: list[str] = []
+
+    def take(record: bytes) -> WalkWish:
+        found.append(os.fsdecode(record).removeprefix("./"))
+        return "more" if len(found) < MOST_LEGACY else "nothing"
+
+    argv = [*base, "--files-with-matches", "--null", "--invert-match", "--line-regexp", "-e", ".*", "--", target]
+    await _collect(argv, folder, b"\0", take, seconds)
+    return found
+
+
+class _LegacyFiles:
+    """Files that are not in UTF-8. What our own searcher finds in them is held until it is their turn."""
+
+    def __init__(self, paths: Sequence[str], take: Callable[[Sequence[FoundLine]], WalkWish]) -> None:
+        self._paths = frozenset(paths)
+        self._waiting = list[Sequence[FoundLine]]()
+        self._held = 0
+        self._hand_over = take
+
+    def batches(self) -> Iterator[list[str]]:
+        """The paths in order, as many at a time as one command line takes."""
+        batch, size = list[str](), 0
+        for path in sorted(self._paths, key=_in_order):
+            if size + len(path) > MOST_NAMED_CHARACTERS and batch:
+                yield batch
+                batch, size = [], 0
+            batch.append(path)
+            size += len(path) + 4
+        if batch:
+            yield batch
+
+    def hold(self, lines: Sequence[FoundLine]) -> WalkWish:
+        self._waiting.append(lines)
+        self._held += len(lines)
+        return "more" if self._held < MOST_LEGACY_LINES else "nothing"
+
+    def take(self, lines: Sequence[FoundLine]) -> WalkWish:
+        """Takes what rg has found in a file, after what waits of those before it."""
+        here = _in_order(lines[0].path)
+        while self._waiting and _in_order(self._waiting[0][0].path) < here:
+            if self._hand_over(self._waiting.pop(0)) == "nothing":
+                return "nothing"
+        return "more" if lines[0].path in self._paths else self._hand_over(lines)
+
+    def take_rest(self) -> WalkWish:
+        return next((wish for lines in self._waiting if (wish := self._hand_over(lines)) == "nothing"), "more")
+
+
+def _in_order(path: str) -> list[bytes]:
+    return os.fsencode(path).split(b"/")
 
 
 def _folder_and_file(root: Path) -> tuple[Path, str | None]:
     return (root.parent, root.name) if os.path.isfile(root) else (root, None)
 
 
-async def _scope(folder: Path) -> list[str]:
+async def _scope(folder: Path, with_ignored: bool) -> list[str]:
     """What makes rg apply the same rules as our own searcher."""
+    if with_ignored:
+        return ["--no-ignore"]
     scope = await asyncio.to_thread(scope_of, str(folder))
     return [] if scope.is_tracked else ["--no-require-git", "--no-ignore-parent"]
 
@@ -217,12 +321,18 @@ class _Done:
     """What the program said was wrong with its arguments."""
 
 
-async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Callable[[bytes], WalkWish]) -> _Done:
+async def _collect(
+    argv: Sequence[str],
+    folder: Path,
+    separator: bytes,
+    take: Callable[[bytes], WalkWish],
+    seconds: float | None = None,
+) -> _Done:
     """Runs the program and hands over its records until it ends, `take` wants nothing, or time is up."""
     process = _started(argv, folder)
     reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
     try:
-        return await asyncio.wait_for(asyncio.shield(reading), LONGEST_SEARCH)
+        return await asyncio.wait_for(asyncio.shield(reading), LONGEST_SEARCH if seconds is None else seconds)
     except TimeoutError:
         process.kill()
         await reading

@@ -80,7 +80,13 @@ def _compiled(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
     if parts and parts[-1] == "**":
         parts = [*parts, "*"]
     parts = [part for at, part in enumerate(parts) if part != "**" or parts[at - 1 : at] != ["**"]]
-    return [None if part == "**" else re.compile(fnmatch.translate(part.replace("[^", "[!"))) for part in parts]
+    return [None if part == "**" else re.compile(_name_expression(part)) for part in parts]
+
+
+def _name_expression(part: str) -> str:
+    """A name that is written with brackets, as `[id]` of Next.js is, is meant as well as what they stand for."""
+    pattern = fnmatch.translate(part.replace("[^", "[!"))
+    return f"{re.escape(part.replace(chr(92), ''))}\\Z|{pattern}" if "[" in part else pattern
 
 
 def _any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> bool:

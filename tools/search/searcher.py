@@ -6,21 +6,27 @@ be killed. It knows folders and lines, not tools.
 
 import base64
 import codecs
+import io
 import json
 import os
 import stat
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import BinaryIO, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, TypeAlias
 
+from tools.files.text import decode, showable
 from tools.process.own_module import own_module
 from tools.search.scan import PIECE, Patience, ScanBlock, Search, blocks, searcher
 from tools.search.walk import files_below
 
 _A_MATCH = b'{"type": "match"}\n'
 """What is printed of a line that is only counted."""
+MAX_LEGACY_BYTES = 64 * 1024 * 1024
+"""Of a file whose encoding is looked for."""
+_HEAD = 1 << 16
+"""Bytes in which a binary file shows that it is one."""
 _OFTEN = 0.5
 """Seconds after which it is told how far a search is."""
 
@@ -32,21 +38,26 @@ _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 def argv_for(
     pattern: str | None,
-    only_file: str | None = None,
+    paths: Sequence[str] | None = None,
     ignore_case: bool = False,
     context: int = 0,
     wanted: str = "lines",
     patience: float = 1.0,
+    encodings: Mapping[str, str] | None = None,
+    with_ignored: bool = False,
 ) -> list[str]:
-    """The command that lists the files of its working folder, or searches them (or the one file) for the pattern.
-    `patience`: seconds that a line may take at least; one that takes twice as long is given up."""
+    """The command that lists the files of its working folder, or searches them (or only `paths`) for the pattern.
+    `patience`: seconds that a line may take at least; one that takes twice as long is given up. `encodings`: codecs
+    that were named for files."""
     request = {
         "pattern": pattern,
-        "only_file": only_file,
+        "paths": paths,
         "ignore_case": ignore_case,
         "context": context,
         "wanted": wanted,
         "patience": patience,
+        "encodings": dict(encodings or {}),
+        "with_ignored": with_ignored,
     }
     return own_module(__name__, json.dumps(request))
 
@@ -55,7 +66,7 @@ def main(request_json: str) -> None:
     request = json.loads(request_json)
     try:
         if request["pattern"] is None:
-            for path in files_below(os.getcwd()):
+            for path in files_below(os.getcwd(), with_ignored=request["with_ignored"]):
                 sys.stdout.buffer.write(os.fsencode(path) + b"\0")
         else:
             _search(request)
@@ -64,18 +75,18 @@ def main(request_json: str) -> None:
         os._exit(0)  # nobody reads any more
 
 
-def _search(request: Mapping[str, object]) -> None:
+def _search(request: Mapping[str, Any]) -> None:
     told = _SearchProgress()
     patience = Patience(float(str(request["patience"])), told.given_up)
     search = searcher(
         str(request["pattern"]), told.reached, ignore_case=bool(request["ignore_case"]), patience=patience
     )
     context = int(str(request["context"]))
-    only_file = request["only_file"]
-    paths = [only_file] if isinstance(only_file, str) else files_below(os.getcwd())
-    for path in paths:
+    paths = request["paths"]
+    for path in files_below(os.getcwd(), with_ignored=request["with_ignored"]) if paths is None else paths:
+        codec = request["encodings"].get(path, "")
         begun, binary = False, None
-        for kind, number, line in _hits(path, search, context, told, first_only=request["wanted"] == "first"):
+        for kind, number, line in _hits(path, codec, search, context, told, first_only=request["wanted"] == "first"):
             if kind == "binary":
                 binary = number
                 continue
@@ -111,12 +122,14 @@ class _SearchProgress:
         self._told = time.monotonic()
 
 
-def _hits(path: str, search: Search, context: int, told: _SearchProgress, *, first_only: bool = False) -> Iterator[Hit]:
+def _hits(
+    path: str, codec: str, search: Search, context: int, told: _SearchProgress, *, first_only: bool = False
+) -> Iterator[Hit]:
     """The matching lines of a text file, or the first of them, with the lines around them; `long` in the place of one
     that is too long to be printed, and `binary`, once, where the file turns out to be none."""
     told.path = path
     state, is_done = _Around(context), False
-    for block in _blocks(path):
+    for block in _blocks(path, codec):
         if b"\0" in block.data:
             yield "binary", block.number, ""
             return
@@ -177,8 +190,8 @@ def _is_piece(block: ScanBlock, start: int, end: int) -> bool:
     return start == 0 and (block.offset > 0 or end >= PIECE)
 
 
-def _blocks(path: str) -> Iterator[ScanBlock]:
-    """A text file as it is searched; nothing of one that cannot be read."""
+def _blocks(path: str, named: str) -> Iterator[ScanBlock]:
+    """A text file as it is searched, in UTF-8; nothing of one that cannot be read."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -186,9 +199,30 @@ def _blocks(path: str) -> Iterator[ScanBlock]:
             start = file.read(3)
             codec = _UTF16.get(start[:2])
             file.seek(2 if codec else 3 if start == b"\xef\xbb\xbf" else 0)
-            yield from blocks(_Utf8(file, codec) if codec else file, 1)
+            legacy = None if codec else _legacy_text(file, named)
+            yield from blocks(_Utf8(file, codec) if codec else file if legacy is None else io.BytesIO(legacy), 1)
     except OSError:
         return
+
+
+def _legacy_text(file: BinaryIO, named: str) -> bytes | None:
+    """The rest of a file that is not in UTF-8, as `read` shows it; None of any other, of which nothing was read."""
+    start = file.tell()
+    raw = file.read(_HEAD)
+    if b"\0" not in raw:
+        raw += file.read(MAX_LEGACY_BYTES)
+        if not raw.isascii() and len(raw) <= MAX_LEGACY_BYTES and b"\0" not in raw and not _is_utf8(raw):
+            return showable(decode(raw, named).text).encode()
+    file.seek(start)
+    return None
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -111,7 +111,7 @@ def scope_of(root: str) -> WalkScope:
     return WalkScope(False) if is_ignored(root, True, rules) else WalkScope(True, rules)
 
 
-def files_below(root: str) -> Iterator[str]:
+def files_below(root: str, *, with_ignored: bool = False) -> Iterator[str]:
     """Paths relative to the root. Folders that cannot be read are left out."""
     scope = scope_of(root)
     waiting: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.above, True)]
@@ -124,7 +124,7 @@ def files_below(root: str) -> Iterator[str]:
         for entry in reversed(_entries(path)):
             folder = entry.is_dir(follow_symlinks=False)
             wanted = folder or entry.is_file(follow_symlinks=False)
-            if wanted and entry.name != ".git" and not is_ignored(entry.path, folder, here):
+            if wanted and entry.name != ".git" and (with_ignored or not is_ignored(entry.path, folder, here)):
                 waiting.append((entry.path, here, folder))
 
 
