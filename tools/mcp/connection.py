@@ -4,7 +4,7 @@ SDK, which takes a second to load; nothing else does."""
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +51,10 @@ _CLOSED = "Connection closed"
 """What the SDK says when a connection is of no use any more, not only to the call that finds that out."""
 _PROGRESS_EVERY = 0.1
 """Seconds between two lines of progress that are shown."""
+_FIRST_LISTS, _LATER_LISTS = 1.0, 10.0
+"""Seconds that a starting server, and one that serves already, has to list its resources or its prompts."""
+_LONGEST_DATA = 1_000
+"""Characters of the details of an error that are shown."""
 _LISTEN_AGAIN = 5.0
 """Seconds after which a server is asked again to tell of changes, when it stopped."""
 
@@ -141,6 +145,8 @@ class Connection:
         """Why entries of its lists are not there, a line each."""
         self.spec = spec
         self.handlers = handlers
+        self.is_serving = False
+        """Whether its tools are known, so that it may take its time with the rest."""
         self._log = log
         self._on_lost = on_lost
         self._is_left = False
@@ -159,23 +165,49 @@ class Connection:
         state = replace(before, detail="", name=title, version=version, protocol=client.protocol_version)
         state = replace(state, instructions=instructions_of(client.instructions or "", caller))
         self.left_out.clear()
-        if "tools" in kinds and has.tools is not None:
+        if "tools" in kinds and (has.tools is not None or not has.model_dump(exclude_none=True)):
             offered = await all_listed(lambda at: client.list_tools(cursor=at), lambda page: page.tools, self.left_out)
             tools, notes = await asyncio.to_thread(tools_of, offered, caller)  # ten thousand take seconds
             state = replace(state, tools=tools, notes=notes)
         if "resources" in kinds and has.resources is not None:
-            found = await all_listed(
-                lambda at: client.list_resources(cursor=at), lambda page: page.resources, self.left_out
-            )
-            resources = tuple(map(resource_of, found))
-            state = replace(state, resources=resources, templates=tuple(map(resource_of, await self._templates())))
+            state = await self._unless_it_fails("resources", self._with_resources, state)
         if "prompts" in kinds and has.prompts is not None:
-            listed = await all_listed(
-                lambda at: client.list_prompts(cursor=at), lambda page: page.prompts, self.left_out
-            )
-            state = replace(state, prompts=prompts_of(self.spec, listed))
+            state = await self._unless_it_fails("prompts", self._with_prompts, state)
+        unknown = tuple(f"its {kind} are not known" for kind in kinds)
+        state = replace(state, notes=tuple(note for note in state.notes if not note.startswith(unknown)))
         left_out = (line for line in self.left_out[:_MOST_LEFT_OUT] if line not in state.notes)
         return replace(state, notes=(*state.notes, *left_out))
+
+    async def _unless_it_fails(
+        self, kind: ListKind, listed: Callable[[ServerState], Awaitable[ServerState]], before: ServerState
+    ) -> ServerState:
+        """What is offered with the list of a kind: a server without one, or one that is late, has its tools anyway."""
+        patience = _LATER_LISTS if self.is_serving else _FIRST_LISTS
+        try:
+            async with asyncio.timeout(patience):
+                return await listed(before)
+        except TimeoutError:
+            self.left_out.append(f"its {kind} are not known: it has not answered `{kind}/list` in {patience:g} s")
+            if not self.is_serving:
+                self.stale.add(kind)
+                self.news.set()
+        except (MCPError, ToolError, RuntimeError) as error:
+            if self.lost or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
+                raise
+            if not (isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND):
+                self.left_out.append(f"its {kind} are not known: {_told_by(error)}")
+        return before
+
+    async def _with_resources(self, state: ServerState) -> ServerState:
+        fetch = self._client.list_resources
+        found = await all_listed(lambda at: fetch(cursor=at), lambda page: page.resources, self.left_out)
+        state = replace(state, resources=tuple(map(resource_of, found)))
+        return replace(state, templates=tuple(map(resource_of, await self._templates())))
+
+    async def _with_prompts(self, state: ServerState) -> ServerState:
+        fetch = self._client.list_prompts
+        found = await all_listed(lambda at: fetch(cursor=at), lambda page: page.prompts, self.left_out)
+        return replace(state, prompts=prompts_of(self.spec, found))
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
@@ -244,7 +276,7 @@ class Connection:
                     self.lose("its connection has ended")
                 why = one_line(self.lost or error.message)
                 raise ToolError(f"the server `{label}` was lost during {what} ({why}); it may be half done") from error
-            raise ToolError(f"the server `{label}` refused {what}: {one_line(error.message)}") from error
+            raise ToolError(f"the server `{label}` refused {what}: {_told_by(error)}") from error
         except ValidationError as error:
             raise ToolError(
                 f"the server `{label}` answered {what} with something the protocol does not know"
@@ -322,6 +354,15 @@ class Connection:
 
 async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK
     """Finds nothing wrong with a result."""
+
+
+def _told_by(error: Exception) -> str:
+    """What a server says of an error, with the details that it gives: often the field that is wrong is only there."""
+    data = error.data if isinstance(error, MCPError) else None
+    if data is None or data in ("", {}, []):
+        return said(error)
+    details = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    return f"{said(error)} ({one_line(details, _LONGEST_DATA)})"
 
 
 def _insist_on_text(sent: object) -> None:

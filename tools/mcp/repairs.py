@@ -1,7 +1,8 @@
 """What servers say, put right before the SDK reads it: it refuses a whole list for one entry, and takes some errors of
 a server for a broken connection."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection
 from typing import Any
 
 import anyio
@@ -35,6 +36,11 @@ _LISTS: dict[str, tuple[type[BaseModel], str]] = {
 }
 """What the entries of each list are, and the request that it answers."""
 _BLOCKS: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
+_ENTRY_KEYS = frozenset({"name", "description", "inputSchema", "uri", "uriTemplate", "mimeType", "arguments"})
+"""What says which tool, resource or prompt it is; anything else in an entry of a list decorates it."""
+_CONTENTS = frozenset({"uri", "mimeType", "text", "blob"})
+_BLOCK_KEYS = frozenset({"type", "text", "data", "mimeType", "resource", "uri", "name", "description"})
+"""What says what a part of an output is."""
 _VERSION = "2025-11-25"
 """Of the protocol, by which entries are looked at: the others know the same of them."""
 
@@ -123,6 +129,8 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
                 error.code = types.INTERNAL_ERROR
         case types.JSONRPCResponse(result=result) if "content" not in result:
             for name, (_, method) in _LISTS.items():
+                if name in result and result[name] is None:
+                    result[name] = []
                 if isinstance(listed := result.get(name), list):
                     what = method.partition("/")[0]
                     if len(listed) > MOST_ENTRIES:
@@ -137,13 +145,31 @@ def _repair_output(result: dict[str, Any]) -> None:
     for name in ("content", "contents", "messages"):
         if isinstance(parts := result.get(name), list) and len(parts) > 2 * MOST_ENTRIES:
             result[name] = [*parts[: 2 * MOST_ENTRIES], *_left_out_parts(name, len(parts) - 2 * MOST_ENTRIES)]
-    structured, blocks = result.get("structuredContent"), result.get("content")
-    if isinstance(blocks, list) and "role" not in result:
-        result["content"] = [_known_block(block) for block in blocks]
+    for key in ("_meta", "structuredContent"):
+        if key in result and result[key] is None:
+            del result[key]
+    if not isinstance(result.get("_meta", {}), dict):
+        del result["_meta"]
+    structured = result.get("structuredContent")
+    if "role" not in result:
+        _repair_blocks(result)
     if result.get("content") is None and (structured is not None or "isError" in result or not result):
         result["content"] = []
     if structured is not None and not isinstance(structured, dict):
         result["structuredContent"] = {"result": structured}
+
+
+def _repair_blocks(result: dict[str, Any]) -> None:
+    """The texts, pictures and files in an output, without decoration that the protocol does not know so."""
+    if isinstance(blocks := result.get("content"), str | dict | list):
+        result["content"] = [_known_block(block) for block in (blocks if isinstance(blocks, list) else [blocks])]
+    if isinstance(contents := result.get("contents"), list):
+        result["contents"] = [_bare(each, _CONTENTS) if isinstance(each, dict) else each for each in contents]
+    for message in messages if isinstance(messages := result.get("messages"), list) else ():
+        if isinstance(message, dict):
+            message["content"] = _known_block(message.get("content"))
+    if "isError" in result and not isinstance(result["isError"], bool):
+        result["isError"] = str(result["isError"]).lower() in ("true", "1")
 
 
 def _left_out_parts(name: str, count: int) -> list[dict[str, object]]:
@@ -159,13 +185,40 @@ def _left_out_parts(name: str, count: int) -> list[dict[str, object]]:
 
 def _known_block(block: object) -> object:
     """A block of an output that the SDK takes; a line in the place of one that it does not know."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    if not isinstance(block, dict):
+        return _line_for(block)
+    if _is_block(block):
+        return block
+    bare = _bare(block, _BLOCK_KEYS)
+    if isinstance(bare.get("resource"), dict):
+        bare["resource"] = _bare(bare["resource"], _CONTENTS)
+    if "text" in bare:
+        text = bare["text"]
+        bare |= {"type": "text", "text": text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)}
+    if bare.get("type") == "resource_link":
+        bare = {"name": bare.get("uri"), **bare}
+    return bare if _is_block(bare) else _line_for(block)
+
+
+def _is_block(block: object) -> bool:
     try:
         _BLOCKS.validate_python(block, by_name=False)
     except ValidationError:
-        kind = block.get("type") if isinstance(block, dict) else None
-        text = f"[a part of the type `{one_line(str(kind))[:40]}` is left out: the protocol does not know it so]"
-        return {"type": "text", "text": text}
-    return block
+        return False
+    return isinstance(block, dict) and "type" in block  # the protocol asks for it, these models do not
+
+
+def _bare(table: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """The table with these keys alone, where they have a value."""
+    return {key: value for key, value in table.items() if key in keys and value is not None}
+
+
+def _line_for(block: object) -> dict[str, str]:
+    kind = block.get("type") if isinstance(block, dict) else None
+    text = f"[a part of the type `{one_line(str(kind))[:40]}` is left out: the protocol does not know it so]"
+    return {"type": "text", "text": text}
 
 
 def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -> bool:
@@ -178,14 +231,30 @@ def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -
         leave_out(f"`{label}` is left out: it has more than {_LARGEST_ENTRY:,} characters")
         return False
     try:
-        kind.model_validate(entry, by_name=False)
-        validate_server_result(method, _VERSION, {list_name: [entry]})  # it asks for more than the first
+        _take(kind, method, list_name, entry)
     except ValidationError as error:
+        if isinstance(entry, dict) and _undecorate(entry):
+            return _is_sound(entry, list_name, leave_out)
         name = entry.get("name") if isinstance(entry, dict) else None
         label = f"`{one_line(str(name))}`" if name else f"a {kind.__name__.lower()} without a name"
         leave_out(f"{label} is left out: {first_fault(error, list_name)}")
         return False
     return True
+
+
+def _take(kind: type[BaseModel], method: str, list_name: str, entry: object) -> None:
+    """Raises `ValidationError` for what the SDK does not take."""
+    kind.model_validate(entry, by_name=False)
+    validate_server_result(method, _VERSION, {list_name: [entry]})  # it asks for more than the first
+
+
+def _undecorate(entry: dict[str, Any]) -> bool:
+    """Whether there was something to leave out of an entry of a list without which it still says what it is."""
+    odd = [key for key in entry if key not in _ENTRY_KEYS]
+    odd += [key for key in ("description", "mimeType") if not isinstance(entry.get(key, ""), str)]
+    for key in odd:
+        del entry[key]
+    return bool(odd)
 
 
 def _is_too_large(entry: object) -> bool:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -19,6 +20,8 @@ Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
 _SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 """Kinds of pictures that models can look at."""
+_TELLS_ERROR = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
+"""How a text begins that tells that it is an error."""
 _TELLING = 20
 """Characters of a text that does not stand in two places by accident."""
 
@@ -31,6 +34,8 @@ def result_of(answer: types.CallToolResult) -> Result:
     unsaid = _unsaid(answer)
     if unsaid is not None:
         parts.texts.append(json.dumps(unsaid, ensure_ascii=False))
+    if answer.is_error and not _TELLS_ERROR.match(parts.text):
+        parts.texts.insert(0, "error:" if parts.text else "error: the tool says nothing more")  # most APIs have no flag
     return parts.result(failed=answer.is_error)
 
 

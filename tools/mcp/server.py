@@ -232,6 +232,7 @@ class Server:
                     raise refused from None
             state = await connection.state(_EVERYTHING, ServerState("ready"), self)
             started()
+            connection.is_serving = True
             self._connection, self.state = connection, state
             self._tell()
             yield connection
@@ -267,7 +268,7 @@ class Server:
             if connection.stale:
                 await self._first_of(asyncio.sleep(looked + _RELIST_EVERY - loop.time()))
                 looked = loop.time()
-                await self._relist(connection)
+                await self._first_of(self._relist(connection))
 
     async def _relist(self, connection: "Connection") -> None:
         await self._look_again(connection)

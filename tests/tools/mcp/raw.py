@@ -82,6 +82,9 @@ def tools() -> list[Any]:
             return [tool(name, schema={"type": "object", "properties": each}) for name, each in found.items()]
         case "long lists":
             return [tool("large", "x" * 1_000_001)] + [tool(f"t{number}") for number in range(30_000)]
+        case "odd tools":
+            decoration: dict[str, Any] = {"title": 5, "annotations": {"readOnlyHint": "maybe"}, "icons": {}}
+            return [{**tool("echo"), **decoration, "_meta": [], "execution": "x"}]
         case "deep":
             return [tool("deep", schema=nested(300))]
         case "changes":
@@ -173,6 +176,19 @@ def call(id: object, arguments: dict[str, Any], token: object) -> None:
             send({"id": id, "result": {"content": parts}})
         case "only structured":
             send({"id": id, "result": {"structuredContent": [1, 2]}})
+        case "decorated":
+            odd: dict[str, Any] = {"annotations": {"audience": "user", "priority": "high"}, "_meta": ["x"]}
+            blocks: list[Any] = [{"type": "text", "text": "a", **odd}, {"type": "text", "text": "b", "annotations": 3}]
+            blocks += ["c", {"type": "text", "text": {"d": 1}}, {"text": "e"}, {"type": "resource_link", "uri": "x:f"}]
+            blocks += [{"type": "resource", "resource": {"uri": "x:g", "text": "h", **odd}, **odd}]
+            send({"id": id, "result": {"content": blocks, "isError": None, "_meta": 5}})
+        case "one block":
+            send({"id": id, "result": {"content": {"type": "text", "text": "a"}}})
+        case "error flag":
+            send({"id": id, "result": {**result("missing required parameter: owner"), "isError": True}})
+        case "error details":
+            details = [{"path": ["owner"], "message": "Required\x1b[31m"}]
+            send({"id": id, "error": {"code": -32602, "message": "Invalid params", "data": details}})
         case "no output":
             send({"id": id, "result": {}})
         case "many parts":
@@ -211,6 +227,30 @@ def call(id: object, arguments: dict[str, Any], token: object) -> None:
             send({"id": id, "result": result(str(arguments.get("text", "")))})
 
 
+def others(id: object, kind: str) -> None:
+    """Lists what is not tools, in a way of its own."""
+    match WAY.removeprefix("lists "):
+        case "fail":
+            send({"id": id, "error": {"code": -32603, "message": "no database", "data": {"at": kind}}})
+        case "nothing":
+            send({"id": id, "result": None})
+        case "null":
+            send({"id": id, "result": {kind: None}})
+        case "text":
+            send({"id": id, "result": {kind: "none"}})
+        case "none":
+            send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
+        case "late":
+            waiting.append((id, kind))
+        case "odd":
+            entry = {"name": "well", "title": 3, "icons": "x", "annotations": 4, "_meta": 5}
+            send({"id": id, "result": {kind: [{**entry, **({"uri": "x:y"} if kind == "resources" else {})}]}})
+
+
+waiting: list[tuple[object, str]] = []
+"""Requests for lists that have had no answer yet."""
+
+
 def hang() -> NoReturn:
     while True:
         time.sleep(60)
@@ -222,10 +262,16 @@ def answer(message: dict[str, Any]) -> None:
         case "initialize":
             if WAY == "hangs at start":
                 hang()
-            capabilities = {"tools": {"listChanged": True}, "logging": {}}
+            capabilities: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
+            if WAY.startswith("lists "):
+                capabilities |= {"prompts": {}, "resources": {}}
+            if WAY == "says nothing":
+                capabilities = {}
             info = {"name": "raw", "version": "1"}
             version = "2025-11-25"
             send({"id": id, "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}})
+        case "prompts/list" | "resources/list" if WAY.startswith("lists "):
+            others(id, message["method"].partition("/")[0])
         case "tools/list":
             send({"id": id, "result": {"tools": tools()}})
         case "tools/call":

@@ -107,6 +107,8 @@ async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Star
             "a\n[a part of the type `film` is left out: the protocol does not know it so]\n"
             "[a part of the type `text` is left out: the protocol does not know it so]",
         ),
+        ("decorated", 'a\nb\nc\n{"d": 1}\ne\n[a link to `x:f` (x:f)]\n[`x:g`:]\nh'),
+        ("one block", "a"),
         ("no output", ""),
         ("much progress", "at last"),
         ("many parts", "x\n" * 10_000 + "[2 parts more are left out]"),
@@ -115,6 +117,59 @@ async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Star
 async def test_what_is_not_quite_right_is_taken_as_it_is_meant(way: str, shown: str, start: Starts) -> None:
     server = await start.ready(raw(way))
     assert await server.call("echo", {}, unwatched) == Result(shown)
+
+
+async def test_an_error_of_a_tool_reads_as_one(start: Starts) -> None:
+    server = await start.ready(raw("error flag"))
+    said = Result("error:\nmissing required parameter: owner", failed=True)
+    assert await server.call("echo", {}, unwatched) == said
+
+
+async def test_the_details_of_an_error_are_told(start: Starts) -> None:
+    server = await start.ready(raw("error details"))
+    with pytest.raises(ToolError) as caught:
+        await server.call("echo", {}, unwatched)
+    assert str(caught.value) == (
+        'the server `raw` refused `echo`: Invalid params ([{"path": ["owner"], "message": "Required\\u001b[31m"}])'
+    )
+
+
+NOT_LISTED = [
+    ("fail", 'no database ({"at": "%s"})'),
+    ("nothing", "the answer cannot be read: it is not a valid message"),
+    ("text", "it lists something the protocol does not know: `%s`: Input should be a valid list"),
+    ("null", ""),
+    ("none", ""),
+]
+
+
+@pytest.mark.parametrize(("way", "why"), NOT_LISTED)
+async def test_a_list_that_cannot_be_had_costs_a_line_and_no_tool(way: str, why: str, start: Starts) -> None:
+    state = await start(raw(f"lists {way}")).ready()
+    assert (state.phase, [tool.original for tool in state.tools]) == ("ready", ["echo"])
+    kinds = ("resources", "prompts") if why else ()
+    assert state.notes == tuple(f"its {kind} are not known: {why.replace('%s', kind)}" for kind in kinds)
+
+
+async def test_tools_do_not_wait_for_lists_that_never_come(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.mcp.connection._FIRST_LISTS", 0.01)
+    server = await start.ready(raw("lists late", startup_timeout=600))
+    assert await server.call("echo", {"text": "well"}, unwatched) == Result("well")
+    assert server.state.notes == (
+        "its resources are not known: it has not answered `resources/list` in 0.01 s",
+        "its prompts are not known: it has not answered `prompts/list` in 0.01 s",
+    )
+
+
+async def test_odd_decoration_removes_nothing_from_a_list(start: Starts) -> None:
+    state = await start(raw("lists odd")).ready()
+    assert ([each.uri for each in state.resources], [each.name for each in state.prompts]) == (["x:y"], ["well"])
+    tools = (await start(raw("odd tools")).ready()).tools
+    assert [(tool.original, tool.schema) for tool in tools] == [("echo", OBJECT)]
+
+
+async def test_a_server_that_says_nothing_of_what_it_offers_is_asked_for_tools(start: Starts) -> None:
+    assert [tool.original for tool in (await start(raw("says nothing")).ready()).tools] == ["echo"]
 
 
 async def test_what_a_tool_gave_back_steers_no_terminal(start: Starts) -> None:
