@@ -1,7 +1,8 @@
 """What is known of a language server before it is started, and which servers are looked for."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,14 +61,18 @@ class LanguageServerSpec:
     """The boundary that it runs in; None: none."""
 
     def launch(self, root: Path) -> Launch:
-        """How it is started for a working folder: in a sandbox it may write to its caches there, and nothing else.
-        Raises `OSError`."""
+        """How it is started for a working folder: in a sandbox it may write to its caches there, and nothing else, and
+        sees its own program wherever that lies. Raises `OSError`."""
         environment = child_environment() | dict(self.env)
         if self.sandbox is None:
             return Launch(self.command, environment)
         if (scratch := self.sandbox.scratch_inside) is not None:
             environment |= {name: str(scratch / "language-servers" / name.lower()) for name in self.caches}
-        return self.sandbox.around(Launch(self.command, environment), root, may_write=False)
+        from tools.lsp.installs import hidden_installs  # noqa: PLC0415  # deferred: few sessions start a server
+
+        installs = hidden_installs(self.command, environment.get("PATH", os.defpath))
+        sandbox = replace(self.sandbox, shown=(*self.sandbox.shown, *installs))
+        return sandbox.around(Launch(self.command, environment), root, may_write=False)
 
 
 @dataclass(frozen=True, slots=True)
