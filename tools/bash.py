@@ -27,6 +27,7 @@ from tools.sandbox.diff_program import own_diff_variables
 from tools.schema import flag, number, object_of, text
 
 if TYPE_CHECKING:  # a type only: few commands reach anything
+    from tools.sandbox.git_settings import GitSettings
     from tools.sandbox.network import NetworkAccess
 
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
@@ -35,6 +36,7 @@ _LONGEST = 128 * 1024
 _LAST_WORDS = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
+_ASKS_GIT = regex(r"git|\bgh\b")
 _ANSWERED = 1.0
 """Seconds in which a job may answer what was written to it."""
 
@@ -83,15 +85,17 @@ class Bash:
         if text(arguments, "job", ""):
             return await _written_to(job_of(arguments, workspace), text(arguments, "command"))
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
-        access = await _access(workspace)
+        access, settings = await _access(workspace), _git_settings(command, workspace)
         if workspace.sandbox is not None and not workspace.sandbox.has_looked:
             await undivided(workspace.sandbox.look)
         if flag(arguments, "background") or flag(arguments, "terminal"):
-            return _run_in_background(command, folder, workspace, access, terminal=flag(arguments, "terminal"))
-        launched, before = await _launched(command, folder, workspace, access), _obeyed(workspace)
+            return _run_in_background(
+                command, folder, workspace, access, settings, terminal=flag(arguments, "terminal")
+            )
+        launched, before = await _launched(command, folder, workspace, access, settings), _obeyed(workspace)
         edited = await undivided(lambda: _edited_in_place(command, folder))
         seconds = number(arguments, "timeout", DEFAULT_SECONDS)
-        result = await _run_in_time(command, folder, seconds, workspace, launched, access)
+        result = await _run_in_time(command, folder, seconds, workspace, launched, access, settings)
         result = _with_changes(result, before, workspace)
         if edited and result.program is not None and not result.program.is_running:
             from tools.files.in_place_edits import told_of_edits  # noqa: PLC0415  # deferred: few commands edit files
@@ -178,19 +182,42 @@ async def _access(workspace: Workspace) -> "NetworkAccess | None":
     return await network.access(workspace.reach)
 
 
+def _git_settings(command: str, workspace: Workspace) -> "GitSettings | None":
+    """Takes what a command sets in Git's settings; None where it has nothing to do with Git, or may only look."""
+    if workspace.sandbox is None or workspace.read_only or not _ASKS_GIT.search(command):
+        return None
+    from tools.process.git import program_outside  # noqa: PLC0415  # deferred: some sessions never ask Git
+    from tools.sandbox.git_settings import GitSettings  # noqa: PLC0415  # deferred: as above
+
+    git = program_outside("git", workspace.root)
+    return GitSettings(git) if git is not None else None
+
+
 def _run_in_background(
-    command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None", *, terminal: bool
+    command: str,
+    folder: Path,
+    workspace: Workspace,
+    access: "NetworkAccess | None",
+    settings: "GitSettings | None",
+    *,
+    terminal: bool,
 ) -> Result:
-    launched = _confined(_in_shell(command, folder, workspace), folder, workspace, access, terminal=terminal)
+    launched = _confined(_in_shell(command, folder, workspace), folder, workspace, access, settings, terminal=terminal)
     job = workspace.jobs.add(command, _started(command, launched, folder, workspace, None, terminal=terminal))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
-async def _launched(command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None") -> Launch:
+async def _launched(
+    command: str,
+    folder: Path,
+    workspace: Workspace,
+    access: "NetworkAccess | None",
+    settings: "GitSettings | None",
+) -> Launch:
     """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
-        return _confined(_in_shell(command, folder, workspace), folder, workspace, access)
+        return _confined(_in_shell(command, folder, workspace), folder, workspace, access, settings)
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     line = _from_root(command, folder, workspace)
@@ -204,7 +231,13 @@ def _in_shell(command: str, folder: Path, workspace: Workspace) -> Launch:
 
 
 def _confined(
-    launch: Launch, folder: Path, workspace: Workspace, access: "NetworkAccess | None", *, terminal: bool = False
+    launch: Launch,
+    folder: Path,
+    workspace: Workspace,
+    access: "NetworkAccess | None",
+    settings: "GitSettings | None" = None,
+    *,
+    terminal: bool = False,
 ) -> Launch:
     sandbox, may_write = workspace.sandbox, not workspace.read_only
     if sandbox is None:
@@ -212,7 +245,7 @@ def _confined(
     if access is None and may_write and workspace.reach is not None and workspace.reach.is_open:
         sandbox = replace(sandbox, has_network=True)  # no place is kept from it, so none has to be told apart
     try:
-        return sandbox.around(launch, folder, may_write=may_write, terminal=terminal, access=access)
+        return sandbox.around(launch, folder, may_write=may_write, terminal=terminal, access=access, settings=settings)
     except OSError as error:
         raise ToolError(f"the sandbox could not be made: {error}; ask the user what to do") from error
 
@@ -224,6 +257,7 @@ async def _run_in_time(
     workspace: Workspace,
     launched: Launch,
     access: "NetworkAccess | None",
+    settings: "GitSettings | None",
 ) -> Result:
     """What the command did to its end, or, where its time was too short, so far: it goes on as a job."""
     program = _started(command, launched, folder, workspace, workspace.progress)
@@ -244,7 +278,7 @@ async def _run_in_time(
         await _leave(access, workspace)
     else:
         workspace.jobs.look_after(program)
-    blocked = _blocked(program, folder, workspace, access) if launched.is_confined else ""
+    blocked = _blocked(program, folder, workspace, access, settings) if launched.is_confined else ""
     return _told(program, blocked, access, seconds if is_flooding else None)
 
 
@@ -272,27 +306,38 @@ def _goes_on(job: Job, seconds: int) -> Result:
     return with_log(log, "no output yet", ProgramState(told, job=job.id), failed=False)
 
 
-def _blocked(program: Program, folder: Path, workspace: Workspace, access: "NetworkAccess | None") -> str:
-    """What the sandbox has kept from a program, or taken back; from one that failed, by the end of what it printed."""
+def _blocked(
+    program: Program,
+    folder: Path,
+    workspace: Workspace,
+    access: "NetworkAccess | None",
+    settings: "GitSettings | None",
+) -> str:
+    """What the sandbox has kept from a program, or taken back. Some of it is told by the end of what it printed, also
+    if it did not fail: the last program of a line may have done well."""
     assert workspace.sandbox is not None
     try:
         removed = workspace.sandbox.remove_unwanted()
     except OSError as error:
         return f"what may not be made could not be removed: {error}"
-    if removed or not program.code:
-        return f"{removed} may not be made, and was removed" if removed else ""
-    from tools.sandbox.blocked import what_was_blocked  # noqa: PLC0415  # deferred: most commands succeed
+    noted = tuple(settings.noted) if settings is not None else ()
+    if removed:
+        return "; ".join((f"{removed} may not be made, and was removed", *noted))
+    from tools.sandbox.blocked import may_have_been_blocked, what_was_blocked  # noqa: PLC0415  # deferred: many print little
 
     with program.log.open("rb") as log:
         log.seek(max(program.output.flush() - _LAST_WORDS, 0))
         printed = log.read(_LAST_WORDS).decode("utf-8", "replace")
+    if not program.code and (noted or not may_have_been_blocked(printed)):
+        return "; ".join(noted)
     try:
         boundary = workspace.sandbox.boundary(may_write=not workspace.read_only, access=access)
     except OSError:  # what still runs changes the folders that are looked at
-        return ""
+        return "; ".join(noted)
     if access is not None and access.noted:  # what it did not reach is told already
         boundary = replace(boundary, network="open")
-    return what_was_blocked(printed, boundary, str(folder), os.path.lexists)
+    found = what_was_blocked(printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
+    return "; ".join(noted) or found
 
 
 def _told(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from os.path import join, normpath
+from re import Match
 
 from tools.lazy import regex
 from tools.sandbox.boundary import Boundary
@@ -28,9 +29,21 @@ _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM
 _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
 
 
-def what_was_blocked(printed: str, boundary: Boundary, folder: str, is_outside: Callable[[str], bool]) -> str:
-    """What a command that failed in a folder could not reach, in a few words; nothing where that does not look so.
-    `is_outside`: whether there is such a file outside the sandbox."""
+def may_have_been_blocked(printed: str) -> bool:
+    """Whether a command that did not fail has printed what programs say of files that they may not write."""
+    return _UNWRITABLE.search(printed) is not None
+
+
+def what_was_blocked(
+    printed: str, boundary: Boundary, folder: str, is_outside: Callable[[str], bool], *, failed: bool = True
+) -> str:
+    """What a command in a folder could not reach, in a few words; nothing where that does not look so. `is_outside`:
+    whether there is such a file outside the sandbox; `failed`: whether the command did. If not, only files are looked
+    for that it named and that it may not write: other words may be those of a file that it printed."""
+    if not failed:
+        lines = _UNWRITABLE.finditer(printed) if boundary.kind == "bubblewrap" else ()
+        path = next(filter(None, (_unwritable(line, boundary, folder) for line in lines)), "")
+        return f"it may not write `{path}`" if path else ""
     found = dict.fromkeys(_found(printed, boundary, folder))
     if boundary.kind == "bubblewrap" and (missing := next(filter(is_outside, _missing_in_tmp(printed)), "")):
         found[f"/tmp is the session's own, so it does not see `{missing}`"] = None
@@ -42,14 +55,19 @@ def _missing_in_tmp(printed: str) -> Iterator[str]:
     return (path for line in lines for path in _PATH.findall(line[:_LONGEST]) if path.startswith("/tmp/"))
 
 
+def _unwritable(match: Match[str], boundary: Boundary, folder: str) -> str:
+    """The path that a line names and that may not be written."""
+    named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # the nearest first
+    paths = [normpath(join(folder, name)) for name in named]
+    return next((path for path in paths if boundary.access_to(path) != "write"), "")
+
+
 def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
     if printed.startswith(("bwrap: ", "sandbox: ")):
         yield f"the sandbox could not be put up ({printed.partition(': ')[2][:200].splitlines()[0]})"
         return
     for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _REFUSED).finditer(printed):
-        named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # the nearest first
-        paths = [normpath(join(folder, name)) for name in named]
-        path = next((path for path in paths if boundary.access_to(path) != "write"), "")
+        path = _unwritable(match, boundary, folder)
         yield f"it may not write `{path}`" if path else "it may write only in the working folder and in /tmp"
         break
     if boundary.network != "open" and _NETWORK.search(printed):

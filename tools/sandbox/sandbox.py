@@ -17,6 +17,7 @@ from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, readabl
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.sandbox.boundary import Boundary
     from tools.sandbox.git_metadata import Repositories
+    from tools.sandbox.git_settings import GitSettings
     from tools.sandbox.network import NetworkAccess, SessionNetwork
 
 _OUTSIDE_ONLY = frozenset(
@@ -65,8 +66,10 @@ class Sandbox:
         may_write: bool = True,
         terminal: bool = False,
         access: "NetworkAccess | None" = None,
+        settings: "GitSettings | None" = None,
     ) -> Launch:
-        """The command inside the boundary; as it is where the system has no sandbox. Raises `OSError`."""
+        """The command inside the boundary; as it is where the system has no sandbox. `settings`: takes what it sets in
+        Git's settings, which are read-only otherwise. Raises `OSError`."""
         found = found_sandbox()
         if isinstance(found, Missing):
             return launch
@@ -77,7 +80,8 @@ class Sandbox:
             case "bubblewrap":
                 argv = (*_TAKES_TERMINAL, *command) if terminal else command
                 environment = environment if access is None else access.environment(environment)
-                held = _in_bubblewrap(found, boundary, folder, argv, environment)
+                argv, asks = (argv, ()) if settings is None else _asking_about_renames(argv, settings, boundary)
+                held = _in_bubblewrap(found, boundary, folder, argv, environment, asks)
                 return held if access is None else access.launch(held)
             case "landlock":
                 return _in_landlock(boundary, command, environment | {"TMPDIR": boundary.scratch})
@@ -135,8 +139,31 @@ class Sandbox:
         return Boundary(held, str(self.scratch), network, kind)
 
 
+def _asking_about_renames(
+    argv: Sequence[str], settings: "GitSettings", boundary: "Boundary"
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The command with what has it ask about renamed files, and the descriptor that it asks by; the same command where
+    there are no settings to be written."""
+    from tools.sandbox import rename_program  # noqa: PLC0415  # deferred: few commands change settings
+    from tools.sandbox.renames import answer_renames  # noqa: PLC0415  # deferred: as above
+    from tools.sandbox.system_calls import asks_about_renames, renames_of  # noqa: PLC0415  # deferred: as above
+
+    if not settings.watch(boundary):
+        return tuple(argv), ()
+    machine = os.uname().machine
+    asks = answer_renames(settings.rename, settings.names, renames_of(machine))
+    source = Path(rename_program.__file__).read_text()  # the file may lie where the sandbox has another folder
+    program = (os.path.realpath(sys.executable), "-I", "-S", "-c", source)
+    return (*program, str(asks), asks_about_renames(machine).hex(), *argv), (asks,)
+
+
 def _in_bubblewrap(
-    found: SandboxProgram, boundary: "Boundary", folder: Path, argv: Sequence[str], environment: Mapping[str, str]
+    found: SandboxProgram,
+    boundary: "Boundary",
+    folder: Path,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    held: tuple[int, ...] = (),
 ) -> Launch:
     from tools.sandbox.bubblewrap import bubblewrap, takes_in_later_mounts  # noqa: PLC0415  # deferred: as above
     from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
@@ -145,7 +172,7 @@ def _in_bubblewrap(
     system_calls = readable(system_call_filter(os.uname().machine))
     program = found.line if takes_in_later_mounts(mounted) else found.argv
     line = bubblewrap(program, boundary, str(folder), argv, system_calls, mounted)
-    return Launch(line, environment, (system_calls,), is_wrapped=True, is_confined=True)
+    return Launch(line, environment, (system_calls, *held), is_wrapped=True, is_confined=True)
 
 
 def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:

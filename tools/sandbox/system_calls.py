@@ -12,7 +12,7 @@ Sockets: TypeAlias = Literal["network", "local", "none"]
 """Which can be made: those of the network namespace and named ones; the same without names; or none but pairs."""
 
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
-_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_ALLOW, _ERROR, _ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
 """Where the kernel puts what it tells of a call; of arguments the lower half, which is all that these calls look at."""
@@ -48,6 +48,30 @@ _MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]
     "loongarch64": (0xC0000102, _GENERIC, (220, 198, 29, 261)),
 }
 """By the machine: what the kernel calls it, what is refused, the numbers of clone, socket, ioctl and prlimit64."""
+
+_RENAMES: Mapping[str, Mapping[int, tuple[int, ...]]] = {
+    "x86_64": {82: (-1, 0, -1, 1), 264: (0, 1, 2, 3), 316: (0, 1, 2, 3)}
+}
+_GENERIC_RENAMES = {38: (0, 1, 2, 3), 276: (0, 1, 2, 3)}
+
+
+def renames_of(machine: str) -> Mapping[int, tuple[int, ...]]:
+    """The numbers of the calls that rename a file, and which of their arguments are the folder and name before and
+    those after; -1 is the working folder of the process."""
+    return _RENAMES.get(machine, _GENERIC_RENAMES)
+
+
+def asks_about_renames(machine: str) -> bytes:
+    """A filter that has those calls wait for an answer, and allows all others."""
+    return b"".join(
+        (
+            _step(_LOAD, _ARCHITECTURE),
+            *_unless(_MACHINES[machine][0], _allow()),
+            _step(_LOAD, _NUMBER),
+            *(part for number in renames_of(machine) for part in _if(number, _step(_RETURN, _ASK))),
+            _allow(),
+        )
+    )
 
 
 def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:

@@ -239,7 +239,7 @@ async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, ho
         ("echo x > ../beside", "it may not write `{place}/beside`"),
         ("echo x > ~/.profile", "it may not write `{place}/home/.profile`"),
         ("mkdir /opt/x", "it may not write `/opt/x`"),
-        ("git config user.name x", "it may not write `{place}/project/.git/config`"),
+        ("echo x >> .git/config", "it may not write `{place}/project/.git/config`"),
         ("cat ~/.ssh/id_ed25519", "it does not see `{place}/home/.ssh`"),
         ("unshare -r true", "it may make no namespaces and mount nothing"),
         ("echo Cannot connect to the Docker daemon; exit 1", "it does not reach Docker or Podman"),
@@ -305,7 +305,8 @@ async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, hom
     assert boundary.add("../more") == more
     asked = PermissionRequest("read", "read", (str(more / "a"),))
     told = await bash(boxed, "echo x > ../more/a; cat ../more/a; git -C ../more config a.b c 2>/dev/null || echo kept")
-    assert told.text == "x\nkept\nexit code 0"
+    assert told.text.startswith("x\nkept\nexit code 0\n")
+    assert told.blocked.startswith("Git's setting `a.b` was not written")
     assert decide(asked, approval.policy).verdict == "allow"
     for wrong, said in (
         ("../not-there", f"there is no folder `{place}/not-there`"),
