@@ -1,6 +1,7 @@
-"""How far the calls of a step have come. It is written down as soon as the user is asked about one of them: a session
-that ends at the question knows what never began, what was done, and what is to be asked again."""
+"""How far the calls of a step have come. Each change is written down where there are several calls, or one is asked
+about: whatever ends the program, the session knows what never began, what was done, and what is to be asked again."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 
@@ -20,7 +21,7 @@ NOT_APPROVED = (
     "not run: the session ended while the user was asked whether this call may run. It was never approved, and nothing "
     "of it was done; call it again if it is still wanted."
 )
-NOT_BEGUN = "not run: the session ended before this call began, at a question about a call before it."
+NOT_BEGUN = "not run: the session ended before this call began."
 
 
 async def keep_nothing(states: Mapping[str, CallState]) -> None:
@@ -37,10 +38,14 @@ class CallProgress:
     _is_kept: bool = False
     _earlier: frozenset[str] = frozenset()
     """The calls that had their outputs when the session ended."""
+    _changes: int = 0
+    _written: int = 0
+    """How many of the changes are written down."""
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def begin(self, calls: Sequence[ToolCall]) -> None:
         """The next step: none of its calls has begun."""
-        self._states, self._is_kept = {call.id: "waiting" for call in calls}, False
+        self._states, self._is_kept = {call.id: "waiting" for call in calls}, len(calls) > 1
         self._earlier = frozenset()
 
     def go_on(self, states: Mapping[str, CallState]) -> None:
@@ -72,8 +77,15 @@ class CallProgress:
 
     async def _change(self, call: str, state: CallState) -> None:
         self._states[call] = state
-        if self._is_kept:
-            await self.keep(dict(self._states))
+        self._changes += 1
+        if not self._is_kept:
+            return
+        change = self._changes
+        async with self._writing:
+            if self._written < change:  # else it went with another change
+                written = self._changes
+                await self.keep(dict(self._states))
+                self._written = written
 
 
 def may_begin(state: CallState | None) -> bool:
