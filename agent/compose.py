@@ -46,6 +46,7 @@ from agent.providers.learned_limits import LearnedLimits, window_shown
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
 from agent.records.call_progress import CallProgress
+from agent.records.job_log import job_listener
 from agent.records.recorder import Recorder
 from agent.records.resume import restore
 from agent.records.session_reader import earlier_calls
@@ -168,6 +169,7 @@ class Composer:
             languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
             closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
+        workspace.jobs.on_end = job_listener(channel, recorder, self.secrets)
         debug = debug_of(config, self.environment, interactive=there)
 
         targets = targets_for(config, model, provider, self.connect)
@@ -328,7 +330,9 @@ class Composer:
     def _recorder(self, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool) -> Recorder:
         writes = WriteQueue(self.thread, self.store, channel.notice, channel.interrupt)
         look = partial(situation_of, workspace)
-        recorder = Recorder(self.thread, self.store, row, is_new=is_new, look=look, writes=writes)
+        recorder = Recorder(
+            self.thread, self.store, row, is_new=is_new, look=look, note_told=workspace.jobs.note_told, writes=writes
+        )
         recorder.log.progress = self.progress
         return recorder
 

@@ -156,14 +156,14 @@ CallState: TypeAlias = Literal["waiting", "asked", "begun"] | AskedAnew | ToolOu
 NoteKind: TypeAlias = Literal[
     "told", "brought", "pasted", "piped", "file", "folder", "picture", "origin", "step", "meanwhile", "final",
     "mode", "presence", "context", "deferred", "searched", "servers", "servers_say", "folders", "instructions",
-    "undone",
+    "undone", "jobs",
 ]  # fmt: skip
 """What a note is: anything that was told; what the user brought back, pasted or piped in, or attached; by what all that
 came with the message before it is found; a step that is not shown; that the user says something while a turn runs; that
 the turn is the final one; the permission mode; whether somebody is there; how full the context is; how many tools are
 held back, found with our search or with the provider's; how the tools of servers have changed, and what
 servers say of themselves; which folders are worked in besides; what a file of instructions says that was read since the
-session began; and that what was wished is not done."""
+session began; that what was wished is not done; and which background jobs are over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from agent.window.measure import is_over_trigger, weigh
 from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 from agent.window.turn_limits import TurnLimits
 from agent.window.turn_model import own_model_afterwards
+from tools.process.jobs import BackgroundJobs
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
     from agent.context.provenance import Trace
@@ -144,9 +145,13 @@ class Session:
         return self.spent.cost
 
     @property
+    def background_jobs(self) -> BackgroundJobs:
+        return self._env.call_runner.workspace.jobs
+
+    @property
     def running_jobs(self) -> tuple[str, ...]:
         """What runs in the background: names and commands."""
-        return tuple(f"{job.id}: {job.command}" for job in self._env.call_runner.workspace.jobs.running)
+        return tuple(f"{job.id}: {job.command}" for job in self.background_jobs.running)
 
     @property
     def trust(self) -> "SessionTrust | None":
@@ -368,7 +373,7 @@ class Session:
         try:
             if self._tidying is not None:
                 await self._tidying
-            await self._env.call_runner.workspace.jobs.close()
+            await self.background_jobs.close()
             if self._env.checkpoints is not None:
                 await self._env.checkpoints.close()
             await self._env.recorder.writes.close()

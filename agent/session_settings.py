@@ -242,7 +242,7 @@ def persistence_of(config: Config, *, interactive: bool) -> Persistence:
 def limits_of(config: Config, *, interactive: bool) -> TurnLimits:
     """What turns may take. Where nobody is there, nobody thinks: no cache is kept alive."""
     kept = config.keep_alive if interactive and config.keep_alive != "off" else 0
-    return TurnLimits(config.max_turns, config.max_cost, kept)
+    return TurnLimits(config.max_turns, config.max_cost, kept, config.jobs_wake and interactive)
 
 
 def offloading_of(config: Config) -> Offloading:

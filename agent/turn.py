@@ -10,7 +10,7 @@ from agent.channel import Interrupt
 from agent.context.control_calls import FULL, LAST, kept_in, not_run, report_in
 from agent.context.recalls import with_outputs
 from agent.events.session import StepStarted, TurnEnd
-from agent.input.message import hear, hook_notes, sent_on, settle_tools, with_hooks, with_named
+from agent.input.message import hear, notes_between, sent_on, settle_tools, with_hooks, with_named
 from agent.messages import Assistant, Conversation, ToolOutput, User
 from agent.providers.base import Reply
 from agent.records.call_progress import may_begin, output_left
@@ -115,7 +115,7 @@ def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     """The message with what the program has to tell the model besides, at the moment at which it is written down."""
     if env.instruction_news is not None:
         message = env.instruction_news.add_to(message, conversation, env)
-    message = replace(message, parts=(*message.parts, *hook_notes(env))) if message.parts else message
+    message = replace(message, parts=(*message.parts, *notes_between(env))) if message.parts else message
     after = conversation.plus(message)
     budget = budget_of(after, env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.

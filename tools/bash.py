@@ -22,7 +22,7 @@ from tools.process.program import ProcessLimits, Program
 from tools.process.shell import Launch, in_shell
 from tools.process.start import start
 from tools.process.state import ProgramState, state_of
-from tools.program_output import dropped, job_of, new_output, news_of, with_log
+from tools.program_output import dropped, ended_job, job_of, new_output, news_of, with_log
 from tools.sandbox.diff_program import own_diff_variables
 from tools.schema import flag, number, object_of, text
 
@@ -203,7 +203,8 @@ def _run_in_background(
     terminal: bool,
 ) -> Result:
     launched = _confined(_in_shell(command, folder, workspace), folder, workspace, access, settings, terminal=terminal)
-    job = workspace.jobs.add(command, _started(command, launched, folder, workspace, None, terminal=terminal))
+    program = _started(command, launched, folder, workspace, None, terminal=terminal)
+    job = workspace.jobs.add(command, program, ended_job)
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
@@ -272,7 +273,7 @@ async def _run_in_time(
         await _leave(access, workspace)
         raise
     if not in_time and not is_ended:
-        return _goes_on(workspace.jobs.add(command, program), seconds)
+        return _goes_on(workspace.jobs.add(command, program, ended_job), seconds)
     if program.is_over or is_ended:
         await program.close()
         await _leave(access, workspace)

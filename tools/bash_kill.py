@@ -21,5 +21,6 @@ class BashKill:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         job = job_of(arguments, workspace)
+        job.is_end_known = True
         await job.program.close()
         return replace(news_of(job), failed=False)

@@ -3,14 +3,17 @@
 from dataclasses import replace
 
 from tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
-from tools.outputs.plain_text import as_text, plain
-from tools.process.jobs import Job
+from tools.outputs.plain_text import as_text, cut_line, plain
+from tools.process.jobs import EndedJob, Job
 from tools.process.program import Program
 from tools.process.state import ProgramState, state_of
 from tools.schema import text
 
 LONGEST_PRINTED = 4096
 """Bytes of a log that stand in a text as they are."""
+
+_LAST_LINES, _LONGEST_LINE = 10, 200
+"""Lines of a job's output that are told when it is over, and characters of each."""
 
 
 def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool) -> Result:
@@ -60,6 +63,7 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
 def news_of(job: Job) -> Result:
     """What the job printed since the last look, and how it stands."""
     program = job.program
+    job.is_end_known = job.is_end_known or program.code is not None
     log = new_output(job)
     state = state_of(program.code, job.id)
     told = (program.output.problem, dropped(program), f"{job.id}: {state.how}")
@@ -73,6 +77,17 @@ def new_output(job: Job) -> PrintedLog:
     job.read_to = job.program.output.flush()
     start = min(start, job.read_to)
     return PrintedLog(job.program.log, start, job.read_to, is_finished=False, is_whole=job.program.output.is_whole)
+
+
+def ended_job(job: Job) -> EndedJob:
+    """What is told of a job that is over, with the end of what was not handed out of its output."""
+    state = state_of(job.program.code, job.id)
+    end = job.program.output.flush()
+    with job.program.log.open("rb") as file:
+        file.seek(max(min(job.read_to, end), end - LONGEST_PRINTED))
+        lines = [line for line in plain(file.read().decode("utf-8", "replace")).split("\n") if line.strip()]
+    last = tuple(cut_line(line, _LONGEST_LINE) for line in lines[-_LAST_LINES:])
+    return EndedJob(job.id, job.command, state.how, last)
 
 
 def dropped(program: Program) -> str:

@@ -249,6 +249,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("retry.first", 10.0, seconds, "the same for an address that was never reached yet"),
     Option("retry.fallback_after", None, optional_wait, "seconds after which a model of `fallback_models` takes over"),
+    Option(
+        "jobs.wake",
+        False,
+        flag,
+        "whether the model continues by itself, in a terminal, when a background job is over while nothing else runs",
+        tightens=_neither,
+    ),
     Option("tools.allowed", (), texts, "the built-in tools that are offered; none named: all", tightens=_both),
     Option("tools.denied", (), texts, "built-in tools that are neither offered nor run", tightens=_also_names),
     Option(

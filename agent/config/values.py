@@ -130,6 +130,7 @@ class Config:
     retry_fallback_after: float | None
     mcp_wait: float | None
     mcp_disabled: tuple[str, ...]
+    jobs_wake: bool
     lsp_enabled: bool
     lsp_timeout: float
     hooks_after_tool: tuple[AfterTool, ...]

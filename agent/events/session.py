@@ -225,6 +225,18 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A background job is over, also between two turns. The model is told with what is sent next."""
+
+    job: str
+    command: str
+    how: str
+    """`exit code 1`, or what else ended it."""
+    last_lines: tuple[str, ...] = ()
+    """Of what it printed that the model was not given."""
+
+
+@dataclass(frozen=True, slots=True)
 class HookStatus:
     """What hooks do that the session waits for, in their own words; an empty text when they are done."""
 
@@ -258,7 +270,7 @@ class Resumed:
     """Files that hold something else than what the model saw, relative to the working folder."""
     gone: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
-    """Background commands that ended with the program."""
+    """Commands of background jobs that are over."""
     problems: tuple[str, ...] = ()
     """What could not be restored, a sentence each."""
     mode_before: str = ""
@@ -340,6 +352,7 @@ Event: TypeAlias = (
     | ModelSwitched
     | FinalTurn
     | Noticed
+    | JobEnded
     | HookStatus
     | Remembered
     | Resumed

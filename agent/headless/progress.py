@@ -10,6 +10,7 @@ from agent.events.permissions import CallDenied
 from agent.events.session import (
     AgentActivity,
     ContextMeasured,
+    JobEnded,
     ModelSwitched,
     Noticed,
     ReplyFinished,
@@ -23,6 +24,7 @@ from agent.events.view import CompactionFailed, ContextCompacted
 from agent.headless.log_commands import log_safe
 from agent.headless.stream_events import Shown
 from agent.records.situation import news_for_user
+from tools.outputs.extent import shortened
 
 if TYPE_CHECKING:  # types only: few runs are watched, and what draws takes long to load
     from agent.headless.status_line import StatusLine
@@ -63,6 +65,8 @@ class Progress:
                 self.tell(f"{reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
             case Noticed(text=text):
                 self.tell(text)
+            case JobEnded(job=job, command=command, how=how):
+                self.tell(f"{job} ended, {how}: {shortened(command, _LONGEST)}")
             case ContextCompacted() if not self._is_quiet:
                 from agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
 

@@ -4,6 +4,7 @@ step begins."""
 from dataclasses import replace
 
 from agent.context.attachments import needs_fitting
+from agent.context.job_notes import job_notes
 from agent.context.mask import HOOK_SAYS
 from agent.context.message_text import said_meanwhile
 from agent.errors import HookRefused, UsageError
@@ -44,7 +45,7 @@ async def _with_named(said: User, env: Env) -> User:
 
 async def with_hooks(said: User, env: Env) -> User:
     """What the user said, with what hooks add to it. Raises `HookRefused`."""
-    if env.hooks is None or not said.parts:
+    if env.hooks is None or all(isinstance(part, Note) for part in said.parts):
         return said
     await env.hooks.session_begins()
     answer = await env.hooks.prompt(said.text)
@@ -54,10 +55,11 @@ async def with_hooks(said: User, env: Env) -> User:
     return replace(said, parts=(*said.parts, *notes))
 
 
-def hook_notes(env: Env) -> tuple[Note, ...]:
-    """What hooks had to say since something was sent."""
+def notes_between(env: Env) -> tuple[Note, ...]:
+    """What hooks had to say since something was sent, and which background jobs are over."""
     said = env.hooks.take_pending() if env.hooks is not None else ()
-    return tuple(Note(f"{HOOK_SAYS}`{event}` notes:]\n{text}") for event, text in said)
+    by_hooks = tuple(Note(f"{HOOK_SAYS}`{event}` notes:]\n{text}") for event, text in said)
+    return (*by_hooks, *job_notes(env.call_runner.workspace.jobs.ended.values()))
 
 
 async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversation | None:

@@ -4,14 +4,16 @@ Each step is three short transactions: what the user said; the reply with its ca
 outputs with the snapshot. Whatever the moment at which the process dies, the session resumes.
 """
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from agent.channel import Interrupt
 from agent.context.control_calls import TodoState
 from agent.context.incremental import Growing
+from agent.context.job_notes import told_jobs
 from agent.context.last_request import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.tool_selection import meant
@@ -34,7 +36,7 @@ from agent.records.rows import (
     summary_row,
 )
 from agent.records.session_reader import SessionLog
-from agent.records.situation import Situation, as_left
+from agent.records.situation import Situation, as_left, with_jobs_of
 from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent, rewrite_row, usage_row
 from agent.records.write_queue import WriteQueue
@@ -60,6 +62,10 @@ _CALL = "call"
 UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
 
 
+def told_of_nothing(jobs: Collection[str]) -> None:
+    """Where there are no jobs."""
+
+
 class Recorder:
     """Writes one session down as it happens."""
 
@@ -71,9 +77,11 @@ class Recorder:
         *,
         is_new: bool = True,
         look: Callable[[], Situation] = Situation,
+        note_told: Callable[[Collection[str]], None] = told_of_nothing,
         writes: WriteQueue | None = None,
     ) -> None:
-        """`look`: what the workspace says of the situation, which each snapshot keeps. `writes`: what writes it."""
+        """`look`: what the workspace says of the situation, which each snapshot keeps. `note_told`: takes the
+        ids of jobs once it is written down that the model knows that they are over. `writes`: what writes it."""
         self._thread = thread
         self._store = store
         self._row = row
@@ -93,6 +101,8 @@ class Recorder:
         """As it was last read or written."""
         self._kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
         self._look = look
+        self._note_told = note_told
+        self._writing = asyncio.Lock()
         self.spent = Spent()
         """What all requests of the session took."""
         self.spent_here = Spent()
@@ -224,7 +234,14 @@ class Recorder:
         elif not self._row.title and (title := title_of(message.text)):  # it began with a note
             await self.writes.put(self._store.rename, self.session, title)
             self.renamed(title)
-        await self._write(self._rows(message))
+        told = told_jobs(message)
+        await self._write(self._rows(message), situation=with_jobs_of(self.situation, self._look(), told))
+        self._note_told(told)
+
+    async def keep_jobs(self) -> None:
+        """Which jobs are over is on disk when this returns."""
+        if not self._is_new:
+            await self._write([], situation=with_jobs_of(self.situation, self._look(), ()))
 
     async def replied(self, reply: Assistant) -> None:
         """The reply and its calls are on disk when this returns; only then may a call run."""
@@ -263,14 +280,14 @@ class Recorder:
         rows = self._rows(outputs)
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, mark))
         left = ViewRow(self._position, encode_snapshot(before, self._position, mark)) if before else None
-        seen = self._look()
-        situation = replace(
-            as_left(self.situation, self._kept.of(conversation.messages)), seen=seen.seen, jobs=seen.jobs
-        )
+        seen, told = self._look(), told_jobs(outputs)
+        left_by_calls = as_left(self.situation, self._kept.of(conversation.messages))
+        situation = with_jobs_of(replace(left_by_calls, seen=seen.seen), seen, told)
         summaries = await self._new_summary(conversation)
         try:
             await self._write(rows, shown, situation, summaries, left, back, states={})
             self._summary = conversation.summary if summaries else self._summary
+            self._note_told(told)
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
@@ -348,6 +365,19 @@ class Recorder:
         states: dict[str, str] | None = None,
     ) -> None:
         """`states`: how far calls have come; as before where it is None."""
+        async with self._writing:  # a job may be over at any time
+            await self._write_alone(rows, shown, situation, summaries, before, back, states)
+
+    async def _write_alone(
+        self,
+        rows: list[MessageRow],
+        shown: SnapshotRow | None,
+        situation: Situation | None,
+        summaries: tuple[SummaryRow, ...],
+        before: ViewRow | None,
+        back: int,
+        states: dict[str, str] | None,
+    ) -> None:
         usage, rewrites, outputs = tuple(self._usage), tuple(self._rewrites), tuple(self._output_rows)
         facts, over = changes_of(self.situation, situation or self.situation)
         if states is not None and states != self._call_states:

@@ -8,7 +8,7 @@ from agent.debug import Debug
 from agent.events.session import Resumed
 from agent.messages import Conversation
 from agent.records.recorder import Recorder
-from agent.records.situation import shown_paths
+from agent.records.situation import over_since, shown_paths
 from tools.base import Workspace
 from tools.seen_files import differences
 
@@ -17,7 +17,8 @@ async def restore(
     recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: Debug, *, ask_again: bool = False
 ) -> tuple[Conversation, Resumed]:
     """The conversation as it was left, and what has changed since; with `ask_again` calls stay open where it ended at a
-    question. The workspace knows again which files the model has seen. Raises `StoreFailed`."""
+    question. The workspace knows again which files the model has
+    seen, and of which jobs it does not know that they are over. Raises `StoreFailed`."""
     began = time.perf_counter()
     conversation = await recorder.load(ask_again=ask_again)
     took = round((time.perf_counter() - began) * 1000, 1)
@@ -25,6 +26,8 @@ async def restore(
     await asyncio.to_thread(as_shown, conversation)  # in a thread: of a long one that takes a while
     situation = recorder.situation
     workspace.seen.digests.update(situation.seen)
+    jobs = over_since(situation)
+    workspace.jobs.restore(jobs)
     found = await asyncio.to_thread(differences, situation.seen)
     event = Resumed(
         recorder.session,
@@ -34,7 +37,7 @@ async def restore(
         tuple((item.text, item.status) for item in situation.todos),
         shown_paths(found.changed, workspace.root),
         shown_paths(found.gone, workspace.root),
-        tuple(situation.jobs.values()),
+        tuple(job.command for job in jobs.values()),
         tuple(recorder.problems),
     )
     return conversation, event

@@ -28,6 +28,7 @@ from agent.records.earlier_formats import title_parted
 from agent.records.message_rows import decode_message, decode_part, encode_part
 from agent.records.situation import Situation
 from store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
+from tools.process.jobs import EndedJob
 
 
 def encode_call_state(state: CallState) -> str:
@@ -213,6 +214,11 @@ def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...]
         if before.seen.get(path) != digest
     ]
     facts += [FactRow("job", id, command) for id, command in after.jobs.items() if before.jobs.get(id) != command]
+    facts += [
+        FactRow("ended job", id, json.dumps([job.command, job.how, *job.last_lines]))
+        for id, job in after.ended_jobs.items()
+        if before.ended_jobs.get(id) != job
+    ]
     if after.todos != before.todos:
         items = [[item.text, item.status] for item in after.todos]
         facts.append(FactRow("todos", "", json.dumps(items)))
@@ -220,6 +226,7 @@ def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...]
         facts.append(FactRow("notes", "", json.dumps(after.notes)))
     over = [("seen", _path_key(path)) for path in before.seen.keys() - after.seen.keys()]
     over += [("job", id) for id in before.jobs.keys() - after.jobs.keys()]
+    over += [("ended job", id) for id in before.ended_jobs.keys() - after.ended_jobs.keys()]
     return tuple(facts), tuple(over)
 
 
@@ -243,6 +250,7 @@ def decode_situation(rows: Iterable[FactRow]) -> Situation:
     notes = ""
     seen: dict[Path, str] = {}
     jobs: dict[str, str] = {}
+    ended: dict[str, EndedJob] = {}
     for row in rows:
         with suppress(ValueError, TypeError):
             match row.kind:
@@ -250,10 +258,13 @@ def decode_situation(rows: Iterable[FactRow]) -> Situation:
                     seen[_keyed_path(row.key)] = row.body
                 case "job":
                     jobs[row.key] = row.body
+                case "ended job":
+                    command, how, *lines = map(str, json.loads(row.body))
+                    ended[row.key] = EndedJob(row.key, command, how, tuple(lines))
                 case "todos":
                     todos = tuple(TodoItem(str(text), str(status)) for text, status in json.loads(row.body))
                 case "notes":
                     notes = str(json.loads(row.body))
                 case _:
                     pass  # a later version's
-    return Situation(todos, notes, seen, jobs)
+    return Situation(todos, notes, seen, jobs, ended)

@@ -1,7 +1,7 @@
 """What holds in a session besides what was said, and what of it still holds when the session goes on later. It knows
 the workspace; it knows no store and no model."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from tools.base import Workspace
 from tools.files.paths import display
 from tools.lazy import dataclass
 from tools.outputs.extent import listed
+from tools.process.jobs import EndedJob
 
 MOST_NAMED = 20
 """Files that a note names before it only counts the rest."""
@@ -27,11 +28,27 @@ class Situation:
     """SHA-256 of the files whose content the model knows."""
     jobs: Mapping[str, str] = field(default_factory=dict)
     """The commands that run in the background, by the id of their job."""
+    ended_jobs: Mapping[str, EndedJob] = field(default_factory=dict)
+    """The jobs that are over, which the model does not know."""
 
 
 def situation_of(workspace: Workspace) -> Situation:
     """What the workspace tells of the situation; list and notes are the conversation's."""
-    return Situation(seen=dict(workspace.seen.digests), jobs={job.id: job.command for job in workspace.jobs.running})
+    jobs = {job.id: job.command for job in workspace.jobs.unfinished}
+    return Situation(seen=dict(workspace.seen.digests), jobs=jobs, ended_jobs=workspace.jobs.ended)
+
+
+def with_jobs_of(situation: Situation, now: Situation, told: Collection[str]) -> Situation:
+    """The situation with the jobs as they are now, once the model is told that some are over."""
+    return replace(
+        situation, jobs=now.jobs, ended_jobs={id: job for id, job in now.ended_jobs.items() if id not in told}
+    )
+
+
+def over_since(situation: Situation) -> dict[str, EndedJob]:
+    """The jobs of a session that goes on: none of them runs any more."""
+    ended = {id: EndedJob(id, command, "ended with the program") for id, command in situation.jobs.items()}
+    return ended | dict(situation.ended_jobs)
 
 
 def as_left(situation: Situation, kept: TodoState) -> Situation:
@@ -48,7 +65,6 @@ def note_for_model(event: Resumed) -> str:
     lines = [
         *_line("changed on disk since you saw them, read them again before you rely on them", event.changed),
         *_line("no longer there", event.gone),
-        *_line("background jobs that ended with the program and are not running any more", event.jobs),
     ]
     return "\n".join(["[This session was closed and is now open again.", *lines]) + "]" if lines else ""
 

@@ -14,6 +14,8 @@ class TurnLimits:
     """US dollars that may be spent before the next request is refused."""
     keep_alive: int = 0
     """Requests in a row that may keep the provider's cache alive while the user thinks."""
+    is_woken: bool = False
+    """A background job that is over begins a turn where none runs."""
 
 
 class Allowance:

@@ -28,6 +28,7 @@ from agent.config.options import Mode
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.reminder_notes import Surroundings
+from agent.context.secret_tokens import SecretTokens
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.debug import Debug
 from agent.events.permissions import Decision, PermissionAsked
@@ -39,6 +40,7 @@ from agent.providers.fallbacks import Targets
 from agent.providers.learned_limits import SummariserSource
 from agent.providers.wires.scripted import Scripted
 from agent.records.call_progress import CallProgress
+from agent.records.job_log import job_listener
 from agent.records.recorder import Recorder
 from agent.records.situation import situation_of
 from agent.records.store_thread import StoreThread
@@ -109,7 +111,8 @@ async def assembled(
     emit, interrupt = channel.emit, channel.interrupt
     look = partial(situation_of, workspace)
     writes = WriteQueue(thread, store, channel.notice, interrupt)
-    recorder = Recorder(thread, store, row, is_new=is_new, look=look, writes=writes)
+    recorder = Recorder(thread, store, row, is_new=is_new, look=look, note_told=workspace.jobs.note_told, writes=writes)
+    workspace.jobs.on_end = job_listener(channel, recorder, SecretTokens())
     conversation = None if is_new else await recorder.load(ask_again=ask_again)
     debug, deferral, served = debug or Debug(), deferral or Deferral(), served or ServerTools()
     kept = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None

@@ -7,7 +7,16 @@ import pytest
 
 from agent.config.options import ThemeName
 from agent.events.permissions import QuestionAsked
-from agent.events.session import Event, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from agent.events.session import (
+    Event,
+    JobEnded,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
 from agent.mcp.elicitation import fields_of
 from agent.messages import Conversation, Summary
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured, session_info
@@ -15,6 +24,7 @@ from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tests.tui.screens.test_hooks import PlayedHooks
 from tests.tui.test_pictures_diffs import CHANGED
+from tools.process.state import ProgramState
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 
@@ -172,3 +182,16 @@ def test_the_hooks_of_a_session(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(hooks=PlayedHooks())]), guard=0.0)
     asked = Invocation(named("hooks"), "")
     assert picture(app, lambda: list_on(app, "hooks"), "down", "down", start=lambda: app.jobs.invoke(asked))
+
+
+@SIZES
+def test_a_background_job_that_ends_while_nothing_runs(picture: Picture) -> None:
+    app = app_with(
+        ToolStarted("c1", "bash", {"command": "npm run build", "background": True}),
+        ToolFinished("c1", "bash", "done", "job-1 is running", program=ProgramState("job-1 is running", job="job-1")),
+        TextDelta("The build runs in the background."),
+        DONE,
+    )
+    last = ("src/a.ts(3,12): error TS2322: Type 'string' is not assignable to type 'number'.", "1 error", "\x1b[31mred")
+    ended = JobEnded("job-1", "npm run build", "exit code 2", last)
+    assert picture(app, start=lambda: app.controller.advance(ended))

@@ -1,10 +1,23 @@
 """Background commands of one session. A job knows its program and its output file, not why it runs."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import field
 
 from tools.lazy import dataclass
 from tools.process.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job that is over."""
+
+    id: str
+    command: str
+    how: str
+    """`exit code 1`, or what else ended it."""
+    last_lines: tuple[str, ...] = ()
+    """Of what it printed that the model was not given."""
 
 
 @dataclass(slots=True)
@@ -16,6 +29,14 @@ class Job:
     """Bytes of its output that were handed out."""
     read_to: int = 0
     """The place in its log behind what was handed out."""
+    end: EndedJob | None = None
+    """Once it is over."""
+    is_end_known: bool = False
+    """Whether the model has seen that it is over, or has ended it."""
+
+
+async def nobody_told(ended: EndedJob) -> None:
+    """Where nobody is told that a job is over."""
 
 
 @dataclass(slots=True)
@@ -24,11 +45,29 @@ class BackgroundJobs:
 
     by_id: dict[str, Job] = field(default_factory=dict)
     leftovers: list[Program] = field(default_factory=list)
+    on_end: Callable[[EndedJob], Awaitable[None]] = nobody_told
+    """Told when a job is over of which the model does not know it."""
+    _earlier: dict[str, EndedJob] = field(default_factory=dict)
+    """Those of earlier runs of the session of which the model does not know that they are over."""
+    _count: int = 0
+    _watchers: set[asyncio.Task[None]] = field(default_factory=set)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, command: str, program: Program) -> Job:
-        job = Job(f"job-{len(self.by_id) + 1}", command, program)
+    def add(self, command: str, program: Program, end_of: Callable[[Job], EndedJob]) -> Job:
+        """`end_of`: what is told of the job once its program has exited."""
+        self._count += 1
+        job = Job(f"job-{self._count}", command, program)
         self.by_id[job.id] = job
+        watcher = asyncio.create_task(self._watch(job, end_of))
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
         return job
+
+    def restore(self, ended: Mapping[str, EndedJob]) -> None:
+        """Takes over the ended jobs of an earlier run of which the model does not know. No new job is called so."""
+        self._earlier.update(ended)
+        numbers = [int(number) for id in ended if (number := id.removeprefix("job-")).isdecimal()]
+        self._count = max(self._count, *numbers, 0)
 
     def look_after(self, program: Program) -> None:
         """Takes over a program that has exited while a child of it still runs."""
@@ -38,8 +77,43 @@ class BackgroundJobs:
     def running(self) -> tuple[Job, ...]:
         return tuple(job for job in self.by_id.values() if job.program.code is None)
 
+    @property
+    def unfinished(self) -> tuple[Job, ...]:
+        """Those of which neither the model nor `ended` knows that they are over."""
+        return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_known)
+
+    @property
+    def ended(self) -> dict[str, EndedJob]:
+        """Those that are over, which the model does not know."""
+        here = {job.id: job.end for job in self.by_id.values() if job.end is not None and not job.is_end_known}
+        return self._earlier | here
+
+    def note_told(self, ids: Collection[str]) -> None:
+        """The model knows that these are over."""
+        for id in ids:
+            self._earlier.pop(id, None)
+            if id in self.by_id:
+                self.by_id[id].is_end_known = True
+
+    async def wait_for_end(self, known: Collection[str] = ()) -> None:
+        """Returns once a job is over of which the model does not know it, and that is not among `known`."""
+        while not self.ended.keys() - set(known):
+            self._news.clear()
+            await self._news.wait()
+
+    async def _watch(self, job: Job, end_of: Callable[[Job], EndedJob]) -> None:
+        await job.program.exited()
+        job.end = end_of(job)
+        if not job.is_end_known:
+            self._news.set()
+            await self.on_end(job.end)
+
     async def close(self) -> None:
         """Ends every job that still runs, with all its children."""
+        watchers = tuple(self._watchers)
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
         programs = [job.program for job in self.by_id.values()] + self.leftovers
         await asyncio.gather(*(program.close() for program in programs))
         self.by_id.clear()

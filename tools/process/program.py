@@ -96,6 +96,10 @@ class Program:
         """Whether the program exited within this time, all it printed by then being in the log."""
         return await within(seconds, self._exited)
 
+    async def exited(self) -> None:
+        """Returns when the program has exited."""
+        await self._exited.wait()
+
     async def wait_for_news(self, seconds: float, beyond: int) -> None:
         """Returns when more than `beyond` bytes are printed, the program has exited, or the time is over."""
         end = self._loop.time() + seconds

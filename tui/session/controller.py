@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.config.options import MODES, Mode
+from agent.context.job_notes import WOKEN
 from agent.context.provenance import Trace
 from agent.context.reminder_notes import MODES as MEANINGS
 from agent.errors import AgentError
@@ -15,7 +16,7 @@ from agent.events.permissions import Decision
 from agent.events.plan import PlanDecision
 from agent.events.session import Event, Noticed, Steered, TurnFailed
 from agent.input.shell import run_by_user
-from agent.messages import Conversation, Text, User
+from agent.messages import Conversation, Note, Text, User
 from tui.prompt.pastes import Pastes
 from tui.session.drafts import Drafts, Unsent
 from tui.session.queue import Queue
@@ -212,6 +213,11 @@ class SessionController:
         return await self._follow(
             self.session.send(text, self.pastes.beside(text), pending_messages=self._said_meanwhile)
         )
+
+    async def wake(self) -> None:
+        """Runs a turn in which the model continues since a background job is over."""
+        if self.session is not None and self.session.background_jobs.ended and not self.session.is_at_question:
+            await self._follow(self.session.send("", (Note(WOKEN),), pending_messages=self._said_meanwhile))
 
     async def go_on(self) -> None:
         """Asks again what was asked when the session was left, and goes on with its turn; or about what the project

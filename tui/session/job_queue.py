@@ -11,6 +11,7 @@ from agent.errors import AgentError
 from tui.commands import Invocation, Unknown, custom_name, parse
 from tui.session.greeter import Greeter
 from tui.session.keep_alive import CacheKeeper
+from tui.session.wake import JobWaker
 
 if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the first paint
     from tui.session.controller import SessionController
@@ -44,6 +45,9 @@ class JobQueue(ABC):
         self._behind: deque[Invocation] = deque()
         """Commands that were given while another session was being opened: they are meant for that one."""
         self._cache = CacheKeeper(lambda: self.controller)
+        self._waker = JobWaker(lambda: self.controller, lambda: self.start(lambda: self.controller.wake()))
+        self._was_stopped = False
+        """The user interrupted what ran last."""
         self.greeter = Greeter(lambda: self.controller)
 
     # What a front end says
@@ -84,6 +88,8 @@ class JobQueue(ABC):
     def start(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
         """Does that, and then says what waits."""
         self._cache.end()
+        self._waker.end()
+        self._was_stopped = False
         self.is_held, self.is_busy = False, True
         self._job = self.run_job(self._run(work))
 
@@ -105,6 +111,7 @@ class JobQueue(ABC):
             self._behind.clear()
         self.take_back_queue()
         self._cache.begin()
+        self._waker.begin(was_stopped=self._was_stopped)
 
     async def _say_next(self) -> bool:
         if self.controller.session is None and not await self.open_session():
@@ -171,6 +178,7 @@ class JobQueue(ABC):
         """Ends soon what runs. What was to be done in a session that is being opened is not done, and what was to be
         said is in the prompt."""
         self._behind.clear()
+        self._was_stopped = True
         self.take_back_queue()
         self.controller.interrupt()
 
@@ -181,6 +189,7 @@ class JobQueue(ABC):
         in the prompt."""
         controller = self.controller
         controller.unsent.put_by(written)
+        self._waker.end()
         if self.is_busy:
             controller.leave_turn()
             with suppress(TimeoutError):

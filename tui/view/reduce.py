@@ -20,6 +20,7 @@ from agent.events.session import (
     Event,
     FinalTurn,
     HookStatus,
+    JobEnded,
     ModelSwitched,
     Noticed,
     ReasoningDelta,
@@ -56,6 +57,7 @@ from agent.events.view import (
 )
 from tui.view.blocks import AnswerText, Call, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
+from tui.view.jobs import ended_job
 from tui.view.outcomes import ENDS, search_told
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
 from tui.view.reduce_calls import (
@@ -170,6 +172,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case Noticed(text=text):
             settled = view.settled()
             return settled if (settled.turn or settled.past)[-1:] == (Notice(text),) else settled.plus(Notice(text))
+        case JobEnded():
+            return view.settled().plus(Notice(ended_job(event)))
         case HookStatus(text=text):
             return replace(view, hook_status=text)
         case Remembered(path=path):

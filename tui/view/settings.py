@@ -20,7 +20,7 @@ FIRST = (
 """What people change first."""
 GROUPS = (
     ("The terminal", ("tui.",)),
-    ("What may run", ("permissions.", "tools.", "hooks.", "mcp.", "lsp.", "agents.", "web.")),
+    ("What may run", ("permissions.", "tools.", "hooks.", "mcp.", "lsp.", "agents.", "jobs.", "sandbox.", "web.")),
     ("Undo and recall", ("checkpoints.", "recall.", "archive.")),
     ("When a provider fails", ("retry.",)),
     ("What a collector is told", ("telemetry.",)),

@@ -42,6 +42,7 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
         "agent.permission_mode",
         "recall.scope",
         "mcp.disabled",
+        "jobs.wake",
         "lsp.enabled",
         "permissions.deny",
         "tools.allowed",

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from agent.events.permissions import CallDenied, CallEdited, PermissionAsked
 from agent.events.session import (
     Event,
+    JobEnded,
     Noticed,
     RetryScheduled,
     StepStarted,
@@ -157,6 +158,8 @@ def test_what_a_failed_request_had_said_is_called_void() -> None:
 
 def test_notes_and_errors_say_what_they_are() -> None:
     assert printed(TextDelta("so"), Noticed("two\nlines")) == ["so", "Note: two", "lines"]
+    ended = JobEnded("job-1", "make", "exit code 2", ("one", "two", "three", "four"))
+    assert printed(ended) == ["Note: job-1 ended, exit code 2: make", "  two", "  three", "  four"]
     assert printed(TurnFailed("auth", "no key; set one", 4)) == ["Error: no key; set one"]
     assert printed(TurnStarted("s", "m", "hi"), TurnFinished("answered", "not streamed")) == ["not streamed"]
     assert printed(TurnFinished("interrupted", "")) == ["Note: interrupted"]

@@ -1,0 +1,31 @@
+"""What the model is told of background jobs that are over. Pure."""
+
+from collections.abc import Iterable
+from textwrap import indent
+
+from agent.messages import Note, User
+from tools.process.jobs import EndedJob
+
+WOKEN = "[Nobody has said anything: a background job is over. Continue if something is left to do, or say so briefly.]"
+
+
+def job_notes(ended: Iterable[EndedJob]) -> tuple[Note, ...]:
+    """The note on these jobs; none where there are none. What they printed is indented, so that none of it looks like
+    one of ours."""
+    jobs = tuple(ended)
+    if not jobs:
+        return ()
+    text = "\n".join(["[Background jobs that are over:", *map(_told, jobs)])
+    return (Note(f"{text}]", kind="jobs", name=" ".join(job.id for job in jobs)),)
+
+
+def told_jobs(message: User) -> tuple[str, ...]:
+    """The ids of the jobs that a message tells to be over."""
+    notes = (part for part in message.parts if isinstance(part, Note) and part.kind == "jobs")
+    return tuple(id for note in notes for id in note.name.split())
+
+
+def _told(job: EndedJob) -> str:
+    first = f"- {job.id} (`{job.command}`): {job.how}"
+    lines = indent("\n".join(job.last_lines), "  ")
+    return f"{first}. Its last lines:\n{lines}" if lines else first

@@ -1,0 +1,37 @@
+"""Has the model continue when a background job is over while nothing runs, where the user wants that."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.session import Session
+    from tui.session.controller import SessionController
+
+
+class JobWaker:
+    """One for the terminal. It works from `begin` to `end`: while nothing is done in the session."""
+
+    def __init__(self, controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
+        """`wake` begins a turn in which the model continues."""
+        self._controller = controller
+        self._wake = wake
+        self._waiting: asyncio.Task[None] | None = None
+
+    def begin(self, *, was_stopped: bool) -> None:
+        """Nothing runs from now on. `was_stopped`: the user wanted that, so jobs that are over already wake nobody."""
+        session = self._controller().session
+        if session is not None and session.limits.is_woken:
+            known = tuple(session.background_jobs.ended) if was_stopped else ()
+            self._waiting = asyncio.create_task(self._wait(session, known))
+
+    def end(self) -> None:
+        """Something is to be done."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.cancel()
+
+    async def _wait(self, session: "Session", known: tuple[str, ...]) -> None:
+        await session.background_jobs.wait_for_end(known)
+        self._waiting = None  # what is begun now would cancel it
+        self._wake()
