@@ -133,7 +133,14 @@ def judge(record: Record, sent: Sent) -> tuple[TruncationFinding, Record]:
     after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_KEPT:])
     is_likely = (is_full or len(after.short) >= DOUBTS) and truncation_odds(after.compared) >= SURE
     is_shown = sent.is_first or is_likely or has_stood or _stands_still(after)
-    return ("truncated" if is_shown and sent.counted >= SMALLEST else "doubtful"), after
+    is_window = sent.counted >= SMALLEST and not _is_placeholder(counts)
+    return ("truncated" if is_shown and is_window else "doubtful"), after
+
+
+def _is_placeholder(counts: tuple[int, ...]) -> bool:
+    """Whether all counts are one number that no window has: a relay or a stand-in that reports the same usage for every
+    request. What a server counts of a full window is the window, and windows are multiples of 64."""
+    return len(set(counts)) == 1 and (counts[0] + 1) % 64 > 1
 
 
 def _stands_still(record: Record) -> bool:
