@@ -3,14 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests at once. They wait for a third of their time, so that two cores have work for three.
 WORKERS ?= 3
+# With it, which some machines set, every process would compile all that it imports, and every start take twice as long.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: default check gates nightly conformance demo run lock format snapshots docs pictures models dist installs bench clean
 
 default: .venv/ready
 
-.venv/ready: pyproject.toml constraints.txt
+# What `ebb` needs to run. pip compiles nothing: Python does when a module is first imported, and many never are.
+.venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable .
+	touch $@
+
+# The same with the tools of developers.
+.venv/ready: .venv/installed
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 # An independent model server for the contract tests. Where there is no Node they are skipped, and say so.
@@ -63,10 +71,10 @@ nightly: .venv/ready
 conformance: .venv/conformance/ready
 	$(BIN)/python -m tests.conformance.suite .venv/conformance $(SCENARIOS)
 
-demo: .venv/ready
+demo: .venv/installed
 	$(BIN)/ebb demo --print
 
-run: .venv/ready
+run: .venv/installed
 	$(BIN)/ebb
 
 format: .venv/ready
@@ -91,7 +99,7 @@ lock:
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	$(BIN)/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
-	touch .venv/ready
+	touch .venv/installed .venv/ready
 
 # What is released: an sdist, the wheel that is made of it, both checked as a package index would.
 dist: .venv/ready .venv/twine/ready
