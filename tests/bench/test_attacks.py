@@ -1,12 +1,14 @@
 """A few attacks of each kind: what the policy decides about them, and the program itself behind walls."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from bench.attacks import walls
 from bench.attacks.decisions import judged
 
 FILE = Path(__file__).with_name("attacks") / "rows.jsonl"
@@ -38,6 +40,33 @@ def test_a_hostile_repository_gets_nothing_by_rules_that_let_commands_look() -> 
     rows = list(judged(FILE.with_name("hostile.jsonl")))
     assert [(row.id, row.said, row.decided) for row in rows if row.got_through or row.is_held_up] == []
     assert len(rows) > 80
+
+
+LOOKS = """
+import os, sys
+from bench.attacks.walls import again_inside, is_inside
+
+if not is_inside():
+    sys.exit(again_inside(sys.argv[1:]))
+is_written = os.access(__file__, os.W_OK) and os.environ["AS_ROOT"] == "1"  # without root its files stay the user's
+print(os.access(__file__, os.R_OK), is_written, os.path.exists(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(not _walls_can_be_had(), reason="namespaces of its own are not to be had here")
+def test_the_walls_hide_temporary_files_but_no_checkout_that_lies_among_them(tmp_path: Path) -> None:
+    package, other = tmp_path / "clone" / "bench" / "attacks", tmp_path / "other"
+    package.mkdir(parents=True)
+    other.touch()
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(LOOKS)
+    shutil.copy(walls.__file__, package)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.attacks", str(other)],
+        cwd=tmp_path / "clone", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True False False\n", "")
 
 
 def carried_out(file: Path, *rows: str) -> "subprocess.CompletedProcess[str]":
