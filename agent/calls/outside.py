@@ -1,7 +1,9 @@
-"""A command that failed for what the sandbox keeps from it: the user is asked whether it runs again outside, and may
-keep a rule for what is to run there from now on."""
+"""A command from which the sandbox kept something: where it failed, the user is asked whether it runs again outside,
+and may keep a rule for what is to run there from now on. Where nobody is asked, the output says which rule that is."""
 
-from collections.abc import Awaitable, Callable
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from agent.calls.approval import ApprovalContext, Permit, keep_rule
 from agent.calls.policy import as_placed
@@ -15,13 +17,15 @@ async def again_outside(
     """What the call gives outside the sandbox, where the user wants that, and else what it gave inside; None when the
     user interrupts. Where nobody is there, or has asked for no questions, nobody is asked."""
     approval, call, ask = context.approval, permit.call, context.approval.ask
-    if not result.blocked or not result.failed or ask is None or approval.policy.mode in ("auto", "plan"):
+    if not result.blocked or approval.policy.mode == "plan":
         return result
     from agent.calls.rule_suggestions import exact_rule, offers_outside  # noqa: PLC0415  # deferred: few runs have questions
 
-    reason = f"in the sandbox it failed, where {result.blocked}; allow it to run once more, outside the sandbox"
     placed, policy = as_placed(permit.asked, approval.policy)
     offers = offers_outside(placed, policy)
+    if not result.failed or ask is None or approval.policy.mode == "auto":
+        return _told_how_to_open(result, offers)
+    reason = f"in the sandbox it failed, where {result.blocked}; allow it to run once more, outside the sandbox"
     question = PermissionAsked(
         f"outside-{call.id}",
         call.id,
@@ -43,3 +47,13 @@ async def again_outside(
     if decision.rule in offers:
         keep_rule(decision, context.approval, context.emit)
     return await run()
+
+
+def _told_how_to_open(result: Result, offers: Sequence[str]) -> Result:
+    """The result with what the user can do to have such a command run outside the sandbox."""
+    how = f"--allow {shlex.quote(min(offers, key=len))}" if offers else "--no-sandbox"
+    told = f"the user can start with `{how}` to have it run outside the sandbox"
+    program = result.program
+    if program is not None:
+        program = replace(program, told=f"{program.told}\n{told}")
+    return replace(result, text=f"{result.text}\n{told}", program=program)

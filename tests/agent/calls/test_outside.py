@@ -41,7 +41,12 @@ class Install:
     [
         ("ask", ["allow", "allow"], 2, "installed"),
         ("ask", ["allow", "deny"], 2, "failed"),
-        ("auto", [], 0, "failed"),
+        (
+            "auto",
+            [],
+            0,
+            "failed\nthe user can start with `--allow 'outside(docker)'` to have it run outside the sandbox",
+        ),
     ],
 )
 async def test_the_user_is_asked_whether_a_command_runs_again_outside(

@@ -1,0 +1,73 @@
+"""See `bench.everyday`."""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import bench.everyday
+from bench.everyday.corpus import Row, lay_out, rows_of
+from bench.everyday.setups import SETUPS, Setup, plain_setup
+from bench.everyday.worker import Outcome
+from bench.measure import ROOT
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        "python -m bench.everyday", description=bench.everyday.__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="ids; all, without one")
+    parser.add_argument("--places", type=Path, default=Path("/home/everyday"))
+    parser.add_argument("--as", dest="setups", default="plain", help=f"all, or some of {', '.join(SETUPS)}")
+    given = parser.parse_args(arguments)
+    rows = {row.id: row for row in rows_of(given.folder)}
+    names = tuple(SETUPS) if given.setups == "all" else given.setups.split(",")
+    faults = sum(_measured(name, given.folder.resolve(), given.places, given.rows, rows) for name in names)
+    return int(bool(faults))
+
+
+def _measured(name: str, folder: Path, places: Path, wanted: Sequence[str], rows: dict[str, Row]) -> int:
+    """Prints what became of the rows in one setup; how many faults there are."""
+    lay_out(places)
+    began, found = time.monotonic(), list[Outcome]()
+    for outcome in outcomes_in(SETUPS[name](plain_setup(places)), folder, wanted):
+        found.append(outcome)
+        if outcome.verdict != "same":
+            how = "sandbox" if outcome.sandboxed else "no sandbox"
+            print(
+                f"{outcome.verdict:5}  {outcome.row:>4}  {how}: {rows[outcome.row].command!r}: {outcome.why}",
+                flush=True,
+            )
+    for sandboxed in (True, False):
+        counted = Counter(each.verdict for each in found if each.sandboxed == sandboxed)
+        how = "with the sandbox" if sandboxed else "without it"
+        print(f"{name}, {how}: " + ", ".join(f"{counted[each]} {each}" for each in ("same", "meant", "fault")))
+    print(f"{name}: {time.monotonic() - began:.0f} s")
+    return sum(each.verdict == "fault" for each in found)
+
+
+def outcomes_in(setup: Setup, folder: Path, wanted: Sequence[str]) -> Iterator[Outcome]:
+    """What became of the rows, of those that are wanted or of all, for a user with this setup."""
+    with subprocess.Popen(
+        (sys.executable, "-m", "bench.everyday.worker", str(folder), str(setup.base), *wanted),
+        cwd=ROOT,
+        env=dict(setup.environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        umask=setup.umask,
+        text=True,
+    ) as worker:
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            yield Outcome(**json.loads(line))
+    if worker.returncode:
+        raise SystemExit(f"the worker ended with exit code {worker.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

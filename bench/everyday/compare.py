@@ -1,0 +1,103 @@
+"""What differs between two runs of a command. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from bench.everyday.corpus import Row
+from bench.everyday.runs import Ran
+
+_CHANGING = re.compile(r"\b[0-9a-f]{7,40}\b|\d+|(?<=tmp)[\w]{8}\b|(?<=tmp\.)\w{10}\b")
+"""What is another one in each run: hashes, process ids, times."""
+_BY_STAT = re.compile(r"(^|/)\.git(/worktrees/[^/]+|/modules/.+)?/index$")
+"""Git's index holds the times of files."""
+
+
+_MOST_FILES = 3
+
+
+def differences(row: Row, plain: Ran, tool: Ran, again: Ran | None = None) -> list[str]:
+    """One line for each thing that differs: nothing where the row says that only the end of the command matters.
+    `again`: a second run of `bash -c`; what differs between the two is not compared, or less closely."""
+    if row.compare == "must end":
+        return []
+    found = []
+    if not _same_code(plain.code, tool.code) and (again is None or _same_code(plain.code, again.code)):
+        found.append(f"exit: {tool.code} in place of {plain.code}")
+    if row.compare == "exit":
+        return found
+    if not _same_output(plain.output, tool.output, again.output if again is not None else None):
+        found.append(f"output: {_first_difference(plain.output, tool.output)}")
+    files = _different_files(plain.files, tool.files, again.files if again is not None else None)
+    more = [f"{len(files) - _MOST_FILES} more files"] if len(files) > _MOST_FILES else []
+    return [*found, *files[:_MOST_FILES], *more]
+
+
+def _same_code(one: int | None, other: int | None) -> bool:
+    """A signal that ends a shell is a number above 128 to whoever waits for its parent."""
+    return _as_number(one) == _as_number(other)
+
+
+def _as_number(code: int | None) -> int | None:
+    return 128 - code if code is not None and code < 0 else code
+
+
+def _same_output(plain: str, tool: str, again: str | None) -> bool:
+    if plain == tool:
+        return True
+    if again is None or again == plain:
+        return False
+    for simplified in (_masked, _sorted):
+        if simplified(plain) == simplified(again):
+            return simplified(plain) == simplified(tool)
+    return True
+
+
+def _masked(text: str) -> str:
+    return _CHANGING.sub("#", text)
+
+
+def _sorted(text: str) -> str:
+    return "\n".join(sorted(_masked(text).split("\n")))
+
+
+def _first_difference(plain: str, tool: str) -> str:
+    ours, theirs = tool.split("\n"), plain.split("\n")
+    for number in range(max(len(ours), len(theirs))):
+        one = ours[number] if number < len(ours) else None
+        other = theirs[number] if number < len(theirs) else None
+        if one != other:
+            return f"line {number + 1} is {_short(one)} in place of {_short(other)}"
+    return "the same"
+
+
+def _short(line: str | None) -> str:
+    return "not there" if line is None else repr(line if len(line) <= 160 else f"{line[:157]}…")
+
+
+def _different_files(plain: Mapping[str, str], tool: Mapping[str, str], again: Mapping[str, str] | None) -> list[str]:
+    if again is not None:
+        plain, tool, again = (_by_stable_names(each, plain, again) for each in (plain, tool, again))
+    return [
+        f"{path}: {tool.get(path, 'unchanged')} in place of {plain.get(path, 'unchanged')}"
+        for path in sorted({*plain, *tool})
+        if not _BY_STAT.search(path)
+        and plain.get(path) != tool.get(path)
+        and not (again is not None and _as_far_as_repeatable(path, plain, again, tool))
+    ]
+
+
+def _by_stable_names(files: Mapping[str, str], plain: Mapping[str, str], again: Mapping[str, str]) -> dict[str, str]:
+    """The same files; where bash itself gave one another name the second time, by what such names have in common."""
+    masked = {_masked(path) for path in {*plain} ^ {*again}} & {*map(_masked, plain)} & {*map(_masked, again)}
+    return {(_masked(path) if _masked(path) in masked else path): what for path, what in files.items()}
+
+
+def _as_far_as_repeatable(
+    path: str, plain: Mapping[str, str], again: Mapping[str, str], tool: Mapping[str, str]
+) -> bool:
+    """Whether the path became another thing in the second run, too, and the tool's is of the same kind and mode."""
+    one, two, three = (each.get(path, "unchanged") for each in (plain, again, tool))
+    if one == two:
+        return False
+    kinds = {" ".join(each.split(" ")[:2]) for each in (one, two)}
+    return len(kinds) > 1 or " ".join(three.split(" ")[:2]) in kinds

@@ -1,0 +1,164 @@
+"""Rows of a corpus of commands, and the folders that they start in."""
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+FileState: TypeAlias = tuple[int, int, int, int, int]
+"""Mode, size, time of change, time of the last change of anything, number: another one where a file was touched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command."""
+
+    id: str
+    place: str
+    command: str
+    compare: str
+    """`exit+output+files`, `exit`, or `must end`."""
+    setups: tuple[str, ...] = ()
+    """Those that a test of the corpus runs it in, beside the plain one; by hand it runs in all."""
+
+    @property
+    def takes_refusals(self) -> bool:
+        return "refusal" in self.compare
+
+
+def rows_of(folder: Path) -> Iterator[Row]:
+    for file in sorted(folder.glob("*.jsonl")):
+        for line in file.read_text().splitlines():
+            row = json.loads(line)
+            compare = row.get("compare", "exit+output+files")
+            setups = tuple(row.get("setups", ()))
+            yield Row(str(row["id"]), row["place"], row["command"], compare, setups)
+
+
+def lay_out(base: Path) -> None:
+    """Has the folders `w` and `home` as they were built."""
+    built = base / "built"
+    if not built.exists():
+        built.mkdir()
+        for name in ("w", "home"):
+            (base / name).rename(built / name)
+    for name in ("w", "home"):
+        (base / name).mkdir(exist_ok=True)
+        now, first = (dict(_states_below(str(folder), name)) for folder in (base, built))
+        # What changes a file's content changes its size or its time of change, but for those who hide it.
+        same = {path for path in now if path in first and now[path][:3] == first[path][:3]}
+        _restored(base, built, (path for path in {*now, *first} if path not in same))
+
+
+class Places:
+    """The folders that commands start in, and what they were like at first."""
+
+    def __init__(self, base: Path, places: Set[str]) -> None:
+        """`places`: the names of all. What lies beside them belongs to each of them."""
+        self.base, self._places = base, places
+        self._first = base / "first"
+        shutil.rmtree(self._first, ignore_errors=True)
+        self._first.mkdir()
+        (self._first / "w").symlink_to(base / "built" / "w")
+        shutil.copytree(base / "home", self._first / "home", symlinks=True)
+        self._states = dict(_states_below(str(base), "home"))
+        for entry in os.scandir(base / "w"):
+            self._states |= _state_of(str(base), f"w/{entry.name}")
+
+    def changes(self, place: str) -> dict[str, str]:
+        """What a command in a place has touched since the last reset: its kind, mode and content now, by path."""
+        others = tuple(f"w/{other}" for other in self._places - {place})
+        now = dict(_states_below(str(self.base), "home"))
+        for entry in os.scandir(self.base / "w"):
+            if f"w/{entry.name}" not in others:
+                now |= _state_of(str(self.base), f"w/{entry.name}")
+        before = {path for path in self._states if not path.startswith("w/") or _top(path) not in others}
+        return {
+            path: described(self.base / path) if path in now else "removed"
+            for path in sorted({*now, *before})
+            if now.get(path) != self._states.get(path)
+        }
+
+    def is_as_first(self, path: str, description: str) -> bool:
+        """Whether a path that was touched is what it was before."""
+        return os.path.lexists(self._first / path) and described(self._first / path) == description
+
+    def reset(self, changed: Iterable[str]) -> None:
+        """Has everything as it was at first. `changed`: the paths that `changes` found."""
+        paths = sorted(changed)
+        _restored(self.base, self._first, paths)
+        for path in paths:
+            self._states.pop(path, None)
+            if os.path.lexists(self.base / path):
+                self._states[path] = _state(str(self.base / path))
+
+
+def _restored(base: Path, first: Path, changed: Iterable[str]) -> None:
+    paths = sorted(changed)
+    for path in reversed(paths):
+        _remove(base / path, keeps_folder=_is_folder(first / path))
+    for path in paths:
+        if _is_folder(first / path):
+            (base / path).mkdir(exist_ok=True)
+        elif os.path.lexists(first / path):
+            shutil.copy2(first / path, base / path, follow_symlinks=False)
+    for folder in sorted({*map(os.path.dirname, paths), *paths}, reverse=True):
+        if _is_folder(first / folder):
+            shutil.copystat(first / folder, base / folder)
+
+
+def _remove(path: Path, *, keeps_folder: bool) -> None:
+    if not _is_folder(path):
+        path.unlink(missing_ok=True)
+        return
+    path.chmod(stat.S_IRWXU)
+    if not keeps_folder:
+        shutil.rmtree(path)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def described(path: Path) -> str:
+    """Kind, mode and content of what is at a path."""
+    found = path.lstat()
+    mode = oct(stat.S_IMODE(found.st_mode))
+    if stat.S_ISLNK(found.st_mode):
+        return f"link to {os.readlink(path)}"
+    if stat.S_ISDIR(found.st_mode):
+        return f"folder {mode}"
+    if not stat.S_ISREG(found.st_mode):
+        return f"kind {stat.S_IFMT(found.st_mode):o} {mode}"
+    return f"file {mode} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]} of {found.st_size} bytes"
+
+
+def _states_below(base: str, path: str) -> Iterator[tuple[str, FileState]]:
+    """Of everything in a folder. `path`: the folder, from the base."""
+    for name in sorted(os.listdir(f"{base}/{path}")) if os.access(f"{base}/{path}", os.R_OK) else ():
+        state = _state(f"{base}/{path}/{name}")
+        yield f"{path}/{name}", state
+        if stat.S_ISDIR(state[0]):
+            yield from _states_below(base, f"{path}/{name}")
+
+
+def _state_of(base: str, path: str) -> dict[str, FileState]:
+    """Of a file, or of a folder and everything in it."""
+    state = _state(f"{base}/{path}")
+    return {path: state, **(dict(_states_below(base, path)) if stat.S_ISDIR(state[0]) else {})}
+
+
+def _state(path: str) -> FileState:
+    found = os.lstat(path)
+    # What a folder's times are is told by what is in it.
+    times = (0, 0, 0) if stat.S_ISDIR(found.st_mode) else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (found.st_mode, *times, found.st_ino)
+
+
+def _top(path: str) -> str:
+    return "/".join(path.split("/")[:2])

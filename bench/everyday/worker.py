@@ -1,0 +1,82 @@
+"""Runs rows in the environment that it is started with, and prints what became of each as a line of JSON.
+
+python -m bench.everyday.worker FOLDER BASE [ROW…]
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from bench.everyday.compare import differences
+from bench.everyday.corpus import Places, Row, rows_of
+from bench.everyday.meant import meant_by
+from bench.everyday.runs import SECONDS, SECONDS_THAT_NEED_END, Ran, run_by_tool, run_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a row."""
+
+    row: str
+    sandboxed: bool
+    verdict: str
+    """`same`, `meant` or `fault`."""
+    why: str = ""
+    seconds: float = 0.0
+    seconds_plain: float = 0.0
+
+
+def outcomes(rows: Sequence[Row], base: Path, wanted: Set[str] = frozenset()) -> Iterator[Outcome]:
+    places = Places(base, {row.place for row in rows})
+    for row in rows:
+        if not wanted or row.id in wanted:
+            yield from _outcomes_of(row, places)
+
+
+def _outcomes_of(row: Row, places: Places) -> Iterator[Outcome]:
+    folder, home = places.base / "w" / row.place, places.base / "home"
+    seconds = SECONDS_THAT_NEED_END if row.compare == "must end" else SECONDS
+    in_bash = partial(_ran, places, row, partial(run_plain, row.command, folder, seconds))
+    plain, again = in_bash(), None
+    for sandboxed in (True, False):
+        own = places.base / "own"
+        by_tool = partial(run_by_tool, row.command, folder, home, seconds, own, sandboxed=sandboxed)
+        tool = _ran(places, row, by_tool)
+        found = differences(row, plain, tool)
+        if found:
+            again = again or in_bash()
+            found = differences(row, plain, tool, again)
+        verdict, why = _verdict(row, tool, found)
+        yield Outcome(row.id, sandboxed, verdict, why, tool.seconds, plain.seconds)
+
+
+def _ran(places: Places, row: Row, run: Callable[[], Ran]) -> Ran:
+    """One run, with what it left behind, after which everything is as it was."""
+    ran = run()
+    changed = places.changes(row.place)
+    left = {path: what for path, what in changed.items() if not places.is_as_first(path, what)}
+    places.reset(changed)
+    return Ran(ran.code, ran.output, {**left, **ran.files}, ran.told, ran.seconds)
+
+
+def _verdict(row: Row, tool: Ran, found: list[str]) -> tuple[str, str]:
+    if not found:
+        return "same", ""
+    name, missing = meant_by(tool.told)
+    if name and not missing:
+        return "meant", name
+    return "fault", "; ".join(filter(None, (*found, f"told: {tool.told}" if tool.told else "", missing)))
+
+
+def main(arguments: list[str]) -> int:
+    folder, base, *wanted = arguments
+    for outcome in outcomes(list(rows_of(Path(folder))), Path(base), frozenset(wanted)):
+        print(json.dumps(asdict(outcome)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
