@@ -37,6 +37,8 @@ _LAST_WORDS = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
 _ASKS_GIT = regex(r"git|\bgh\b")
+_MOST_TRIES = 3
+"""Of putting up one command's sandbox."""
 _ANSWERED = 1.0
 """Seconds in which a job may answer what was written to it."""
 
@@ -92,10 +94,9 @@ class Bash:
             return _run_in_background(
                 command, folder, workspace, access, settings, terminal=flag(arguments, "terminal")
             )
-        launched, before = await _launched(command, folder, workspace, access, settings), _obeyed(workspace)
-        edited = await undivided(lambda: _edited_in_place(command, folder))
+        before, edited = _obeyed(workspace), await undivided(lambda: _edited_in_place(command, folder))
         seconds = number(arguments, "timeout", DEFAULT_SECONDS)
-        result = await _run_in_time(command, folder, seconds, workspace, launched, access, settings)
+        result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
         result = _with_changes(result, before, workspace)
         if edited and result.program is not None and not result.program.is_running:
             from tools.files.in_place_edits import told_of_edits  # noqa: PLC0415  # deferred: few commands edit files
@@ -251,6 +252,31 @@ def _confined(
         raise ToolError(f"the sandbox could not be made: {error}; ask the user what to do") from error
 
 
+async def _run_in_foreground(
+    command: str,
+    folder: Path,
+    seconds: int,
+    workspace: Workspace,
+    access: "NetworkAccess | None",
+    settings: "GitSettings | None",
+) -> Result:
+    """Runs it, and again where a place went away that the sandbox was to hold: nothing of it had begun then."""
+    for tries_left in reversed(range(_MOST_TRIES)):
+        launched = await _launched(command, folder, workspace, access, settings)
+        result = await _run_in_time(command, folder, seconds, workspace, launched, access, settings)
+        if not tries_left or not (launched.is_confined and result.failed and _was_overtaken(result)):
+            break
+        access = await _access(workspace)
+    return result
+
+
+def _was_overtaken(result: Result) -> bool:
+    from tools.sandbox.blocked import was_overtaken  # noqa: PLC0415  # deferred: most commands succeed
+
+    printed = result.program.printed_in(result.text) if result.program is not None and result.log is None else ""
+    return was_overtaken(printed, os.path.lexists)
+
+
 async def _run_in_time(
     command: str,
     folder: Path,
@@ -279,7 +305,10 @@ async def _run_in_time(
         await _leave(access, workspace)
     else:
         workspace.jobs.look_after(program)
-    blocked = _blocked(program, folder, workspace, access, settings) if launched.is_confined else ""
+    blocked = ""
+    if launched.is_confined:
+        kept = (_blocked(program, folder, workspace, access, settings), _unseen(command))
+        blocked = "; ".join(filter(None, kept))
     return _told(program, blocked, access, seconds if is_flooding else None)
 
 
@@ -339,6 +368,14 @@ def _blocked(
         boundary = replace(boundary, network="open")
     found = what_was_blocked(printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
     return "; ".join(noted) or found
+
+
+def _unseen(command: str) -> str:
+    """What of this machine's programs a command looks for and does not see."""
+    from tools.sandbox.blocked import what_is_not_seen  # noqa: PLC0415  # deferred: some sessions run no command
+    from tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
+
+    return what_is_not_seen(command) if sandbox_kind() == "bubblewrap" else ""
 
 
 def _told(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:

@@ -4,6 +4,7 @@ python -m bench.everyday.worker FOLDER BASE [ROW…]
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from bench.everyday.compare import differences
 from bench.everyday.corpus import Places, Row, rows_of
 from bench.everyday.meant import meant_by
 from bench.everyday.runs import SECONDS, SECONDS_THAT_NEED_END, Ran, run_by_tool, run_plain
+from tools.sandbox.places import make_caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ def outcomes(rows: Sequence[Row], base: Path, wanted: Set[str] = frozenset()) ->
 
 def _outcomes_of(row: Row, places: Places) -> Iterator[Outcome]:
     folder, home = places.base / "w" / row.place, places.base / "home"
+    os.environ["PWD"] = str(folder)  # as a shell says in which folder a program was started, over links
     seconds = SECONDS_THAT_NEED_END if row.compare == "must end" else SECONDS
     in_bash = partial(_ran, places, row, partial(run_plain, row.command, folder, seconds))
     plain, again = in_bash(), None
@@ -73,6 +76,7 @@ def _verdict(row: Row, tool: Ran, found: list[str]) -> tuple[str, str]:
 
 def main(arguments: list[str]) -> int:
     folder, base, *wanted = arguments
+    make_caches(Path.home())  # the first session of a user does it, and no command of theirs
     for outcome in outcomes(list(rows_of(Path(folder))), Path(base), frozenset(wanted)):
         print(json.dumps(asdict(outcome)), flush=True)
     return 0

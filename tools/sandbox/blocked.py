@@ -22,11 +22,42 @@ _SERVERS = regex(rf"{_HERE}[^\n]{{0,200}}{_NOBODY_THERE}|{_NOBODY_THERE}[^\n]{{0
 _LONGEST = 800
 """Characters of a line that are looked at."""
 _DOCKER = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
-_SUDO = regex(r"no new privileges|must be setuid root|effective uid is not 0|sudo: .*(?:must be owned|unable to)")
+_SUDO = regex(
+    r"no new privileges|must be setuid root|effective uid is not 0|sudo: .*(?:must be owned|unable to)"
+    r"|su: (?:cannot set groups|Authentication failure|.*Operation not permitted)"
+)
+_OWNERS = regex(r"chown: changing ownership|chgrp: changing group|Cannot change ownership|chown\b.*\bE(?:PERM|INVAL)\b")
 _SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
 _SIGNED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
 _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
 _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
+
+
+_LISTERS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree"
+_MAY_LIST = regex(rf"\b(?:{_LISTERS.replace(' ', '|')})\b")
+_NOT_PUT_UP = regex(r"bwrap: (?:Can't|Unable to) [^\n]*\n?")
+_PLACE = regex(r"/(?:[^:\n\"]+)")
+
+
+def what_is_not_seen(command: str) -> str:
+    """What a command that looks for other programs does not see, in a few words; nothing of another one."""
+    if not _MAY_LIST.search(command):
+        return ""
+    from tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands look for programs
+
+    names = _LISTERS.split()
+    if not any(program_of(words) in names for words in readings(command)):
+        return ""
+    return "it sees only the processes of this session's commands, and their ports"
+
+
+def was_overtaken(printed: str, is_there: Callable[[str], bool]) -> bool:
+    """Whether the sandbox could not be put up, and no command began, since a place went away that it was to hold, such
+    as a socket of another program."""
+    if not _NOT_PUT_UP.fullmatch(printed):
+        return False
+    named = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _PLACE.findall(printed))
+    return not all(map(is_there, named))
 
 
 def may_have_been_blocked(printed: str) -> bool:
@@ -78,6 +109,8 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         yield "it does not reach Docker or Podman"
     if _SUDO.search(printed):
         yield "it cannot become another user"
+    if _OWNERS.search(printed):
+        yield "it cannot give files to other users"
     if _SSH.search(printed):
         yield "it does not see SSH keys and agents"
     if _SIGNED.search(printed):

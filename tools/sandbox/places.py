@@ -3,6 +3,7 @@ package managers, what tells Git to run something, and where people keep keys.""
 
 import os
 import pwd
+import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +24,26 @@ CACHES = (
     ".cache/pylint", ".cache/matplotlib", ".cache/fontconfig", ".cache/typescript", ".cache/composer", ".npm",
     ".yarn/berry", ".local/share/pnpm/store", ".bun/install/cache", ".cargo/registry", ".cargo/git", "go/pkg",
     ".gradle/caches", ".gradle/wrapper", ".m2/repository", ".ivy2", ".nuget/packages", ".ccache", ".hex", ".mix",
-    ".bundle/cache", ".pub-cache", ".stack", ".cabal/packages", ".opam/download-cache",
+    ".bundle/cache", ".pub-cache", ".stack", ".cabal/packages", ".opam/download-cache", ".cache/golangci-lint",
+    ".cache/pip-tools", ".cache/virtualenv", ".cache/turbo", ".cache/vite", ".cache/helm", ".cache/bazelisk",
 )  # fmt: skip
 """Below the home folder: what builds keep for each other. Those that are there can be written."""
+_CACHES_OF = {
+    "pip": (".cache/pip",), "pip3": (".cache/pip",), "uv": (".cache/uv",), "poetry": (".cache/pypoetry",),
+    "pre-commit": (".cache/pre-commit",), "npm": (".npm",), "yarn": (".cache/yarn",), "deno": (".cache/deno",),
+    "bun": (".bun/install/cache",), "go": (".cache/go-build", "go/pkg"), "cargo": (".cargo/registry", ".cargo/git"),
+    "ccache": (".cache/ccache",), "gradle": (".gradle/caches",), "mvn": (".m2/repository",),
+    "composer": (".cache/composer",),
+}  # fmt: skip
+"""What each program would make when it is first run, which it cannot in a sandbox."""
+_CACHES_NAMED = {
+    "PIP_CACHE_DIR": ("",), "UV_CACHE_DIR": ("",), "PRE_COMMIT_HOME": ("",), "npm_config_cache": ("",),
+    "NPM_CONFIG_CACHE": ("",), "YARN_CACHE_FOLDER": ("",), "DENO_DIR": ("",), "BUN_INSTALL_CACHE_DIR": ("",),
+    "GOCACHE": ("",), "GOMODCACHE": ("",), "GOPATH": ("pkg",), "CARGO_HOME": ("registry", "git"), "CCACHE_DIR": ("",),
+    "SCCACHE_DIR": ("",), "GRADLE_USER_HOME": ("caches", "wrapper"), "NUGET_PACKAGES": ("",),
+    "COMPOSER_CACHE_DIR": ("",), "POETRY_CACHE_DIR": ("",),
+}  # fmt: skip
+"""Variables that say where such a cache is, or the folder that it is in."""
 
 WITH_SOCKETS = ("/tmp", "/var/tmp", "/run")
 """Folders that somebody may work in, and other programs have sockets in."""
@@ -59,9 +77,8 @@ def places_of(
     for folder in shown:
         if folder != folder.parent:  # all of the disk is read anyway; mounted once more, it would cover what hides some
             places[str(folder)] = "read"
-    for name in CACHES:
-        if os.path.isdir(path := f"{home}/{name}"):
-            places.setdefault(os.path.realpath(path), "write")
+    for path in caches(home):
+        places.setdefault(path, "write")
     for path in _writable(root, more, home):
         places[path] = "write"
     for folder in (root, *more):
@@ -80,6 +97,43 @@ def places_of(
         if (folder / ".ebb").is_dir():
             places[os.path.realpath(folder / ".ebb")] = "read"
     return {path: access for path, access in (*_pinned(places), *places.items())}
+
+
+def caches(home: Path) -> Iterator[str]:
+    """Those that are there, below the home folder and where the user's variables say. `home`: resolved."""
+    below_home = (_below_home(name, home) for name in CACHES)
+    named = (
+        os.path.join(folder, name)
+        for variable, names in _CACHES_NAMED.items()
+        if os.path.isabs(folder := os.environ.get(variable, ""))
+        for name in names
+    )
+    for path in (*below_home, *named):
+        real = os.path.realpath(path)
+        if os.path.isdir(real) and not home.is_relative_to(real):
+            yield real
+
+
+def make_caches(home: Path) -> None:
+    """Makes those of programs that are installed and were never run: the first run would do it, and cannot in a
+    sandbox. Nothing is made for a home folder that is somebody else's."""
+    with suppress(OSError):  # it is not there, or cannot be written: programs do without a cache then
+        if home.stat().st_uid != os.getuid():
+            return
+        for program, names in _CACHES_OF.items():
+            if shutil.which(program):
+                for name in names:
+                    os.makedirs(_below_home(name, home), mode=0o700, exist_ok=True)
+
+
+def _below_home(name: str, home: Path) -> str:
+    """Where a cache that is usually below the home folder is: `XDG_CACHE_HOME` stands for `.cache`, if it is set."""
+    other = os.environ.get("XDG_CACHE_HOME", "")
+    return (
+        f"{other}/{name.removeprefix('.cache/')}"
+        if name.startswith(".cache/") and os.path.isabs(other)
+        else f"{home}/{name}"
+    )
 
 
 def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:

@@ -75,7 +75,7 @@ class Sandbox:
             return launch
         boundary, environment = self.boundary(may_write=may_write, access=access), inside(launch.environment)
         environment |= self.variables if may_write else {}  # what is held to looking starts programs by trusted names
-        environment, command = _loading_inside(environment, launch.argv)
+        environment, command = _set_inside(environment, launch.argv, folder)
         match found.kind:
             case "bubblewrap":
                 argv = (*_TAKES_TERMINAL, *command) if terminal else command
@@ -108,6 +108,10 @@ class Sandbox:
     def look(self) -> None:
         """Finds the repositories of folders that are new. Large ones take some 50 ms."""
         from tools.sandbox.git_metadata import repositories_of  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.places import make_caches  # noqa: PLC0415  # deferred: as above
+
+        if not self.known:
+            make_caches(Path.home())
 
         for folder in (self.root, *self.roots):
             if folder not in self.known:
@@ -202,14 +206,20 @@ def inside(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in _OUTSIDE_ONLY}
 
 
-def _loading_inside(environment: Mapping[str, str], argv: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _set_inside(
+    environment: Mapping[str, str], argv: Sequence[str], folder: Path
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment without what has programs load something before they begin, and the command with that: what puts
-    up the sandbox runs outside of it, and the folders that are named may be ones that commands write."""
-    loading = {name: value for name, value in environment.items() if name.startswith(_LOADING)}
-    kept = {name: value for name, value in environment.items() if name not in loading}
-    if not loading:
+    up the sandbox runs outside of it, and the folders that are named may be ones that commands write. The name that
+    the user has for the folder, over a link, would be lost on the way, too."""
+    inner = {name: value for name, value in environment.items() if name.startswith(_LOADING)}
+    kept = {name: value for name, value in environment.items() if name not in inner}
+    named = environment.get("PWD", "")
+    if named != str(folder) and os.path.isabs(named) and os.path.realpath(named) == str(folder):
+        inner["PWD"] = named
+    if not inner:
         return kept, tuple(argv)
-    return kept, (shell(), "-c", _SETS, "sh", *(f"{name}={value}" for name, value in loading.items()), "--", *argv)
+    return kept, (shell(), "-c", _SETS, "sh", *(f"{name}={value}" for name, value in inner.items()), "--", *argv)
 
 
 _LOADING = ("LD_", "DYLD_", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES")

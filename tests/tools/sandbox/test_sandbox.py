@@ -242,6 +242,9 @@ async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, ho
         ("echo x >> .git/config", "it may not write `{place}/project/.git/config`"),
         ("cat ~/.ssh/id_ed25519", "it does not see `{place}/home/.ssh`"),
         ("unshare -r true", "it may make no namespaces and mount nothing"),
+        ("touch x && chown 1:1 x", "it cannot give files to other users"),
+        ("pgrep -f no-such-program", "it sees only the processes of this session's commands, and their ports"),
+        ("echo 'see ps(1)'; false", ""),
         ("echo Cannot connect to the Docker daemon; exit 1", "it does not reach Docker or Podman"),
         ("false", ""),
         ("grep -q 'Read-only file system' x || true", ""),
@@ -255,6 +258,52 @@ async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
     assert result.blocked == blocked
     line = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs"
     assert (line in result.text.split("\n")) == bool(told)
+
+
+async def test_a_look_at_other_programs_says_that_it_sees_none_of_them(boxed: Workspace) -> None:
+    told = "it sees only the processes of this session's commands, and their ports"
+    assert [(await bash(boxed, command)).blocked for command in ("ps aux | wc -l", "echo ps")] == [told, ""]
+
+
+async def test_a_command_runs_although_a_place_goes_away_while_its_sandbox_is_put_up(
+    boxed: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a socket of another program does, and the folder that it was in."""
+    known, gone = places.places_of, [str(place / "gone" / "socket")]
+
+    def places_of(*given: object) -> dict[str, Access]:
+        return {**known(*given), **({gone.pop(): "hidden file"} if gone else {})}  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr("tools.sandbox.places.places_of", places_of)
+    result = await bash(boxed, "echo ran >> log; cat log")
+    assert (result.text, gone) == ("ran\nexit code 0", [])
+
+
+async def test_caches_of_installed_programs_are_made_before_their_first_run(boxed: Workspace, home: Path) -> None:
+    bin_folder = home / "bin"
+    bin_folder.mkdir()
+    for name in ("go", "uv"):
+        (bin_folder / name).write_text("#!/bin/sh\n")
+        (bin_folder / name).chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{bin_folder}:/usr/bin:/bin")
+        patch.setenv("XDG_CACHE_HOME", str(home / "caches"))
+        patch.setenv("GOMODCACHE", str(home / "modules"))
+        (home / "modules").mkdir()
+        result = await bash(
+            boxed, "echo x > ~/go/pkg/x && echo y > ~/caches/uv/y && echo z > ~/modules/z; cat ~/bin/go"
+        )
+    assert result.text == "#!/bin/sh\nexit code 0"
+    written = [(home / name).read_text() for name in ("go/pkg/x", "caches/uv/y", "modules/z")]
+    assert (written, (home / ".cargo").exists()) == (["x\n", "y\n", "z\n"], False)
+
+
+async def test_the_working_folder_has_the_name_that_the_user_has_for_it(
+    boxed: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "by-link").symlink_to(boxed.root)
+    monkeypatch.setenv("PWD", str(place / "by-link"))
+    assert (await bash(boxed, "pwd; pwd -P")).text == f"{place}/by-link\n{boxed.root}\nexit code 0"
 
 
 @pytest.mark.parametrize("may_write", [True, False])
