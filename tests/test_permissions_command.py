@@ -59,7 +59,12 @@ def test_it_says_what_would_be_decided_and_why(
         ("Example.org.", 0, "allow: allow rule network(example.org)\n"),
         ("example.org:22", 1, "ask: no rule opens the network to `example.org:22`\n"),
         ("evil.net", 5, "deny: deny rule network(evil.net)\n"),
-        ("[::1]", 5, "deny: `[::1]` is not on the public network, which is all that commands reach\n"),
+        (
+            "[::1]",
+            5,
+            "deny: `[::1]` is not on the public network; the user can name it in the setting `web.private`, "
+            "and start with `--allow 'network([::1])'`\n",
+        ),
     ],
 )
 def test_it_says_what_would_be_decided_about_a_host(

@@ -26,7 +26,8 @@ def ruling_on(place: NetworkPlace, policy: Policy, private: Sequence[str] = ()) 
     """What is decided about a place. `private`: those on private networks that the user has named."""
     ruling = decide(_asked(place), policy)
     if ruling.verdict != "deny" and place.is_private and not is_named(place, private):
-        return Ruling("deny", f"`{place}` is not on the public network, which is all that commands reach")
+        why = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
+        return Ruling("deny", f"{why}, and start with `--allow '{NETWORK}({place})'`")
     return ruling
 
 

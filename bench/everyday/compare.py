@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from bench.everyday.corpus import Row
 from bench.everyday.runs import Ran
 
-_CHANGING = re.compile(r"\b[0-9a-f]{7,40}\b|\d+|(?<=tmp)[\w]{8}\b|(?<=tmp\.)\w{10}\b")
+_CHANGING = re.compile(r"\b[0-9a-f]{7,40}\b| *\d+|(?<=tmp)[\w]{8}\b|(?<=tmp\.)\w{10}\b")
 """What is another one in each run: hashes, process ids, times."""
 _BY_STAT = re.compile(r"(^|/)\.git(/worktrees/[^/]+|/modules/.+)?/index$")
 """Git's index holds the times of files."""

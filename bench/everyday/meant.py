@@ -4,7 +4,7 @@ the output says of it: what was held back, and how to open it. Pure."""
 import re
 from dataclasses import dataclass
 
-OPENS = re.compile(r"--allow '?(?:network|outside)\(|--no-sandbox|--add-dir")
+OPENS = re.compile(r"--allow '?(?:network|outside)\(|--no-sandbox|--add-dir|`web\.private`")
 """What a user can do about it, as an output says it."""
 
 

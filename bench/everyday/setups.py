@@ -89,6 +89,8 @@ def plain_setup(base: Path) -> Setup:
             "SHELL": "/bin/bash",
             "TERM": "xterm-256color",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "npm_config_update_notifier": "false",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "GIT_AUTHOR_DATE": "2026-01-05T10:00:00Z",
             "GIT_COMMITTER_DATE": "2026-01-05T10:00:00Z",
         },
@@ -142,9 +144,9 @@ def _closed_umask(setup: Setup) -> Setup:
 
 
 def _linked(setup: Setup) -> Setup:
-    link = setup.base.parent / f"{setup.base.name}-linked"
+    link = setup.base / "linked"
     if not link.is_symlink():
-        link.symlink_to(setup.base)
+        link.symlink_to(".")
     return replace(_with(setup, HOME=str(link / "home")), base=link)
 
 

@@ -64,6 +64,9 @@ _QUIET = {
     "SSH_ASKPASS_REQUIRE": "never",
     "TERM": "dumb",
     "NO_COLOR": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "npm_config_update_notifier": "false",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "GIT_CONFIG_COUNT": "3",
     "GIT_CONFIG_KEY_0": "core.fsmonitor",
     "GIT_CONFIG_VALUE_0": "false",
@@ -72,9 +75,9 @@ _QUIET = {
     "GIT_CONFIG_KEY_2": "protocol.ext.allow",
     "GIT_CONFIG_VALUE_2": "never",
 }
-"""No program waits for a person, and none paints. Whatever a repository's settings say, Git asks no monitor, checks no
-signatures unasked and fetches by no command; what it commits by is left as it is. The diff program of a repository is
-replaced where it names one (`tools.sandbox.diff_program`)."""
+"""No program waits for a person, none paints, and none looks for newer versions of itself. Whatever a repository's
+settings say, Git asks no monitor, checks no signatures unasked and fetches by no command; what it commits by is left as
+it is. The diff program of a repository is replaced where it names one (`tools.sandbox.diff_program`)."""
 
 
 @cache

@@ -33,6 +33,10 @@ _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM
 _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
 
 
+_GIT_ELSEWHERE = regex(
+    r"unable to create temporary object directory|insufficient permission for adding an object to repository database"
+)
+"""What Git says of a repository that it pushes to, without its place."""
 _LISTERS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree"
 _MAY_LIST = regex(rf"\b(?:{_LISTERS.replace(' ', '|')})\b")
 _NOT_PUT_UP = regex(r"bwrap: (?:Can't|Unable to) [^\n]*\n?")
@@ -101,6 +105,8 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         path = _unwritable(match, boundary, folder)
         yield f"it may not write `{path}`" if path else "it may write only in the working folder and in /tmp"
         break
+    if _GIT_ELSEWHERE.search(printed):
+        yield "it may write only in the working folder and in /tmp"
     if boundary.network != "open" and _NETWORK.search(printed):
         yield "it has no network" if boundary.network == "none" else "only programs that use `HTTPS_PROXY` have network"
     elif boundary.network != "open" and _SERVERS.search(printed):

@@ -154,8 +154,9 @@ async def test_between_two_turns_nobody_is_asked() -> None:
 @pytest.mark.parametrize("place", ["localhost:5432", "10.0.0.5:80", "169.254.169.254:80", "[::1]:80"])
 async def test_private_places_are_closed_unless_the_user_has_named_them_and_a_rule_opens_them(place: str) -> None:
     asked = reaching(User(), allow=("network",))
-    why = "is not on the public network, which is all that commands reach"
-    assert await asked.refusal(place_of(place)) == f"`{place_of(place)}` {why}"
+    named = place_of(place)
+    how = f"the user can name it in the setting `web.private`, and start with `--allow 'network({named})'`"
+    assert await asked.refusal(named) == f"`{named}` is not on the public network; {how}"
     asked.private = (place,)
     assert await asked.refusal(place_of(place)) == ""
 
