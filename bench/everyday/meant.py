@@ -32,7 +32,8 @@ MEANT = (
     Meant(
         "files outside",
         "a command writes in the working folder, in /tmp and in caches; elsewhere other programs would obey it",
-        r"it may not write|it may write only|may not be made, and was removed|does not see `[^`]*/tmp/",
+        r"it may not write|it may write only|may not be made, and was removed|does not see `[^`]*/tmp/"
+        r"|no file has a second name",
     ),
     Meant("keys", "keys of the user are not for the model", r"it does not see"),
     Meant(
@@ -43,7 +44,7 @@ MEANT = (
     Meant(
         "other programs",
         "what else runs here is seen, and can be ended, by nothing that the model runs",
-        r"it sees only the processes",
+        r"it sees only this session's",
     ),
 )
 

@@ -30,6 +30,7 @@ _OWNERS = regex(r"chown: changing ownership|chgrp: changing group|Cannot change 
 _SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
 _SIGNED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
 _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
+_TWO_FOLDERS = regex(r"Invalid cross-device link|EXDEV")
 _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
 
 
@@ -37,7 +38,7 @@ _GIT_ELSEWHERE = regex(
     r"unable to create temporary object directory|insufficient permission for adding an object to repository database"
 )
 """What Git says of a repository that it pushes to, without its place."""
-_LISTERS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree"
+_LISTERS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree ip ifconfig"
 _MAY_LIST = regex(rf"\b(?:{_LISTERS.replace(' ', '|')})\b")
 _NOT_PUT_UP = regex(r"bwrap: (?:Can't|Unable to) [^\n]*\n?")
 _PLACE = regex(r"/(?:[^:\n\"]+)")
@@ -52,7 +53,7 @@ def what_is_not_seen(command: str) -> str:
     names = _LISTERS.split()
     if not any(program_of(words) in names for words in readings(command)):
         return ""
-    return "it sees only the processes of this session's commands, and their ports"
+    return "it sees only this session's own processes, ports and network"
 
 
 def was_overtaken(printed: str, is_there: Callable[[str], bool]) -> bool:
@@ -123,6 +124,8 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         yield "it does not see the keys that sign"
     if _DEVICES.search(printed):
         yield "it has no devices of this machine"
+    if boundary.kind == "bubblewrap" and _TWO_FOLDERS.search(printed):
+        yield "no file has a second name both in /tmp, which is a folder of its own, and elsewhere"
     if _NAMESPACES.search(printed):
         yield "it may make no namespaces and mount nothing"
     for path, access in boundary.places.items():

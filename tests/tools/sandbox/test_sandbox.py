@@ -243,8 +243,12 @@ async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, ho
         ("cat ~/.ssh/id_ed25519", "it does not see `{place}/home/.ssh`"),
         ("unshare -r true", "it may make no namespaces and mount nothing"),
         ("touch x && chown 1:1 x", "it cannot give files to other users"),
-        ("pgrep -f no-such-program", "it sees only the processes of this session's commands, and their ports"),
+        ("pgrep -f no-such-program", "it sees only this session's own processes, ports and network"),
         ("echo 'see ps(1)'; false", ""),
+        (
+            "touch x && ln x /tmp/x",
+            "no file has a second name both in /tmp, which is a folder of its own, and elsewhere",
+        ),
         ("echo Cannot connect to the Docker daemon; exit 1", "it does not reach Docker or Podman"),
         ("false", ""),
         ("grep -q 'Read-only file system' x || true", ""),
@@ -261,7 +265,7 @@ async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
 
 
 async def test_a_look_at_other_programs_says_that_it_sees_none_of_them(boxed: Workspace) -> None:
-    told = "it sees only the processes of this session's commands, and their ports"
+    told = "it sees only this session's own processes, ports and network"
     assert [(await bash(boxed, command)).blocked for command in ("ps aux | wc -l", "echo ps")] == [told, ""]
 
 
