@@ -46,7 +46,7 @@ from agent.providers.learned_limits import LearnedLimits, window_shown
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
 from agent.records.call_progress import CallProgress
-from agent.records.job_log import job_listener
+from agent.records.job_log import JobPortsOnDemand, job_listener
 from agent.records.recorder import Recorder
 from agent.records.resume import restore
 from agent.records.session_reader import earlier_calls
@@ -170,6 +170,9 @@ class Composer:
             closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         workspace.jobs.on_end = job_listener(channel, recorder, self.secrets)
+        port_rule = "off" if config.sandbox_ports == "ask" and not there else config.sandbox_ports  # nobody to ask
+        ports = JobPortsOnDemand(workspace, port_rule, channel.notice)
+        closing.push_async_callback(ports.close)
         debug = debug_of(config, self.environment, interactive=there)
 
         targets = targets_for(config, model, provider, self.connect)

@@ -151,7 +151,7 @@ class Session:
     @property
     def running_jobs(self) -> tuple[str, ...]:
         """What runs in the background: names and commands."""
-        return tuple(f"{job.id}: {job.command}" for job in self.background_jobs.running)
+        return tuple(f"{job.id}: {job.command}{job.where}" for job in self.background_jobs.running)
 
     @property
     def trust(self) -> "SessionTrust | None":

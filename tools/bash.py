@@ -205,7 +205,7 @@ def _run_in_background(
 ) -> Result:
     launched = _confined(_in_shell(command, folder, workspace), folder, workspace, access, settings, terminal=terminal)
     program = _started(command, launched, folder, workspace, None, terminal=terminal)
-    job = workspace.jobs.add(command, program, ended_job)
+    job = workspace.jobs.add(command, program, ended_job, has_own_network=access is not None)
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
@@ -299,7 +299,7 @@ async def _run_in_time(
         await _leave(access, workspace)
         raise
     if not in_time and not is_ended:
-        return _goes_on(workspace.jobs.add(command, program, ended_job), seconds)
+        return _goes_on(workspace.jobs.add(command, program, ended_job, has_own_network=access is not None), seconds)
     if program.is_over or is_ended:
         await program.close()
         await _leave(access, workspace)

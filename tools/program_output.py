@@ -66,7 +66,7 @@ def news_of(job: Job) -> Result:
     job.is_end_known = job.is_end_known or program.code is not None
     log = new_output(job)
     state = state_of(program.code, job.id)
-    told = (program.output.problem, dropped(program), f"{job.id}: {state.how}")
+    told = (program.output.problem, dropped(program), f"{job.id}: {state.how}{job.where}")
     state = replace(state, told="\n".join(filter(None, told)))
     return with_log(log, "no new output", state, failed=bool(program.code))
 

@@ -87,7 +87,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "status", "", "the session: model, cost and tokens, window, files changed", when_busy=True, of_session=True
     ),
-    Command("tasks", "", "commands that run in the background", when_busy=True, of_session=True),
+    Command(
+        "tasks",
+        "[forward]",
+        "commands that run in the background; `forward`: reach the ports that they listen on",
+        when_busy=True,
+        of_session=True,
+    ),
     Command(
         "agents",
         "[stop NAME]",

@@ -68,6 +68,10 @@ StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "mod
 
 STATUS: tuple[StatusPart, ...] = ("speed", "cache", "branch", "mode", "turn", "model", "cost", "context")
 
+PortRule: TypeAlias = Literal["off", "ask", "forward"]
+
+PORT_RULES: tuple[PortRule, ...] = ("off", "ask", "forward")
+
 _STRICTNESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
 
 
@@ -127,6 +131,10 @@ def _both(current: object, project: object) -> object:
 
 def _neither(current: object, project: object) -> object:
     return flag(current) and flag(project)
+
+
+def _fewer_ports(current: object, project: object) -> object:
+    return min(current, project, key=lambda rule: PORT_RULES.index(cast(PortRule, rule)))
 
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -249,6 +257,14 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("retry.first", 10.0, seconds, "the same for an address that was never reached yet"),
     Option("retry.fallback_after", None, optional_wait, "seconds after which a model of `fallback_models` takes over"),
+    Option(
+        "sandbox.ports",
+        "ask",
+        one_of(*PORT_RULES),
+        "whether you reach the ports that background jobs listen on in the sandbox, at 127.0.0.1: always, or by "
+        "`/tasks forward`",
+        tightens=_fewer_ports,
+    ),
     Option(
         "jobs.wake",
         False,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent.config.option_values import AfterTool
-from agent.config.options import DetailName, KeysName, Mode, NotifyName, StatusPart, ThemeName, ThoughtsName
+from agent.config.options import DetailName, KeysName, Mode, NotifyName, PortRule, StatusPart, ThemeName, ThoughtsName
 from tools.lazy import dataclass
 from tools.outputs.recall_scope import Scope
 
@@ -130,6 +130,7 @@ class Config:
     retry_fallback_after: float | None
     mcp_wait: float | None
     mcp_disabled: tuple[str, ...]
+    sandbox_ports: PortRule
     jobs_wake: bool
     lsp_enabled: bool
     lsp_timeout: float

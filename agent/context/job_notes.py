@@ -1,6 +1,6 @@
 """What the model is told of background jobs that are over. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from textwrap import indent
 
 from agent.messages import Note, User
@@ -17,6 +17,11 @@ def job_notes(ended: Iterable[EndedJob]) -> tuple[Note, ...]:
         return ()
     text = "\n".join(["[Background jobs that are over:", *map(_told, jobs)])
     return (Note(f"{text}]", kind="jobs", name=" ".join(job.id for job in jobs)),)
+
+
+def news_notes(news: Sequence[str]) -> tuple[Note, ...]:
+    """What else there is to tell of jobs."""
+    return (Note(f"[Background jobs: {'; '.join(news)}.]"),) if news else ()
 
 
 def told_jobs(message: User) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ step begins."""
 from dataclasses import replace
 
 from agent.context.attachments import needs_fitting
-from agent.context.job_notes import job_notes
+from agent.context.job_notes import job_notes, news_notes
 from agent.context.mask import HOOK_SAYS
 from agent.context.message_text import said_meanwhile
 from agent.errors import HookRefused, UsageError
@@ -59,7 +59,8 @@ def notes_between(env: Env) -> tuple[Note, ...]:
     """What hooks had to say since something was sent, and which background jobs are over."""
     said = env.hooks.take_pending() if env.hooks is not None else ()
     by_hooks = tuple(Note(f"{HOOK_SAYS}`{event}` notes:]\n{text}") for event, text in said)
-    return (*by_hooks, *job_notes(env.call_runner.workspace.jobs.ended.values()))
+    jobs = env.call_runner.workspace.jobs
+    return (*by_hooks, *job_notes(jobs.ended.values()), *news_notes(jobs.take_news()))
 
 
 async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversation | None:

@@ -1,14 +1,20 @@
-"""What is done once a background job is over: whoever listens is told, and it is written down."""
+"""What is done while a background job runs, for its ports, and once it is over: it is told and written down."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from agent.channel import Channel
+from agent.config.options import PortRule
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import StoreFailed
 from agent.events.session import JobEnded
 from agent.records.recorder import Recorder
-from tools.process.jobs import EndedJob
+from tools.base import Workspace
+from tools.process.jobs import EndedJob, Job
+
+if TYPE_CHECKING:  # a type only: few sessions have jobs
+    from tools.sandbox.job_ports import JobPorts
 
 
 def job_listener(channel: Channel, recorder: Recorder, secrets: SecretTokens) -> Callable[[EndedJob], Awaitable[None]]:
@@ -21,3 +27,27 @@ def job_listener(channel: Channel, recorder: Recorder, secrets: SecretTokens) ->
             await recorder.keep_jobs()
 
     return tell
+
+
+class JobPortsOnDemand:
+    """What looks after the ports of a session's jobs, made with the first job that may have any."""
+
+    def __init__(self, workspace: Workspace, rule: PortRule, tell: Callable[[str], None]) -> None:
+        self._workspace, self._rule, self._tell = workspace, rule, tell
+        self._ports: JobPorts | None = None
+        workspace.jobs.on_start = self._watch
+
+    def _watch(self, job: Job) -> None:
+        sandbox = self._workspace.sandbox
+        if not job.has_own_network or sandbox is None or (network := sandbox.network) is None:
+            return
+        from tools.sandbox.job_ports import JobPorts  # noqa: PLC0415  # deferred: few sessions have jobs
+
+        if self._ports is None:
+            self._ports = JobPorts(self._workspace.jobs, self._rule, lambda: network.namespace, self._tell)
+            self._workspace.jobs.forward_ports = self._ports.forward_all
+        self._ports.watch(job)
+
+    async def close(self) -> None:
+        if self._ports is not None:
+            await self._ports.close()

@@ -195,3 +195,18 @@ def test_a_background_job_that_ends_while_nothing_runs(picture: Picture) -> None
     last = ("src/a.ts(3,12): error TS2322: Type 'string' is not assignable to type 'number'.", "1 error", "\x1b[31mred")
     ended = JobEnded("job-1", "npm run build", "exit code 2", last)
     assert picture(app, start=lambda: app.controller.advance(ended))
+
+
+@SIZES
+def test_jobs_and_the_ports_that_they_listen_on(picture: Picture) -> None:
+    served = "job-1: npm run dev (port 5173 at 127.0.0.1:5173, port 24678 in the sandbox)"
+    session = FakeSession(
+        [[measured(), TextDelta("The server runs."), DONE]], running_jobs=(served, "job-2: make watch")
+    )
+    app = EbbApp(FakeSessions([session]), first_message="start it", guard=0.0)
+
+    def look() -> None:
+        app.controller.notice("job-1 listens on port 5173: you reach it at http://127.0.0.1:5173")
+        app.jobs.invoke(Invocation(named("tasks"), ""))
+
+    assert picture(app, lambda: list_on(app, "tasks"), start=look)

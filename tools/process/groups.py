@@ -78,6 +78,10 @@ class ProcessFamily:
         """Finds what descends from it now: a parent that ends by itself leaves no trace of whose its children were."""
         self._find_others()
 
+    def members(self) -> list[int]:
+        """The numbers of all that it is, and of what descends from it."""
+        return self._members(dict(_processes()))
+
     def is_alone(self) -> bool:
         """Whether of all that it started at most the process is left that cleans up behind the others."""
         processes = dict(_processes())

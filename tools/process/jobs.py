@@ -31,8 +31,30 @@ class Job:
     """The place in its log behind what was handed out."""
     end: EndedJob | None = None
     """Once it is over."""
+    has_own_network: bool = False
+    """It runs in the network of the session's commands."""
+    ports: dict[int, int | None] = field(default_factory=dict)
+    """Those that it listens on there, with the port of 127.0.0.1 at which the user reaches each, if any."""
     is_end_known: bool = False
     """Whether the model has seen that it is over, or has ended it."""
+
+    @property
+    def where(self) -> str:
+        """The ports that it listens on, and where the user reaches them; empty where there are none."""
+        ports = (
+            f"port {port} at 127.0.0.1:{outside}" if outside else f"port {port} in the sandbox"
+            for port, outside in sorted(self.ports.items())
+        )
+        told = ", ".join(ports)
+        return f" ({told})" if told else ""
+
+
+async def nothing_to_forward() -> int:
+    return 0
+
+
+def nobody_watches(job: Job) -> None:
+    """Where nobody looks after what a job does."""
 
 
 async def nobody_told(ended: EndedJob) -> None:
@@ -47,17 +69,26 @@ class BackgroundJobs:
     leftovers: list[Program] = field(default_factory=list)
     on_end: Callable[[EndedJob], Awaitable[None]] = nobody_told
     """Told when a job is over of which the model does not know it."""
+    forward_ports: Callable[[], Awaitable[int]] = nothing_to_forward
+    """Makes every port that a job listens on reachable; how many that are."""
+    on_start: Callable[[Job], None] = nobody_watches
+    """Told of each job as it begins."""
+    news: list[str] = field(default_factory=list)
+    """What else the model is to be told of jobs with the next message."""
     _earlier: dict[str, EndedJob] = field(default_factory=dict)
     """Those of earlier runs of the session of which the model does not know that they are over."""
     _count: int = 0
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, command: str, program: Program, end_of: Callable[[Job], EndedJob]) -> Job:
+    def add(
+        self, command: str, program: Program, end_of: Callable[[Job], EndedJob], *, has_own_network: bool = False
+    ) -> Job:
         """`end_of`: what is told of the job once its program has exited."""
         self._count += 1
-        job = Job(f"job-{self._count}", command, program)
+        job = Job(f"job-{self._count}", command, program, has_own_network=has_own_network)
         self.by_id[job.id] = job
+        self.on_start(job)
         watcher = asyncio.create_task(self._watch(job, end_of))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
@@ -68,6 +99,12 @@ class BackgroundJobs:
         self._earlier.update(ended)
         numbers = [int(number) for id in ended if (number := id.removeprefix("job-")).isdecimal()]
         self._count = max(self._count, *numbers, 0)
+
+    def take_news(self) -> tuple[str, ...]:
+        """What the model is told now; nothing is left of it."""
+        news = tuple(self.news)
+        self.news.clear()
+        return news
 
     def look_after(self, program: Program) -> None:
         """Takes over a program that has exited while a child of it still runs."""

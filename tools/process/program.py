@@ -96,6 +96,10 @@ class Program:
         """Whether the program exited within this time, all it printed by then being in the log."""
         return await within(seconds, self._exited)
 
+    def processes(self) -> list[int]:
+        """The numbers of all that it has started and of itself, as far as they run. Reads all processes."""
+        return self._family.members()
+
     async def exited(self) -> None:
         """Returns when the program has exited."""
         await self._exited.wait()

@@ -108,6 +108,12 @@ class SessionNetwork:
         made = self._accesses[address] = NetworkAccess(reach, namespace, address)
         return made
 
+    @property
+    def namespace(self) -> "NetworkNamespace | None":
+        """Once a command has run in it."""
+        opening = self._opening
+        return opening.result() if opening is not None and opening.done() else None
+
     async def leave(self, access: NetworkAccess) -> None:
         """Nothing of the command runs any more."""
         self._accesses.pop(access.address, None)

@@ -52,8 +52,12 @@ async def _changed(session: Session) -> tuple[int, int, int]:
     return len(own), sum(row.added for row in own), sum(row.removed for row in own)
 
 
-async def show_tasks(context: CommandContext, _: str) -> None:
+async def show_tasks(context: CommandContext, argument: str) -> None:
     session = context.controller.session
+    if argument.strip() == "forward" and session is not None:
+        if not await session.background_jobs.forward_ports():
+            context.controller.notice("no background job listens on a port that you cannot reach")
+        return
     jobs = session.running_jobs if session is not None else ()
     if not jobs:
         context.controller.notice(

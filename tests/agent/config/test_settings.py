@@ -43,6 +43,7 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
         "recall.scope",
         "mcp.disabled",
         "jobs.wake",
+        "sandbox.ports",
         "lsp.enabled",
         "permissions.deny",
         "tools.allowed",
