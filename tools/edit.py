@@ -1,18 +1,21 @@
 """The `edit` tool: replaces a piece of text in a file. All other bytes of the file stay as they are."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.files.change import Change, encoding_refusal, look_at, made_of, make, preview_of, text_of
-from tools.files.matching import apply, line_number
-from tools.files.paths import display, resolve
+from tools.files.line_diff import differing
+from tools.files.matching import line_number
+from tools.files.paths import display, resolve_existing
 from tools.files.read_write import content_of, undivided
-from tools.files.text import EncodingError, TextFile, showable
-from tools.files.text_edit import MOST_SHOWN, Target, TextEdit, edited
+from tools.files.text import EncodingError, Replacement, TextFile, showable
+from tools.files.text_edit import MOST_SHOWN, Target, edited
 from tools.lazy import dataclass
 from tools.outputs.extent import counted
 from tools.outputs.plain_text import numbered
-from tools.schema import flag, object_of, text
+from tools.schema import flag, items, object_of, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,17 @@ class EditPlan:
     """How `old` differed from the file, when it did."""
     text: str
     r"""The new text, line ends as `\n`."""
+    is_several: bool = False
+    """Several changes were asked for: `first_line` and `line_count` are of all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """One change that is asked for."""
+
+    old: str
+    new: str
+    is_everywhere: bool
 
 
 class Edit:
@@ -38,13 +52,15 @@ class Edit:
             "old": {"type": "string"},
             "new": {"type": "string"},
             "replace_all": {"type": "boolean"},
+            "edits": {"type": "array", "items": {"type": "object"}},
             "encoding": {"type": "string"},
         },
-        required=("path", "old", "new"),
+        required=("path",),
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve(text(arguments, "path"), workspace)),)
+        _asked(arguments)
+        return (str(resolve_existing(text(arguments, "path"), workspace)[0]),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         return preview_of([_plan(arguments, workspace).change], workspace.root)
@@ -56,69 +72,106 @@ class Edit:
 def _edit(arguments: Arguments, workspace: Workspace) -> Result:
     plan = _plan(arguments, workspace)
     make([plan.change], workspace.seen)
-    told = _told(plan, display(plan.change.path, workspace.root))
+    note = resolve_existing(text(arguments, "path"), workspace)[1]
+    told = "\n".join(filter(None, (_told(plan, display(plan.change.path, workspace.root)), note)))
     return Result(told, changed=(plan.change.path,), file_changes=made_of([plan.change]))
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
-    path = resolve(text(arguments, "path"), workspace)
+    path = resolve_existing(text(arguments, "path"), workspace)[0]
     name = display(path, workspace.root)
-    old, new = _unified(text(arguments, "old")), _unified(text(arguments, "new"))
-    if old == new:
-        what = "write the new text into `new`" if old else "name the text in `old`; `rm` in bash deletes a file"
-        raise ToolError(f"`old` and `new` are {'identical' if old else 'empty'}: nothing would change; {what}")
+    asked = _asked(arguments)
+    for number, each in enumerate(asked, 1):
+        if each.old == each.new:
+            what = (
+                "write the new text into `new`" if each.old else "name the text in `old`; `rm` in bash deletes a file"
+            )
+            how = "identical" if each.old else "empty"
+            raise _refused(ToolError(f"`old` and `new` are {how}: nothing would change; {what}"), number, len(asked))
     raw = content_of(path)
-    if not old and not raw:
-        return _filled(path, raw, new)
+    if not asked[0].old and not raw:
+        return _filled(path, raw, asked, name)
     if raw is None:
         from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
 
         raise ToolError(
             f"`{name}` does not exist{meant(path, workspace.root) or ': find it with glob, or create it with write'}"
         )
-    if not old:
-        raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
     look = look_at(path, raw, workspace)
     file = text_of(path, raw, workspace, text(arguments, "encoding", ""))
-    target = Target(name, file.unified, is_known=look == "current")
-    try:
-        return _planned(path, raw, file, edited(target, old, new, flag(arguments, "replace_all")))
-    except EncodingError as error:
-        raise encoding_refusal(error, name, file) from error
+    return _planned(path, raw, file, asked, Target(name, file.unified, is_known=look == "current"))
+
+
+def _asked(arguments: Arguments) -> list[Substitution]:
+    """The changes in order: `edits`, or else the one that the call itself names. Raises `ToolError`."""
+    edits = items(arguments, "edits")
+    if edits and ("old" in arguments or "new" in arguments):
+        raise ToolError("give either `edits` or `old` and `new`, not both")
+    if not all(isinstance(each, Mapping) for each in edits):
+        raise ToolError("each of `edits` must be an object with `old` and `new`")
+    written = [each for each in edits if isinstance(each, Mapping)] or [arguments]
+    return [
+        Substitution(_unified(text(each, "old")), _unified(text(each, "new")), flag(each, "replace_all"))
+        for each in written
+    ]
+
+
+def _refused(error: ToolError, number: int, count: int) -> ToolError:
+    """What is said of a change that cannot be made: which of several it is, and that none was made."""
+    return ToolError(f"no change was made: change {number} of {count}: {error}") if count > 1 else error
 
 
 def _unified(text_: str) -> str:
     return text_.replace("\r\n", "\n")
 
 
-def _filled(path: Path, raw: bytes | None, new: str) -> EditPlan:
-    """An empty file, or one that is not there yet, with `new` in it."""
+def _filled(path: Path, raw: bytes | None, asked: Sequence[Substitution], name: str) -> EditPlan:
+    """An empty file, or one that is not there yet, with the first new text in it and the other changes made there."""
     try:
-        change = Change(path, raw, new.encode())
-    except UnicodeEncodeError as error:
+        file = TextFile("").rewritten(asked[0].new)
+    except EncodingError as error:
         raise ToolError("`new` holds half a surrogate pair: write the whole character") from error
-    return EditPlan(change, 1, new.removesuffix("\n").count("\n") + 1, 1, "", new)
+    if len(asked) == 1:
+        new = asked[0].new
+        return EditPlan(Change(path, raw, file.encode()), 1, new.removesuffix("\n").count("\n") + 1, 1, "", new)
+    return _planned(path, raw, file, asked, Target(name, file.unified, is_known=True), done=1)
 
 
-def _planned(path: Path, raw: bytes, file: TextFile, edit: TextEdit) -> EditPlan:
-    after = file.replaced(edit.changes).encode()
+def _planned(
+    path: Path, raw: bytes | None, file: TextFile, asked: Sequence[Substitution], target: Target, *, done: int = 0
+) -> EditPlan:
+    """All changes, each of the text that those before it have left. Raises `ToolError` where one cannot be made."""
+    before, remarks, changes = file.unified, list[str](), list[Replacement]()
+    for number, each in enumerate(asked[done:], done + 1):
+        try:
+            if not each.old:
+                raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
+            edit = edited(replace(target, text=file.unified), each.old, each.new, each.is_everywhere)
+            try:
+                file = file.replaced(edit.changes)
+            except EncodingError as error:
+                raise encoding_refusal(error, target.name, file) from error
+        except ToolError as error:
+            raise _refused(error, number, len(asked)) from error
+        changes += edit.changes
+        remarks += [f"change {number}: {edit.remark}" if len(asked) > 1 else edit.remark] if edit.remark else []
+    after = file.encode()
     if after == raw:
         raise ToolError("the file is so already: nothing would change")
-    first = edit.changes[0]
-    new_text = apply(file.unified, edit.changes)
-    return EditPlan(
-        Change(path, raw, after, encoding=file.codec),
-        first_line=line_number(new_text, first.start),
-        line_count=first.text.removesuffix("\n").count("\n") + 1,
-        places=len(edit.changes),
-        remark=edit.remark,
-        text=new_text,
-    )
+    change, remark, now = Change(path, raw, after, encoding=file.codec), "; ".join(remarks), file.unified
+    if len(asked) == 1:
+        first = changes[0]
+        count = first.text.removesuffix("\n").count("\n") + 1
+        return EditPlan(change, line_number(now, first.start), count, len(changes), remark, now)
+    regions = differing(before.split("\n"), now.split("\n"))
+    start = min(region.new_start for region in regions)
+    end = max(max(region.new_end for region in regions), start + 1)
+    return EditPlan(change, start + 1, end - start, len(changes), remark, now, is_several=True)
 
 
 def _told(plan: EditPlan, name: str) -> str:
     remark = f"; {plan.remark}" if plan.remark else ""
-    if plan.places > 1:
+    if plan.places > 1 and not (plan.is_several and plan.remark):
         return f"edited `{name}` in {counted(plan.places, 'place')}{remark}"
     last = plan.first_line + plan.line_count - 1
     where = f"line {last}" if last == plan.first_line else f"lines {plan.first_line}-{last}"

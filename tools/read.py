@@ -10,7 +10,7 @@ from typing import IO
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, description_beside
 from tools.files.change import text_of
 from tools.files.large import page_of_file
-from tools.files.paths import display, kind_of, resolve
+from tools.files.paths import display, kind_of, resolve_existing
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.files.read_write import LARGEST, opened, read_bytes, undivided
 from tools.files.text import binary_kind, showable
@@ -38,10 +38,17 @@ class Read:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve(text(arguments, "path"), workspace)),)
+        return (str(resolve_existing(text(arguments, "path"), workspace)[0]),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        path = resolve(text(arguments, "path"), workspace)
+        path, note = resolve_existing(text(arguments, "path"), workspace)
+        result = await self._shown(path, arguments, workspace)
+        if not note:
+            return result
+        uncut = None if result.uncut is None else f"{result.uncut}\n{note}"
+        return replace(result, text=f"{result.text}\n{note}", uncut=uncut)
+
+    async def _shown(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
         offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MOST_LINES)
         if kind_of(path) == "folder":
             from tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls are about folders

@@ -84,6 +84,12 @@ def is_nested(value: object, levels: int) -> bool:
     return any(is_nested(item, levels - 1) for item in inner if isinstance(item, dict | list))
 
 
+def has_float(value: object) -> bool:
+    """Whether there is a number such as 1.0 in it, which JSON Schema takes for an integer and Python does not."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return isinstance(value, float) or any(map(has_float, inner))
+
+
 def _not_fetched(uri: str) -> dict[str, Any]:
     """Refuses: a schema that somebody else wrote must not make this program ask the network."""
     raise ValueError(f"`{uri}` is not fetched; put the schema that it names under `$defs`")
@@ -124,6 +130,8 @@ def _value(arguments: Arguments, name: str, kind: type[T], default: T | None) ->
     value = arguments.get(name)
     if value is None:
         value = default
+    if kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1.0 is an integer to JSON Schema
     if not isinstance(value, kind):
         raise ToolError(f"`{name}` is missing" if value is None else f"`{name}` must be of type {kind.__name__}")
     return value

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from agent.calls.tool_aliases import EDITORS, LISTERS, TYPED, TYPERS, by_name, plain_name
@@ -209,9 +210,9 @@ def _edit(made: Values, called: str, root: str) -> None:
     if "code_edit" in made and "old" not in made:
         raise ToolError("`edit` fills in nothing that is left out: call it with `old`, as the file has it, and `new`")
     blocks = next((name for name in ("diff", "content", "patch") if isinstance(made.get(name), str)), "")
-    if blocks and "old" not in made and (found := _as_replacement(str(made[blocks]))) is not None:
+    if blocks and "old" not in made and (found := _as_replacements(str(made[blocks]))):
         del made[blocks]
-        made["old"], made["new"] = found
+        made["edits"] = [{"old": old, "new": new} for old, new in found]
     if _take(made, "useregex") in (True, "true"):
         raise ToolError("`edit` takes no patterns: give the text itself as `old`, or use sed in bash")
     key = next((name for name in ("edit", "ReplacementChunks") if name in made), "edits")
@@ -219,12 +220,19 @@ def _edit(made: Values, called: str, root: str) -> None:
     edits = _list_in(edits) if isinstance(edits, str) else [edits] if isinstance(edits, dict) else edits
     if not isinstance(edits, list) or not edits:
         return
-    if len(edits) > 1:
-        raise ToolError(f"`edit` makes one change a call: call it {len(edits)} times, once for each of these")
     del made[key]
-    for name, value in edits[0].items() if isinstance(edits[0], dict) else ():
-        ours = _OUR_ARGUMENTS["edit"].get(plain_name(name), "replace_all" if plain_name(name) == "replaceall" else name)
-        made.setdefault(ours, value)
+    renamed = [_our_edit(each) if isinstance(each, dict) else each for each in edits]
+    if len(renamed) > 1 or not isinstance(renamed[0], dict):
+        made["edits"] = renamed
+    else:
+        for name, value in renamed[0].items():
+            made.setdefault(name, value)
+
+
+def _our_edit(edit: Values) -> Values:
+    """One of several changes under our names; what we have no name for is left out of it."""
+    names = {**_OUR_ARGUMENTS["edit"], **{name.replace("_", ""): name for name in ("old", "new", "replace_all")}}
+    return {names[plain_name(name)]: value for name, value in edit.items() if plain_name(name) in names}
 
 
 def _edit_notebook(made: Values, called: str, root: str) -> None:
@@ -366,15 +374,18 @@ def _list_in(text: str) -> Sequence[object] | None:
     return read if isinstance(read, list) else None
 
 
-def _as_replacement(text: str) -> tuple[str, str] | None:
-    """What the one block of a text searches, and what it puts there; None where the text is no such block. Raises
-    `ToolError` for several."""
-    starts = len(_SEARCH_START.findall(text))
-    if starts > 1:
-        raise ToolError(
-            f"`edit` makes one change a call: call it {starts} times, with `old` and `new` of one block each"
+def _as_replacements(text: str) -> list[tuple[str, str]]:
+    """What each block of a text searches, and what it puts there; nothing where the text is no row of such blocks."""
+    starts = [found.start() for found in _SEARCH_START.finditer(text)]
+    if not starts or text[: starts[0]].strip():
+        return []
+    made = list[tuple[str, str]]()
+    for start, end in pairwise([*starts, len(text)]):
+        block = text[start:end].strip("\r\n")
+        found = _SEARCH_BLOCK.fullmatch(block)
+        if found is None or not found["old"] or len(_SEARCH_BETWEEN.findall(block)) > 1:
+            return []
+        made.append(
+            (found["old"].removesuffix("\n").removesuffix("\r"), found["new"].removesuffix("\n").removesuffix("\r"))
         )
-    found = _SEARCH_BLOCK.fullmatch(text.strip("\r\n"))
-    if found is None or not found["old"] or len(_SEARCH_BETWEEN.findall(text)) > 1:
-        return None
-    return found["old"].removesuffix("\n").removesuffix("\r"), found["new"].removesuffix("\n").removesuffix("\r")
+    return made

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from agent.providers.loose_json import read_whole
 from tools.base import Arguments
 from tools.lazy import regex
-from tools.schema import DEEPEST, is_nested, mismatches
+from tools.schema import DEEPEST, has_float, is_nested, mismatches
 
 Schema: TypeAlias = Mapping[str, object]
 
@@ -32,7 +32,7 @@ def coerced(arguments: Arguments, schema: Schema) -> Arguments:
     """The arguments with the slips put right that the schema shows: a number, a flag, a list or an object that is
     written as a string, `2.0` for 2, null for what is left out, a choice in other letters. What matches the schema
     stays as it is, and so does what cannot be put right: the check names it."""
-    if not mismatches(arguments, schema):
+    if not mismatches(arguments, schema) and not has_float(arguments):
         return arguments
     found = _coerced(dict(arguments), schema, schema)
     return found if isinstance(found, Mapping) else arguments
@@ -63,6 +63,8 @@ def _coerced(value: object, schema: Schema, root: Schema) -> object:
     if choices := list(_choices(schema)):
         return _as_one_of(value, choices, root)
     kinds = _kinds(schema)
+    if "integer" in kinds and isinstance(value, float):
+        kinds = ("integer", *kinds)
     if kinds and not any(_is_a(value, kind) for kind in kinds):
         value = next((found for kind in kinds if (found := _retyped(value, kind)) is not None), value)
     if isinstance(value, dict):

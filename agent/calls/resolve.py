@@ -10,7 +10,7 @@ from agent.messages import Assistant, ToolCall
 from agent.providers.loose_json import HALF_PAIR, is_text
 from tools.base import Arguments, Deferrable, Tool, ToolError
 from tools.outputs.extent import shortened
-from tools.schema import check, mismatches
+from tools.schema import check, has_float, mismatches
 from tools.search.word_match import best_matches, words_of
 from tools.tool_search import schema_text
 
@@ -166,7 +166,9 @@ def _through(
 def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
     """The arguments as the tool takes them, and what the model is told of those that were left out."""
     is_list = tool.name == "bash" and str(call.arguments.get("command")).startswith('["')  # no program has such a name
-    if not is_list and not mismatches(call.arguments, tool.schema):
+    has_edits = tool.name == "edit" and "edits" in call.arguments  # their names are in no schema
+    is_exact = not (is_list or has_edits or has_float(call.arguments))
+    if is_exact and not mismatches(call.arguments, tool.schema):
         return call.arguments, ""
     from agent.calls.argument_aliases import left_out, our_arguments  # noqa: PLC0415  # deferred: as below
     from agent.calls.coercion import coerced, in_bounds  # noqa: PLC0415  # deferred: most are as the schema has them

@@ -92,6 +92,9 @@ def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
             made[name] = absolute(path, root)
     if call.name in _REWRITERS:
         _REWRITERS[call.name](made)
+    if call.name == "edit" and isinstance(edits := made.get("edits"), list):
+        made["edits"] = [_in_their_words(each, theirs) for each in edits]
+        return (ToolView("MultiEdit", made, ("Edit",), ours=call.name),)
     return (ToolView(names[0], made, names[1:], ours=call.name),)
 
 
@@ -110,6 +113,10 @@ def is_known(name: str) -> bool:
 def absolute(path: str, root: str) -> str:
     """A path as hooks are told of it. Links are not followed: scripts look at how a file is called."""
     return posixpath.normpath(posixpath.join(root, path))
+
+
+def _in_their_words(edit: object, theirs: Mapping[str, str]) -> object:
+    return {theirs.get(name, name): value for name, value in edit.items()} if isinstance(edit, Mapping) else edit
 
 
 def _bash(made: Input) -> None:

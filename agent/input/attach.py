@@ -18,7 +18,7 @@ from agent.messages import Conversation, Image, Note, User, UserPart
 from agent.window.env import Env
 from agent.window.measure import budget_of, window_of
 from tools.base import ReadLimits, ToolError, Workspace
-from tools.files.paths import kind_of, locate
+from tools.files.paths import kind_of, locate_existing
 from tools.outputs.plain_text import printable
 from tools.read import Read
 from tools.search.walk import entries_of
@@ -39,7 +39,9 @@ async def with_attached(said: User, env: Env) -> User:
             if readings[0].is_certain:
                 env.emit(Noticed(f"`{printable(readings[0].name)}` is not attached: there is no such file"))
             continue
-        path, reading = found
+        path, reading, note = found
+        if note:
+            env.emit(Noticed(f"{printable(reading.name)} {note}"))
         if meant.get(path) == reading:
             continue
         meant[path] = reading
@@ -74,15 +76,15 @@ def _size(part: UserPart) -> int:
     return len(part.text.encode("utf-8", "surrogatepass")) if isinstance(part, Note) else 0
 
 
-def _found(readings: tuple[MentionReading, ...], workspace: Workspace) -> tuple[Path, MentionReading] | None:
-    """What is there under one of the readings."""
+def _found(readings: tuple[MentionReading, ...], workspace: Workspace) -> tuple[Path, MentionReading, str] | None:
+    """What is there under one of the readings, and what is to be said where its name only looks the same."""
     for reading in readings:
         try:
-            path = locate(reading.path, workspace)
+            path, note = locate_existing(reading.path, workspace)
         except ToolError:
             continue
         if os.path.exists(path):
-            return path, reading
+            return path, reading, note
     return None
 
 

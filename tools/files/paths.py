@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tools.base import ToolError, Workspace
+from tools.files.punctuation import plain_signs
 from tools.lazy import regex
 from tools.outputs.plain_text import printable
 
@@ -17,6 +18,47 @@ def resolve(written: str, workspace: Workspace) -> Path:
     """The absolute path that is meant, every symbolic link followed; the file need not exist. Raises `ToolError` also
     for one that a running call was not allowed to use."""
     return granted(locate(written, workspace), workspace)
+
+
+def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
+    """As `resolve`, but where nothing has that name and one entry has a name that looks the same, the path of that, and
+    what is to be said of it."""
+    path, note = locate_existing(written, workspace)
+    return granted(path, workspace), note
+
+
+def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
+    """The path, whether a call may use it or not, and what is to be said where only its name looks the same."""
+    path = locate(written, workspace)
+    found = None if os.path.lexists(path) else _look_alike(path)
+    if found is None:
+        return path, ""
+    asked, name = display(path, workspace.root), display(found, workspace.root)
+    return locate(str(found), workspace), f"(there is no `{asked}`: this is `{name}`, whose name only looks the same)"
+
+
+def _look_alike(path: Path) -> Path | None:
+    """What is there under a name that looks the same, each part of it; None where no entry does, or several do."""
+    at = Path(path.anchor)
+    for part in path.parts[1:]:
+        if not os.path.lexists(at / part):
+            try:
+                alike = [name for name in os.listdir(at) if _folded(name) == _folded(part)]
+            except OSError:
+                return None
+            if len(alike) != 1:
+                return None
+            part = alike[0]
+        at /= part
+    return at
+
+
+def _folded(name: str) -> str:
+    """A name as it looks: blanks, apostrophes, quotation marks and dashes of any kind are alike, and so is a letter
+    with its accent, written as one character or two."""
+    from unicodedata import normalize  # noqa: PLC0415  # deferred: only a name that is not there needs it
+
+    return plain_signs(normalize("NFC", name))
 
 
 def granted(path: Path, workspace: Workspace) -> Path:

@@ -145,8 +145,11 @@ def diff_of(call: Call) -> str:
         return call.preview
     match call.name, call.arguments:
         case "edit", {"old": str(old), "new": str(new)}:
-            whole = "" if old.endswith("\n") or new.endswith("\n") else "\n"  # where they end, the file goes on
-            return _compare(old and old + whole, new and new + whole)
+            return _compare_pieces(old, new)
+        case "edit", {"edits": list() | tuple() as edits}:
+            pairs = [(each.get("old"), each.get("new")) for each in edits if isinstance(each, Mapping)]
+            texts = [(old, new) for old, new in pairs if isinstance(old, str) and isinstance(new, str)]
+            return "\n".join(_compare_pieces(old, new) for old, new in texts)
         case "write", {"content": str(content)}:
             return _compare("", content)
         case "apply_patch", {"patch": str(patch)}:
@@ -159,6 +162,11 @@ def file_of(call: Call) -> str:
     """The file that a fragment is of; empty where the diff itself names its files."""
     path = call.arguments.get("path")
     return path if isinstance(path, str) else ""
+
+
+def _compare_pieces(old: str, new: str) -> str:
+    whole = "" if old.endswith("\n") or new.endswith("\n") else "\n"  # where they end, the file goes on
+    return _compare(old and old + whole, new and new + whole)
 
 
 @lru_cache(maxsize=64)

@@ -85,6 +85,17 @@ CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {"path": "a", "old": "x", "new": "y", "replace_all": True},
     ),
     (
+        "MultiEdit",
+        {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}, {"old_string": "z", "new_string": ""}]},
+        "edit",
+        {"path": "a", "edits": [{"old": "x", "new": "y"}, {"old": "z", "new": ""}]},
+    ),
+    ("edit", {"path": "a", "edits": [{"oldText": "x", "newText": "y"}, {"oldText": "z", "newText": ""}]}, "edit",
+     {"path": "a", "edits": [{"old": "x", "new": "y"}, {"old": "z", "new": ""}]}),
+    ("apply_diff", {"path": "a", "diff": BLOCK + BLOCK}, "edit",
+     {"path": "a", "edits": [{"old": "old\nx", "new": ""}] * 2}),
+    ("read", {"path": "a", "offset": 1.0, "limit": 2.0}, "read", {"path": "a", "offset": 1, "limit": 2}),
+    (
         "Grep",
         {"pattern": "x", "output_mode": "files_with_matches", "-i": True, "-n": True, "glob": "*.py", "head_limit": 0},
         "grep",
@@ -314,12 +325,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
         ("glob", {"pattern": "src/**/*.py"}),
     ),
     (
-        "MultiEdit",
-        {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}] * 2},
-        "the call was not run: `edit` makes one change a call: call it 2 times, once for each of these",
-        ("edit", {"path": "a", "old": "x", "new": "y"}),
-    ),
-    (
         "str_replace_editor",
         {"command": "insert", "path": "a", "insert_line": 1, "new_str": "y"},
         "the call was not run: to insert a text, call `edit` with the line before it as `old`, and with both as `new`",
@@ -339,16 +344,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
         ("edit", {"path": "a", "old": "z", "new": "z\nx"}),
     ),
     (
-        "apply_diff",
-        {"path": "a", "diff": BLOCK + BLOCK},
-        "the call was not run: `edit` makes one change a call: call it 2 times, with `old` and `new` of one block each",
-        ("edit", {"path": "a", "old": "old\nx", "new": ""}),
-    ),
-    (
         "replace_in_file",
         {"path": "a", "diff": BLOCK.replace("old", "=======")},
-        'the arguments of `edit` are not right, so it was not run: "old" is a required property; "new" is a required '
-        "property",
+        "`old` is missing",
         ("edit", {"path": "a", "old": "=======\nx", "new": ""}),
     ),
     (

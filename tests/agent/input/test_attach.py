@@ -46,6 +46,16 @@ def files(project: Project) -> None:
     (project.root / "src" / "inner" / "deep.py").write_text("")
 
 
+async def test_a_name_that_looks_the_same_is_attached_and_told(project: Project) -> None:
+    (project.root / "Shot 3.04\u202fPM.txt").write_text("shown\n")
+    told = await said(project, 'Look at @"Shot 3.04 PM.txt"')
+    assert "1\tshown" in told.notes[0]
+    assert told.notices[0] == (
+        '@"Shot 3.04 PM.txt" (there is no `Shot 3.04 PM.txt`: this is `Shot 3.04\u202fPM.txt`, whose name only looks '
+        "the same)"
+    )
+
+
 async def said(project: Project, text: str, window: int = 200_000, deny: Sequence[str] = ()) -> Told:
     denied: dict[str, Any] = {"permissions.deny": list(deny)}
     return await _told(await project.session({"text": "Seen."}, window=window, **denied), text)
