@@ -11,6 +11,7 @@ from tools.base import ToolError
 from tools.files.paths import display
 from tools.files.read_write import content_of
 from tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
+from tools.search.walk import is_generated
 
 MOST = 500
 """Files that are looked at."""
@@ -49,7 +50,7 @@ def others_in(root: Path, known: Collection[Path], since: float) -> Others:
             git, root, settings, "status", "--porcelain=v2", "-z", "--untracked-files=all",
             "--ignore-submodules=all", "--no-renames", "--", ".",
         )  # fmt: skip
-        entries = [entry for entry in _entries(status) if _is_other(top / entry.path, root, known)]
+        entries = [entry for entry in _entries(status) if _is_other(entry, top / entry.path, root, known)]
         recent = [entry for entry in entries if _changed_at(top / entry.path) >= since]
         blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MOST] if entry.blob])
     except GitError as error:
@@ -63,8 +64,9 @@ def others_in(root: Path, known: Collection[Path], since: float) -> Others:
     return Others(files, tuple(told) if files else ())
 
 
-def _is_other(path: Path, root: Path, known: Collection[Path]) -> bool:
-    return path not in known and path.is_relative_to(root)
+def _is_other(entry: _Entry, path: Path, root: Path, known: Collection[Path]) -> bool:
+    is_untracked = not entry.blob and not entry.kind
+    return path not in known and path.is_relative_to(root) and not (is_untracked and is_generated(entry.path))
 
 
 def _entries(status: bytes) -> Iterator[_Entry]:

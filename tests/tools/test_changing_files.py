@@ -134,6 +134,31 @@ async def test_a_file_that_is_written_as_it_was_is_told_so(workspace: Workspace)
     ]
 
 
+ONE_TO_TWO = "*** Begin Patch\n*** Update File: f\n@@\n-one\n+two\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (Write(), {"path": "f", "content": "two\n"}),
+        (Edit(), {"path": "f", "old": "one", "new": "two"}),
+        (ApplyPatch(), {"patch": ONE_TO_TWO}),
+        (ApplyPatch(), {"patch": "*** Begin Patch\n*** Delete File: f\n*** End Patch"}),
+    ],
+    ids=["write", "edit", "apply_patch", "delete"],
+)
+async def test_a_file_that_is_write_protected_is_not_changed(
+    tool: Tool, arguments: Arguments, workspace: Workspace
+) -> None:
+    path = await seen(workspace, "f", b"one\n")
+    path.chmod(0o444)
+    refused = await said(tool, arguments, workspace)
+    assert refused.endswith(
+        "is write-protected (mode 0444): ask the user, or make it writable with chmod in bash first"
+    )
+    assert path.read_bytes() == b"one\n"
+
+
 async def test_replace_all_replaces_all(workspace: Workspace) -> None:
     path = await seen(workspace, "f", b"a b a")
     result = await Edit().run({"path": "f", "old": "a", "new": "c", "replace_all": True}, workspace)

@@ -35,6 +35,7 @@ class Change:
 def make(changes: Sequence[Change], seen: SeenFiles) -> None:
     """Makes every change. When one cannot be made, those before it are taken back. Raises `ToolError`."""
     for change in changes:
+        _insist_on_writable(change.path, str(change.path))
         if content_of(change.path) != change.before:
             raise ToolError(f"`{change.path}` changed while it was being edited: {read_call(str(change.path))} again")
     backward: list[Change] = []
@@ -70,7 +71,17 @@ def insist_on_read(path: Path, content: bytes, workspace: Workspace) -> None:
         raise ToolError(f"`{name}` changed since you read it: {read_call(name)} again, then decide anew")
 
 
+def _insist_on_writable(path: Path, name: str) -> None:
+    """Raises `ToolError` for a file that nobody may write: the system itself stops neither root nor who puts another
+    file in its place."""
+    mode = mode_of(path)
+    if mode is not None and not mode & 0o222:
+        how = "ask the user, or make it writable with chmod in bash first"
+        raise ToolError(f"`{name}` is write-protected (mode {mode:04o}): {how}")
+
+
 def insist_on_text(path: Path, content: bytes, workspace: Workspace) -> None:
+    _insist_on_writable(path, display(path, workspace.root))
     kind = binary_kind(content)
     if kind is not None:
         name = display(path, workspace.root)

@@ -78,6 +78,14 @@ def _piece(token: str) -> str:
     return re.escape(token.removeprefix("\\") or "\\")
 
 
+GENERATED = frozenset(
+    {
+        *("__pycache__", "node_modules", ".venv", "venv", ".tox", ".nox", ".DS_Store", "Thumbs.db"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".ipynb_checkpoints", ".hg", ".svn"),
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class FolderRules:
     """What one folder says is ignored."""
@@ -94,6 +102,12 @@ class WalkScope:
     """Whether the repository around it counts. It does not for a folder that is itself ignored there: such a folder is
     searched when it is asked for by name."""
     above: tuple[FolderRules, ...] = ()
+
+
+def is_generated(path: str) -> bool:
+    """Whether a path is of what programs make for themselves and Git ignores everywhere, also where no `.gitignore`
+    says so."""
+    return any(part in GENERATED or part.endswith((".pyc", ".pyo")) for part in path.split("/"))
 
 
 def scope_of(root: str) -> WalkScope:

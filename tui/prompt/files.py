@@ -119,7 +119,7 @@ class ProjectFiles:
     async def _make(self) -> None:
         from tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
         from tools.search.files import list_files  # noqa: PLC0415  # as above
-        from tools.search.walk import nearest_below  # noqa: PLC0415  # as above
+        from tools.search.walk import is_generated, nearest_below  # noqa: PLC0415  # as above
 
         paths = self._paths if self._made_at is None else []
         folders, first, has_first = {""}, set[str](), Event()
@@ -127,7 +127,8 @@ class ProjectFiles:
         def take_first() -> None:
             """What is near is known before the process that lists all files has begun."""
             try:
-                for path in islice(nearest_below(str(self._root)), _FIRST):
+                near = (path for path in nearest_below(str(self._root)) if not is_generated(path))
+                for path in islice(near, _FIRST):
                     paths.append(path)
                     (folders if path.endswith("/") else first).add(path.removesuffix("/"))
             finally:
@@ -136,6 +137,8 @@ class ProjectFiles:
         def take(path: str) -> bool:
             if not has_first.is_set():
                 has_first.wait()
+            if is_generated(path):
+                return True
             if path not in first:
                 paths.append(path)
             folder = path.rpartition("/")[0]
@@ -165,9 +168,10 @@ async def _hunted(hunt: Hunt, paths: Sequence[str]) -> AsyncIterator[tuple[str, 
 
 def _top(root: Path) -> tuple[str, ...]:
     """What stands in the folder itself, folders first."""
-    from tools.search.walk import entries_of  # noqa: PLC0415  # deferred: needed with the first `@`
+    from tools.search.walk import entries_of, is_generated  # noqa: PLC0415  # deferred: needed with the first `@`
 
-    entries = [(name, is_folder) for name, is_folder in entries_of(str(root)) if not name.startswith(".")]
+    found = entries_of(str(root))
+    entries = [(name, is_folder) for name, is_folder in found if not name.startswith(".") and not is_generated(name)]
     named = [f"{name}/" for name, is_folder in entries if is_folder]
     return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MOST])
 

@@ -144,6 +144,17 @@ async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) ->
     assert (project / ".git" / "index").read_bytes() == index
 
 
+def test_what_programs_make_for_themselves_is_not_told_where_no_rule_ignores_it(project: Path) -> None:
+    git(project, "init")
+    for name in ("a.py", "src/__pycache__/a.cpython-311.pyc", "node_modules/x/index.js", "old.pyc", "__pycache__/kept"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("x")
+    git(project, "add", "__pycache__/kept")
+    git(project, "commit", "-m", "first")
+    (project / "__pycache__/kept").write_text("tracked")
+    assert {change.name for change in others_in(project, (), 0.0).files} == {"a.py", "__pycache__/kept"}
+
+
 def test_only_what_changed_since_then_is_told_of_a_turn(project: Path) -> None:
     git(project, "init")
     (project / "old").write_text("x")

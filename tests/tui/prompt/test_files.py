@@ -58,6 +58,16 @@ async def test_a_project_is_found_without_what_git_ignores(tmp_path: Path) -> No
     await files.close()
 
 
+async def test_what_programs_make_for_themselves_is_left_out_where_no_rule_ignores_it(tmp_path: Path) -> None:
+    for name in ("src/a.py", "src/__pycache__/a.cpython-311.pyc", "node_modules/a/a.js", "__pycache__/b.pyc", "a.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    files = ProjectFiles(tmp_path)
+    assert await found(files, "") == ("src/",)
+    assert await found(files, "a") == ("src/a.py",)
+    await files.close()
+
+
 async def test_what_is_near_is_in_the_list_once(tmp_path: Path) -> None:
     files = ProjectFiles(project(tmp_path))
     await found(files, "inn")
