@@ -1,5 +1,6 @@
 """What a tool is and what it is given. Tools know the workspace; they know no model, no session and no terminal."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -138,6 +139,8 @@ class Workspace:
     """The working folder, absolute and resolved. Relative paths start here."""
     outputs: Path
     """A folder of this session's own, for what programs print while they run."""
+    since: float = field(default_factory=time.time)
+    """When work in it began, in Unix seconds."""
     seen: SeenFiles = field(default_factory=SeenFiles)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     sandbox: "Sandbox | None" = None

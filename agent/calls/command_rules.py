@@ -9,6 +9,7 @@ from functools import lru_cache
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
 from tools.commands.known_tools import further_from, is_the_same_anywhere
+from tools.commands.launchers import activated, launched
 from tools.commands.nested import (
     SHELLS,
     behind_assignments,
@@ -50,22 +51,54 @@ class Coverage:
     """The words of the rule that covers it; None when none does."""
 
 
-def coverage_of(line: str, prefixes: Sequence[tuple[str, ...]]) -> tuple[Coverage, ...]:
+def coverage_of(
+    line: str, prefixes: Sequence[tuple[str, ...]], trusted: Collection[tuple[str, ...]] = frozenset()
+) -> tuple[Coverage, ...]:
     """For each command of a line the first rule that covers it; nothing where the line is more than literal commands,
     joined. Going into a folder allows nothing by itself, and needs no rule where what follows is the same command in
-    every folder."""
+    every folder; nor does what only looks, unless another program reads what it prints."""
     found = read(line)
     if found.problem:
         return ()
-    is_free = _may_be_elsewhere(found.commands)
+    free = _free_looks(found.commands)
+    free |= {at for at, one in enumerate(found.commands) if one.texts in trusted and activated(one.texts)}
+    if _may_be_elsewhere(found.commands):
+        free |= {at for at, command in enumerate(found.commands) if command.texts[0] == "cd"}
+    covering = (_covering(prefixes, command, trusted) for command in found.commands)
     return tuple(
-        Coverage(command, () if is_free and command.texts[0] == "cd" else _covering(prefixes, command))
-        for command in found.commands
+        Coverage(command, () if prefix is None and at in free else prefix)
+        for at, (command, prefix) in enumerate(zip(found.commands, covering, strict=True))
     )
 
 
-def covers(prefix: Sequence[str], words: Sequence[Word]) -> bool:
-    """Whether a rule is the beginning of a command, up to where the command does more than its name says."""
+def _free_looks(commands: Sequence[Command]) -> set[int]:
+    """Those of the commands that need no rule beside others: they look, and what they print goes to people or to
+    another such one. Git is none of them, since a repository says what it runs when it is run as it is here."""
+    free = set[int]()
+    for at, command in reversed(list(enumerate(commands))):
+        is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
+        proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections)) if is_by_name else None
+        is_look = proof is not None and proof.only_looks and not proof.unproved and not proof.needs_input
+        feeds = at + 1 < len(commands) and commands[at + 1].joint in ("|", "|&")
+        if is_look and proof is not None and not proof.name.startswith("git") and (not feeds or at + 1 in free):
+            free.add(at)
+    is_beside_others = any(at not in free and command.texts[0] != "cd" for at, command in enumerate(commands))
+    return free if is_beside_others else set()
+
+
+def covers(prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tuple[str, ...]] = frozenset()) -> bool:
+    """Whether a rule is the beginning of a command, up to where the command does more than its name says, or of the
+    call of the tool that the command starts by another way. `trusted`: see `PermissionRequest`."""
+    if _begins(prefix, words):
+        return True
+    launch = launched(words)
+    if launch is None or (launch.is_in_doubt and tuple(word.text for word in words) not in trusted):
+        return False
+    meant = launched(tuple(map(Word, prefix)))
+    return _begins(prefix if meant is None else [word.text for word in meant.words], launch.words)
+
+
+def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     texts = [word.text for word in words]
     if texts[:2] == ["git", "--no-pager"] and list(prefix[1:2]) != texts[1:2]:
         words, texts = (*words[:1], *words[2:]), [texts[0], *texts[2:]]  # no command of git is another one by it
@@ -85,17 +118,17 @@ def covers(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return proof.beyond is None or proof.beyond + start < len(prefix)
     inner = wrapped_at(texts)
     if inner is not None:
-        return inner < len(prefix) and covers(prefix[inner:], words[inner:])
+        return inner < len(prefix) and _begins(prefix[inner:], words[inner:])
     if leads_elsewhere(texts[start:], len(prefix) - start):
         return False
     # The text that a shell runs is a command of its own.
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
 
 
-def only_begins(prefix: Sequence[str], command: Command) -> bool:
+def only_begins(prefix: Sequence[str], command: Command, trusted: Collection[tuple[str, ...]]) -> bool:
     """Whether a rule covers a command by how it begins, and not just since it names all of it."""
     proof = proof_of(command.words, is_fed=True)
-    return covers(prefix, command.words) and (proof is None or proof.beyond is None)
+    return covers(prefix, command.words, trusted) and (proof is None or proof.beyond is None)
 
 
 def stays(line: str, root: str) -> bool:
@@ -191,8 +224,10 @@ def is_within(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _covering(prefixes: Sequence[tuple[str, ...]], command: Command) -> tuple[str, ...] | None:
-    return next((prefix for prefix in prefixes if covers(prefix, command.words)), None)
+def _covering(
+    prefixes: Sequence[tuple[str, ...]], command: Command, trusted: Collection[tuple[str, ...]]
+) -> tuple[str, ...] | None:
+    return next((prefix for prefix in prefixes if covers(prefix, command.words, trusted)), None)
 
 
 def _may_be_elsewhere(commands: Sequence[Command]) -> bool:
@@ -205,7 +240,9 @@ def depends_on_its_folder(command: Command) -> bool:
     """Whether the same words may be another command in another folder."""
     proof = proof_of(command.words, is_fed=True)
     is_look = proof is not None and proof.only_looks and "/" not in command.texts[0]
-    return not is_look and not is_the_same_anywhere(command.texts)
+    launch = launched(command.words)
+    meant = command.texts if launch is None else [word.text for word in launch.words]
+    return not is_look and not is_the_same_anywhere(meant)
 
 
 class Reading:

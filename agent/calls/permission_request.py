@@ -10,6 +10,7 @@ from tools.base import Effect, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Varie
 from tools.commands.grammar import read
 from tools.files.command_paths import CommandPaths, command_paths
 from tools.files.paths import has_other_names
+from tools.files.project_programs import trusted_launches
 from tools.lazy import dataclass
 
 _AS_THEY_ARE = frozenset(("fetch", "ls-remote", "archive"))
@@ -30,6 +31,8 @@ class PermissionRequest:
     """Those of the files to change that have several names (hard links): the other one may be any file."""
     named: CommandPaths = CommandPaths()
     """Files that a command names and that are always asked about."""
+    trusted: frozenset[tuple[str, ...]] = frozenset()
+    """The words of commands that start a tool of the project and are known to be that tool."""
     by_settings: str = ""
     """What the repository has a command of git run that rules cover, in words: a setting or a hook."""
 
@@ -42,11 +45,12 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
     shown = None
     if _is(type(tool), ReadsOnly):
         shown = _shown_by(cast(ReadsOnly, tool), arguments, workspace, mode)
-    named, by_settings = CommandPaths(), ""
+    named, by_settings, trusted = CommandPaths(), "", frozenset[tuple[str, ...]]()
     if tool.effect == "run" and mode != "plan":
         named = command_paths("\n".join(subjects), str(workspace.root))
+        trusted = frozenset().union(*(trusted_launches(line, workspace) for line in subjects))
         by_settings = next(filter(None, (_run_by_settings(line, workspace) for line in subjects)), "")
-    return PermissionRequest(tool.name, effect, subjects, shown, linked, named, by_settings)
+    return PermissionRequest(tool.name, effect, subjects, shown, linked, named, trusted, by_settings)
 
 
 def _run_by_settings(line: str, workspace: Workspace) -> str:

@@ -20,7 +20,9 @@ from agent.calls.policy import (
     server_of,
 )
 from agent.events.permissions import Tried
+from tools.commands.command_line import Command
 from tools.commands.known_tools import beginning_of, is_place
+from tools.commands.launchers import launched
 from tools.commands.programs import set_of
 
 _NEED_MORE = set_of(
@@ -44,6 +46,16 @@ def offers_for(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
         return ()
     offers = dict.fromkeys((exact_rule(asked, policy.root), *_wider(asked, policy)))
     return tuple(offer for offer in offers if offer and _answers(offer, asked, policy))[:MOST]
+
+
+def rule_to_allow(asked: PermissionRequest, policy: Policy) -> str:
+    """The usual rule that would let a call run which is asked about; empty where none would."""
+    offers = offers_for(asked, policy)
+    if offers:
+        return offers[:2][-1]
+    is_asked = decide(asked, policy).verdict == "ask"
+    allowed = decide(asked, replace(policy, allow=(*policy.allow, Rule(asked.tool)))).verdict == "allow"
+    return asked.tool if is_asked and allowed else ""
 
 
 def offers_outside(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
@@ -115,8 +127,8 @@ def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
     """Rules for all commands that begin like the one that is asked about. Of a line with several it has to be the only
     one that no rule covers yet."""
     is_open = [one.command for one in covered_by_rules(asked, policy) if one.prefix is None]
-    beginnings = list(dict.fromkeys(beginning_of(command.texts) for command in is_open))
-    if len(beginnings) != 1 or not all(only_begins(beginnings[0], command) for command in is_open):
+    beginnings = list(dict.fromkeys(beginning_of(_in_own_words(command, asked)) for command in is_open))
+    if len(beginnings) != 1 or not all(only_begins(beginnings[0], command, asked.trusted) for command in is_open):
         return
     (texts,) = beginnings
     # A rule is words between blanks: one that is empty or holds a blank cannot be said in it.
@@ -125,6 +137,14 @@ def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
     yield str(Rule(asked.tool, " ".join(texts)))
     if texts[1:] and is_place(texts[-1]) and beginning_of(texts[:1]):
         yield str(Rule(asked.tool, texts[0]))
+
+
+def _in_own_words(command: Command, asked: PermissionRequest) -> Sequence[str]:
+    """The words of the tool that a command is known to start by another way; its own where it starts none so."""
+    launch = launched(command.words)
+    if launch is None or (launch.is_in_doubt and command.texts not in asked.trusted):
+        return command.texts
+    return [word.text for word in launch.words]
 
 
 def _from_root(path: str, root: str) -> str:

@@ -1,0 +1,217 @@
+"""The tool that a command starts by another way than its name: `python -m pytest`, `uv run pytest`, `.venv/bin/pytest`,
+`CI=1 pytest` and `timeout 60 pytest` are calls of pytest. Pure: it knows words, and touches no file.
+
+A rule for a tool covers them, since whoever allows `pytest` means the tests of this project however they are started.
+An option or variable that is not listed here could make something else of the call, so it is no such call then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tools.commands.command_line import Word
+from tools.commands.nested import SHELLS, WRAPPERS
+from tools.commands.programs import ONLY_KNOWN, ROWS, set_of
+from tools.lazy import dataclass, regex
+
+_NAME = regex(r"[A-Za-z][\w-]*")
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*=.*")
+_VALUE = regex(r"[\w.,+@-]{0,80}|[A-Z][a-z]+/[A-Za-z_]+")
+"""No path and no address, but for a time zone."""
+_HARMLESS = set_of(
+    "CI TERM TZ LANG LANGUAGE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE PY_COLORS COLUMNS LINES DEBUG VERBOSE"
+    " LOG_LEVEL PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING PYTHONDEVMODE"
+    " PYTHONFAULTHANDLER PYTHONASYNCIODEBUG PYTHONTRACEMALLOC PYTHONNOUSERSITE PYTHONSAFEPATH HYPOTHESIS_PROFILE"
+    " PYTEST_DISABLE_PLUGIN_AUTOLOAD NODE_ENV APP_ENV RAILS_ENV RACK_ENV FLASK_ENV ENVIRONMENT TESTING RUST_BACKTRACE"
+    " RUST_LOG RUST_TEST_THREADS CARGO_TERM_COLOR CARGO_INCREMENTAL CGO_ENABLED GOOS GOARCH GO111MODULE GOMAXPROCS"
+    " OMP_NUM_THREADS MKL_NUM_THREADS CUDA_VISIBLE_DEVICES TF_CPP_MIN_LOG_LEVEL TOKENIZERS_PARALLELISM HF_HUB_OFFLINE"
+    " UV_OFFLINE UV_FROZEN UV_NO_SYNC QT_QPA_PLATFORM SDL_VIDEODRIVER"
+)
+"""Variables that change how a tool reports or how many threads it takes, and load nothing."""
+_WARNINGS = regex(r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?")
+"""One of a class that is built in: another one would be imported."""
+_CODE = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
+"""Variables that name code of the project."""
+_RUNNERS: Mapping[str, str] = {
+    "uv run": "--frozen --locked --no-sync --offline --quiet -q --verbose -v --dev --no-dev --all-extras --all-groups "
+    "--active --no-progress --extra: --group: --only-group: --python: -p:",
+    **dict.fromkeys(("poetry run", "pdm run", "hatch run", "pipenv run", "rye run", "pixi run", "bundle exec"), ""),
+    "npx": "--no-install --no", "npm exec": "--no-install --no --", "bunx": "--no-install", "pnpm exec": "",
+    "yarn exec": "", "yarn run": "", "yarn": "", "pnpm": "",
+}  # fmt: skip
+"""Programs that start a tool of the project's environment, with the options that leave it at that."""
+_FETCHES = {"npx", "npm exec", "bunx"}
+"""They fetch a tool that is not installed."""
+_STAY_HERE = {"--no-install", "--no"}
+_PYTHON, _PYTHON_FLAGS = regex(r"python(?:3(?:\.\d{1,2})?)?"), regex("-[uBqbOsPI]+")
+_MODULES = set_of(
+    "pytest ruff mypy black isort flake8 pylint pyright tox nox unittest coverage pip build alembic bandit"
+)
+"""Modules of Python that are the program of their name."""
+_NODE_TOOLS = set_of(
+    "eslint prettier tsc jest vitest mocha ava playwright cypress tsx biome vue-tsc rollup vite webpack"
+)
+_RUNS_PROJECT = set_of(
+    "pytest tox nox unittest coverage mypy pylint flake8 alembic eslint prettier jest vitest mocha ava playwright "
+    "cypress vite webpack rollup rspec rake rails phpunit npm pnpm yarn make"
+)
+"""Tools that run code of the project whenever they are started: its tests, plugins or settings. No more of it runs than
+the user has allowed where they come from the project themselves."""
+_FOLDER = regex(r"(?:\./)?(?:(?:\.?venv|env|vendor)/bin|node_modules/\.bin)/(?P<name>[\w.-]+)")
+_LIMITS: Mapping[str, str] = {"timeout": r"[\d.]+[smhd]?", "nice": "", "stdbuf": ""}
+"""Programs that only limit the one behind them, with the word that they need before it."""
+_LIMIT_OPTIONS = regex(
+    r"-[ks][\w.]+|--(?:signal|kill-after)=[\w.]+|--foreground|--preserve-status|-n?\d{1,2}|--adjustment=\d+|-[ioe][L0]"
+)
+_LIMIT_VALUES = {"-k", "-s", "-n"}
+_LEADING: Mapping[str, str] = {
+    "npm": "-s|--silent|--quiet", "pnpm": "-s|--silent", "yarn": "-s|--silent",
+    "cargo": "-q|--quiet|-v|--verbose|--locked|--offline",
+    "make": r"-[skB]+|--silent|--keep-going|--no-print-directory|--always-make|-j\d{0,3}",
+}  # fmt: skip
+"""Options before what a tool is told to do, which mean the same behind it."""
+_SCRIPTS = {(tool, word) for tool in ("npm", "pnpm", "yarn") for word in ("run", "run-script")}
+_ACTIVATION = regex(r"(?:\./)?(?P<folder>\.?venv|env)/bin/activate")
+_DEEPEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A tool that is started by another way than its name."""
+
+    words: tuple[Word, ...]
+    """The same call in the tool's own words."""
+    programs: tuple[str, ...] = ()
+    """Programs of the project that it names by their paths."""
+    fetched: str = ""
+    """The tool that is fetched from elsewhere where the project has none."""
+    runs_project: bool = False
+    """Whether code of the project may run before the tool does, or in its place."""
+
+    @property
+    def runs_more(self) -> bool:
+        """Whether more of the project's code may run than the tool runs anyway."""
+        return self.runs_project and self.words[0].text not in _RUNS_PROJECT
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether only a look at the files, and at what holds commands, tells that it is that tool and no more."""
+        return bool(self.programs or self.fetched or self.runs_more)
+
+
+def launched(words: Sequence[Word]) -> Launch | None:
+    """The tool that a command starts by another way; None where it starts none so, or that cannot be told."""
+    found: Launch | None = Launch(tuple(words))
+    for _ in range(_DEEPEST):
+        before, found = found, _further(found) if found is not None else None
+        if found == before:
+            break
+    if found is None:
+        return None
+    found = replace(found, words=_told_to(found.words))
+    name = found.words[0].text
+    is_tool = _NAME.fullmatch(name) is not None and name not in _NO_TOOLS
+    return found if is_tool and found.words != tuple(words) else None
+
+
+_NO_TOOLS = (
+    SHELLS | WRAPPERS | {name.split()[0] for name in _RUNNERS if " " in name and name.split()[0] not in _RUNS_PROJECT}
+    | {name.split()[0] for name in (*ROWS, *ONLY_KNOWN, "find", "sed", "awk")}
+    | {"eval", "source", "npx", "bunx"}
+)  # fmt: skip
+"""What looks is proved by its own words, so rules cover it as it is written; what runs others is no tool."""
+
+
+def activated(command: Sequence[str]) -> str:
+    """The folder of the programs that a command puts before all others, as `source .venv/bin/activate` does; empty
+    where it is no such command."""
+    path = _ACTIVATION.fullmatch(command[1]) if len(command) == 2 and command[0] in ("source", ".") else None
+    return f"{path['folder']}/bin" if path is not None else ""
+
+
+def _further(found: Launch) -> Launch | None:
+    """With one way less; the same where there is none, and None where one is not known."""
+    words = found.words
+    texts = [word.text if word.is_plain else "" for word in words]
+    if not texts or not texts[0]:
+        return None
+    if _ASSIGNMENT.fullmatch(texts[0]):
+        return _behind_variable(found, texts[0]) if len(texts) > 1 else None
+    if texts[0] == "env":
+        is_assigned = len(texts) > 1 and _ASSIGNMENT.fullmatch(texts[1])
+        return replace(found, words=words[1:]) if is_assigned else None
+    if texts[0] in _LIMITS:
+        at = _behind_limits(texts)
+        return replace(found, words=words[at:]) if at else None
+    folder = _FOLDER.fullmatch(texts[0])
+    if folder is not None:
+        named = (Word(folder["name"]), *words[1:])
+        return replace(found, words=named, programs=(*found.programs, texts[0]), runs_project=True)
+    if _PYTHON.fullmatch(texts[0]):
+        at = next((at for at, text in enumerate(texts) if at and not _PYTHON_FLAGS.fullmatch(text)), len(texts))
+        is_module = texts[at : at + 1] == ["-m"] and at + 1 < len(texts) and texts[at + 1] in _MODULES
+        return replace(found, words=words[at + 1 :], runs_project=True) if is_module else found
+    return _behind_runner(found, texts)
+
+
+def _behind_variable(found: Launch, text: str) -> Launch | None:
+    name, _, value = text.partition("=")
+    code = _CODE.fullmatch(text)
+    if code is not None:
+        folders = (code["folders"] or "").split(":")
+        is_inside = not any(each[:1] == "/" or ".." in each.split("/") for each in folders)
+        return replace(found, words=found.words[1:], runs_project=True) if is_inside else None
+    is_harmless = (name in _HARMLESS or name.startswith("LC_")) and _VALUE.fullmatch(value)
+    return replace(found, words=found.words[1:]) if is_harmless or _WARNINGS.fullmatch(text) else None
+
+
+def _behind_limits(texts: Sequence[str]) -> int:
+    """Where the program stands behind one that limits it; 0 where that is not known."""
+    at, needed = 1, _LIMITS[texts[0]]
+    while at < len(texts) and texts[at][:1] == "-":
+        if texts[at] in _LIMIT_VALUES and at + 1 < len(texts) and texts[at + 1][:1] not in ("-", ""):
+            at += 1
+        elif not _LIMIT_OPTIONS.fullmatch(texts[at]):
+            return 0
+        at += 1
+    if needed:
+        at = at + 1 if at < len(texts) and regex(needed).fullmatch(texts[at]) else len(texts)
+    return at if at < len(texts) else 0
+
+
+def _behind_runner(found: Launch, texts: Sequence[str]) -> Launch | None:
+    runner = next((name for name in (" ".join(texts[:2]), texts[0]) if name in _RUNNERS), None)
+    if runner is None:
+        return found
+    options, at = _RUNNERS[runner].split(), runner.count(" ") + 1
+    while at < len(texts) and texts[at][:1] == "-":
+        if runner == "uv run" and texts[at] in ("-m", "--module"):
+            is_known = texts[at + 1 : at + 2] and texts[at + 1] in _MODULES
+            return replace(found, words=found.words[at + 1 :], runs_project=True) if is_known else None
+        if texts[at] not in options and f"{texts[at]}:" not in options:
+            return None
+        if f"{texts[at]}:" in options:
+            at += 1
+            if at >= len(texts) or not _VALUE.fullmatch(texts[at]) or texts[at][:1] in ("-", ""):
+                return None
+        at += 1
+    if at >= len(texts) or not texts[at]:
+        return None
+    if runner.startswith(("yarn", "pnpm")) and runner[-5:] != " exec" and texts[at] not in _NODE_TOOLS:
+        return found  # a script, or what they do themselves
+    is_fetched = runner in _FETCHES and _STAY_HERE.isdisjoint(texts[:at])
+    return replace(found, words=found.words[at:], runs_project=True, fetched=texts[at] if is_fetched else "")
+
+
+def _told_to(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """A call with what the tool is to do first, and by its usual name."""
+    name, *rest = words
+    leading = _LEADING.get(name.text)
+    if leading is None:
+        return words
+    at = next((at for at, word in enumerate(rest) if not regex(leading).fullmatch(word.text)), len(rest))
+    told = (name, *rest[at:], *rest[:at])
+    if tuple(word.text for word in told[:2]) in _SCRIPTS and [word.text for word in told[2:3]] == ["test"]:
+        return (name, *told[2:])
+    return (
+        (name, Word("test"), *told[2:]) if [word.text for word in told[:2]] in (["npm", "t"], ["npm", "tst"]) else told
+    )
