@@ -17,7 +17,7 @@ OFF = "it would run without a sandbox, as `agent.sandbox` says\n"
 @pytest.fixture
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     project = tmp_path / "project"
-    project.mkdir()
+    (project / ".git").mkdir(parents=True)
     monkeypatch.chdir(project)
     monkeypatch.setenv("EBB_HOME", str(tmp_path / "home"))
     file = tmp_path / "rules.toml"
@@ -34,13 +34,13 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             "git status --x=y && touch a",
             1,
-            f"ask: ask mode asks before a command runs\n{OFF}"
+            f"ask: ask mode: this command needs approval\n{OFF}"
             "no rule covers `git status --x=y`, because of `--x=y`\nno rule covers `touch a`\n",
         ),
         (
             "for a in b; do ls; done > /etc/x",
             1,
-            f"ask: ask mode asks before a command runs\n{OFF}"
+            f"ask: ask mode: this command needs approval\n{OFF}"
             "rules for how commands begin do not cover it: there is a for statement in it\n"
             "dangerous: `> /etc/x` writes outside the working folder, to `/etc/x`\n",
         ),

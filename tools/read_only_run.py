@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shutil import which
 
 from tools.base import ReadOnlyAccess, ToolError, Workspace
 from tools.commands.command_line import Command
@@ -29,25 +30,32 @@ _GUARDS: Mapping[str, Sequence[str]] = {
 _GREP_GUARDS = (*(f"--exclude={name}" for name in SECRET_FILES), *(f"--exclude-dir={name}" for name in SECRET_FOLDERS))
 _BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd"}
 """What the shell itself does."""
+_LOOKUPS = {"type", "command", "which"}
+"""What says which program a name stands for, and runs none."""
+_PIPES = ("|", "|&")
+_NO_REPOSITORY = "git was not run: this folder is in no git repository that git can read"
 _MOST_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
 
 
-def read_only_access(command: str, workspace: Workspace) -> ReadOnlyAccess | None:
+def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     """What the command shows; None where it is not proved that it only looks. Raises `ToolError`."""
-    found = proved(command)
+    found = proved(line)
     if not found:
         return None
     paths, secret = dict[str, None](), ""
-    place, shows_folder = "", False
-    for _, proof in found:
-        named = [path for file in proof.files for path in _paths_of(file, place, workspace)]
+    places, shows_folder = [""], False
+    for at, (command, proof) in enumerate(found):
+        _program_of(command, proof, workspace)  # who is not asked must not be told afterwards that it did not run
+        if places != [""] and command.joint not in ("&&", *(_PIPES if at > 1 else ())):
+            places.append("")  # it also runs where the folder was not entered
+        named = [path for file in proof.files for place in places for path in _paths_of(file, place, workspace)]
         for path, name in named:
             paths[str(path)] = None
             if not (secret or proof.only_names) and (holds_secrets(str(path)) or holds_secrets(name)):
                 secret = display(path, workspace.root)
         if proof.name == "cd":
-            place = proof.files[0].text
+            places = [proof.files[0].text]
         shows_folder = shows_folder or not (named or proof.name.startswith("git"))
         if proof.name.startswith("git"):
             paths |= dict.fromkeys(_shown_by_git(workspace.root))
@@ -98,46 +106,64 @@ def launch(command: str, workspace: Workspace) -> Launch:
     for path in shown.paths:
         granted(Path(path), workspace)
     environment = child_environment()
-    environment |= {"PATH": folders_outside(workspace.root, environment.get("PATH", ""))}
+    path = _search_path(workspace)
+    environment |= {"PATH": folders_outside(workspace.root, path)}
     environment.pop("RIPGREP_CONFIG_PATH", None)
     if any(proof.name.startswith("git") for _, proof in found):
         environment = _environment_of_git(workspace.root, environment)
-    argvs = [_argv(each, proof, workspace.root) for each, proof in found]
-    (first, proof), is_shell = found[0], len(found) > 1
+    argvs = [_argv(each, proof, workspace) for each, proof in found]
+    (first, proof), is_shell = found[0], len(found) > 1 or found[0][1].name in _LOOKUPS
     if is_shell or proof.name in _BUILTINS or first.redirections or any(word.globs for word in first.words):
-        return Launch(argv_of(_as_line([each for each, _ in found], argvs)), environment)
+        return Launch(argv_of(_as_line(found, argvs, path)), environment)
     return Launch(tuple(argvs[0]), environment)
 
 
-def _argv(command: Command, proof: Proof, root: Path) -> Sequence[str]:
-    """The command as it is run: by its whole path, with what keeps it looking. Raises `ToolError`."""
-    from tools.process.git import program_outside  # noqa: PLC0415  # deferred: as above
+def _search_path(workspace: Workspace) -> str:
+    """Where a shell of the session looks for programs."""
+    return workspace.variables.get("PATH") or os.environ.get("PATH", os.defpath)
 
-    name, *given = command.texts
-    if proof.name in _BUILTINS:
-        return command.texts
-    program = program_outside(name, root)
+
+def _program_of(command: Command, proof: Proof, workspace: Workspace) -> str:
+    """The path of the program that is run, outside the working folder; the name of what the shell does itself. Raises
+    `ToolError`."""
+    from tools.process.git import folders_outside, program_outside, top_of_repository  # noqa: PLC0415  # deferred: as above
+
+    name, root, path = command.texts[0], workspace.root, _search_path(workspace)
+    program = name if proof.name in _BUILTINS else program_outside(name, root)
     if program is None:
         raise ToolError(f"there is no program `{name}` outside the working folder: use read, grep or glob")
+    if proof.name == "version" and which(name, path=path) != which(name, path=folders_outside(root, path)):
+        raise ToolError(f"`{name}` lies in the working folder, whose programs are not run")
+    if proof.name.startswith("git") and top_of_repository(root) is None:
+        raise ToolError(_NO_REPOSITORY)
+    return program
+
+
+def _argv(command: Command, proof: Proof, workspace: Workspace) -> Sequence[str]:
+    """The command as it is run: by its whole path, with what keeps it looking. Raises `ToolError`."""
+    program, given = _program_of(command, proof, workspace), command.texts[1:]
+    if proof.name in _BUILTINS:
+        return command.texts
     guards = _GUARDS.get(proof.name, ())
     if proof.name in ("grep", "egrep", "fgrep"):
         guards = _GREP_GUARDS if any(word.startswith("-") and "r" in word for word in given) else ()
     if proof.name.startswith("git"):
-        given = given[1:] if given[:1] == ["--no-pager"] else given
+        given = given[1:] if given[:1] == ("--no-pager",) else given
         words = proof.name.count(" ")
         return (program, *given[:words], *guards, *given[words:])
     end = given.index("--") if "--" in given else len(given)
     return (program, *given[:end], *guards, *given[end:])  # of patterns that contradict each other the last one holds
 
 
-def _as_line(commands: Sequence[Command], argvs: Sequence[Sequence[str]]) -> str:
+def _as_line(found: Sequence[tuple[Command, Proof]], argvs: Sequence[Sequence[str]], path: str) -> str:
     """The commands joined as they were, each word quoted but for patterns, which have nothing to quote."""
     parts = list[str]()
-    for command, argv in zip(commands, argvs, strict=True):
+    for (command, proof), argv in zip(found, argvs, strict=True):
         patterns = {word.text for word in command.words if word.globs}
         words = [word if word in patterns else shlex.quote(word) for word in argv]
         aside = [f"{one.descriptor}{one.sign}{shlex.quote(one.target.text)}" for one in command.redirections]
-        parts += [command.joint if parts else "", *words, *aside]
+        sought = f"PATH={shlex.quote(path)}" if proof.name in _LOOKUPS else ""
+        parts += [command.joint if parts else "", sought, *words, *aside]
     return " ".join(part for part in parts if part)
 
 
@@ -164,7 +190,7 @@ def _environment_of_git(root: Path, environment: Mapping[str, str]) -> dict[str,
     kept = None if top is None else top / ".git"
     if kept is None or (kept.is_dir() and os.path.realpath(os.fsdecode(metadata)) != os.path.realpath(kept)):
         # Outside a repository git compares whatever two folders hold.
-        raise ToolError("git was not run: this folder is in no git repository that git can read")
+        raise ToolError(_NO_REPOSITORY)
     made = git_environment(settings, environment)
     # Its settings may name another folder as the one whose files it shows.
     return {**made, "GIT_WORK_TREE": str(kept.parent), "GIT_CEILING_DIRECTORIES": str(kept.parent.parent)}

@@ -150,7 +150,7 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
         if asked.read_only is None:
             return Ruling("deny", IN_PLAN[asked.effect])
-        return replace(_in_plan(asked.read_only, policy), is_guarded=True)
+        return replace(_as_reading(asked.read_only, policy), is_guarded=True)
     unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
     if unclear is not None:
         return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
@@ -161,7 +161,7 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     return by_mode if ruling is None or (ruling.verdict == "ask" and by_mode.verdict == "allow") else ruling
 
 
-def _in_plan(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
+def _as_reading(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
     """A command that only looks may show what a tool that reads may, and asks about files with secrets, unless a rule
     of the user's allows just that."""
     asked = PermissionRequest(shown.tool, "read", shown.paths)
@@ -186,12 +186,10 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
         return Ruling("ask", doubt)
     if asked.tool == NETWORK:
         return Ruling("ask", f"no rule opens the network to `{asked.subjects[0]}`")
-    if policy.mode == "auto":
-        return _unheld(asked, policy) if asked.effect == "run" and policy.unheld else Ruling("allow", "auto mode")
+    if policy.mode == "auto" and not (asked.effect == "run" and policy.unheld):
+        return Ruling("allow", "auto mode")
     if asked.effect == "run":
-        if policy.sandboxed and not runs_outside(asked, policy):
-            return Ruling("allow", "it runs in the sandbox")
-        return Ruling("ask", f"{policy.mode} mode asks before a command runs")
+        return _by_mode_of_command(asked, policy)
     if asked.effect == "serve":
         return Ruling("ask", f"{policy.mode} mode asks before a server does something")
     if asked.effect == "fetch":
@@ -209,18 +207,27 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     return Ruling("ask", f"{policy.mode} mode asks before a file changes")
 
 
+def _by_mode_of_command(asked: PermissionRequest, policy: Policy) -> Ruling:
+    """A command that is proved to only look is treated as the tools that read are; others are asked about."""
+    if policy.mode != "auto" and policy.sandboxed and not runs_outside(asked, policy):
+        return Ruling("allow", "it runs in the sandbox")
+    if asked.tool != OUTSIDE and asked.read_only is not None and asked.read_only.paths != ("/",):
+        return replace(_as_reading(asked.read_only, policy), is_guarded=True)
+    if policy.mode == "auto":
+        why = f"no sandbox holds commands here: {policy.unheld}; with `--no-sandbox` they run all the same"
+        return Ruling("ask", why)
+    return Ruling("ask", f"{policy.mode} mode: this command needs approval")
+
+
 def _in_bounds(ruling: Ruling, asked: PermissionRequest, policy: Policy) -> Ruling:
     """What only looks needs no skill's word. Of several skills in use one is enough."""
     if ruling.verdict != "allow" or not policy.bounds or asked.effect in ("none", "read"):
         return ruling
     rules = tuple(rule for bounds in policy.bounds for rule in bounds.rules)
-    by_skills = Policy(policy.root, "ask", rules, readable=policy.readable, roots=policy.roots)
-    if decide(asked, by_skills).verdict == "allow":
-        return ruling
-    if asked.read_only is not None and asked.read_only.paths != ("/",):
-        looks = _in_plan(asked.read_only, policy)
-        if looks.verdict == "allow":
-            return replace(ruling, is_guarded=True)
+    by_skills = Policy(policy.root, "ask", rules, policy.deny, policy.readable, roots=policy.roots)
+    allowed = decide(asked, by_skills)
+    if allowed.verdict == "allow":
+        return replace(ruling, is_guarded=ruling.is_guarded or allowed.is_guarded)
     return Ruling("ask", bounds_told(policy.bounds))
 
 
@@ -231,14 +238,6 @@ def bounds_told(bounds: Sequence[SkillBounds]) -> str:
     known = listed(list(rules), _MOST_NAMED) or "nothing that runs or changes something"
     in_use = " in use until this turn ends," if named.endswith(",") else ", in use until this turn ends,"
     return f"{named}{in_use} {'works' if len(bounds) == 1 else 'work'} with {known}"
-
-
-def _unheld(asked: PermissionRequest, policy: Policy) -> Ruling:
-    """Of commands that nothing would hold, those run unasked that are proved to look."""
-    shown = asked.read_only
-    if shown is not None and shown.paths != ("/",):
-        return replace(_in_plan(shown, policy), is_guarded=True)
-    return Ruling("ask", f"no sandbox holds commands here: {policy.unheld}; with `--no-sandbox` they run all the same")
 
 
 def runs_outside(asked: PermissionRequest, policy: Policy) -> bool:
@@ -349,7 +348,7 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
         return None
     covered = covered_by_rules(asked, policy)
     prefixes = [one.prefix for one in covered]
-    if not covered or None in prefixes or not all(stays(line, policy.root) for line in asked.subjects):
+    if not any(prefixes) or None in prefixes or not all(stays(line, policy.root) for line in asked.subjects):
         return None
     used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
     doubt = file_in_doubt(covered, policy.root, policy.readable) or _led_elsewhere(asked, covered, policy)
@@ -381,7 +380,7 @@ def _led_elsewhere(asked: PermissionRequest, covered: Sequence[Coverage], policy
 def covered_by_rules(asked: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:
     """Which of the rules cover the commands of a line by how they begin; nothing where the line cannot be read."""
     prefixes = [tuple(rule.words) for rule in policy.allow if _names(rule, asked) and rule.prefix and rule.line is None]
-    covered = [coverage_of(line, prefixes) for line in asked.subjects]
+    covered = [coverage_of(line, prefixes, asked.trusted) for line in asked.subjects]
     return tuple(one for line in covered for one in line) if all(covered) else ()
 
 

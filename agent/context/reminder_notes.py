@@ -16,8 +16,10 @@ NOTE_STEP = 5
 """Percent that the context must grow before the model is told again."""
 
 MODES = {
-    "ask": "calls that change something are put to the user first",
-    "accept-edits": "files of the project may be changed without a question, other changes are put to the user first",
+    "ask": "reading runs without a question, also by plain `ls`, `cat`, `rg`, `git diff` and the like; calls that may "
+    "change something are put to the user first",
+    "accept-edits": "reading and changes to files of the project run without a question, other changes are put to the "
+    "user first",
     "plan": "read, think and propose; change nothing, run only plain `ls`, `cat`, `rg`, `git diff` and the like, and "
     "hand in what you would change as a plan with `submit_plan`",
     "auto": "calls run without a question, but for secrets and files that something runs or obeys later",

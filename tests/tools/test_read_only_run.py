@@ -193,12 +193,38 @@ def test_what_a_command_shows_is_where_its_names_lead(workspace: Workspace) -> N
     )
     assert seen("cat a key") == ReadOnlyAccess("read", (str(root / "a"), str(root / ".env")), ".env")
     assert seen("rg x") == ReadOnlyAccess("grep", (str(root),))
+    with pytest.raises(ToolError, match="no git repository"):
+        seen("git status")
+    (root / ".git").mkdir()
     assert seen("git show HEAD:.env") == ReadOnlyAccess(
         "grep", (str(root / "HEAD:.env"), str(root / ".env"), str(root)), "HEAD:.env"
     )
     assert seen("ls", workdir=str(root)) == seen("ls")
     for more in ({"background": True}, {"terminal": True}, {"job": "job-1"}, {"workdir": "/"}):
         assert seen("ls", **more) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "is_outside"),
+    [
+        ("cd sub && cat ../a", False),
+        ("cd sub && ls | wc -l && cat ../a", False),
+        ("cd sub; cat ../a", True),  # where `cd` fails it is read from the working folder
+        ("cd sub\ncat ../a", True),
+        ("cd sub || cat ../a", True),
+        ("cd sub | cat ../a", True),  # each part of a pipe has a folder of its own
+        ("cd sub && ls; cat ../a", True),
+    ],
+)
+def test_what_is_read_behind_cd_is_also_sought_from_where_a_failed_cd_leaves_it(
+    workspace: Workspace, line: str, is_outside: bool
+) -> None:
+    seen = Bash().read_only_access({"command": line}, workspace)
+    assert seen is not None
+    assert (str(workspace.root.parent / "a") in seen.paths, str(workspace.root / "a") in seen.paths) == (
+        is_outside,
+        True,
+    )
 
 
 async def test_a_command_that_begins_in_a_folder_looks_there(workspace: Workspace) -> None:

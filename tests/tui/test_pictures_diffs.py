@@ -72,7 +72,7 @@ COMMAND = PermissionAsked(
     "1",
     "bash",
     {"command": "pytest -q tests/test_prices.py"},
-    "ask mode asks before a command runs",
+    "ask mode: this command needs approval",
     "",
     ("bash(pytest)", "bash(pytest -q tests/test_prices.py)"),
     (

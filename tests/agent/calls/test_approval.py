@@ -83,7 +83,7 @@ def instead(command: str) -> Answer:
 
 async def test_a_command_that_the_user_changed_runs_and_the_model_is_told(root: Path) -> None:
     run = Run(root, instead("echo mine"))
-    (output,) = await run(bash("echo yours"))
+    (output,) = await run(bash("touch yours"))
     assert output == ToolOutput(
         "c1",
         "[The user changed this call before it ran.\n`command` was: echo mine]\nmine\nexit code 0",
@@ -99,7 +99,7 @@ async def test_a_command_that_the_user_changed_runs_and_the_model_is_told(root: 
 async def test_a_command_that_the_user_changed_is_denied_as_any_other(root: Path) -> None:
     (root / "kept").write_text("x")
     run = Run(root, instead("cd . && env rm kept"), deny=("bash(rm)",))
-    (output,) = await run(bash("ls"))
+    (output,) = await run(bash("touch made"))
     assert (output.status, (root / "kept").exists()) == ("denied", True)
     assert output.text.startswith("[The user changed this call before it ran.\n`command` was: cd . && env rm kept]\n")
     assert "deny rule bash(rm)" in output.text
@@ -123,6 +123,40 @@ async def test_in_plan_mode_what_only_looks_runs_and_what_holds_secrets_is_asked
         ("cat /etc/hosts", "`/etc/hosts` is outside the working folder", ()),
     ]
     assert (ran(root), (root / "made").exists()) == (set(), False)
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits"])
+async def test_what_only_looks_is_not_asked_about_and_runs_nothing_of_the_repository(root: Path, mode: Mode) -> None:
+    hostile_repository(root)
+    (root / ".env").write_text("KEY=1\n")
+    (root / "b").write_text("KEY\n")
+    run = Run(root, lambda question: Decision("deny"))
+    run.approval.policy = replace(run.approval.policy, mode=mode)
+    lines = (
+        "git status -s a", "git diff a | head", "grep -rc KEY .", "cat .env", "cat ../outside", "touch made",
+        "git diff > made", "git commit -m x",
+    )  # fmt: skip
+    outputs = [(await run(bash(line)))[0] for line in lines]
+    assert [output.status for output in outputs] == [*["done"] * 3, *["denied"] * 5]
+    assert ".env" not in outputs[2].text
+    approval = f"{mode} mode: this command needs approval"
+    assert [question.reason for question in run.asked] == [
+        "`.env` may hold secrets", f"`{root.parent}/outside` is outside the working folder", *[approval] * 3,
+    ]  # fmt: skip
+    assert (ran(root), (root / "made").exists()) == (set(), False)
+
+
+async def test_a_program_that_lies_in_the_folder_is_asked_about(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("python3", "rg"):
+        (root / name).write_text("#!/bin/sh\ntouch ran\n")
+        (root / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{root}:{os.environ['PATH']}")
+    run = Run(root, lambda question: Decision("deny"))
+    lines = ("python3 --version", "command -v python3; which rg", "rg --files")
+    outputs = [(await run(bash(line)))[0] for line in lines]
+    assert [question.arguments["command"] for question in run.asked] == [lines[0]]
+    assert outputs[1].text == f"{root}/python3\n{root}/rg\nexit code 0"
+    assert (outputs[2].status, (root / "ran").exists()) == ("done", False)
 
 
 async def test_in_plan_mode_a_command_that_the_user_changed_must_look_as_well(root: Path) -> None:
@@ -168,7 +202,7 @@ async def test_an_edit_may_not_lead_elsewhere(root: Path) -> None:
 
 async def test_only_a_rule_that_was_offered_is_kept(root: Path) -> None:
     run = Run(root, lambda question: Decision("allow", rule="bash"))
-    outputs = await run(bash("echo -n 1"), replace(bash("touch x"), id="c2"))
+    outputs = await run(bash("locale -a"), replace(bash("touch x"), id="c2"))
     assert [output.status for output in outputs] == ["done", "done"]
     assert (len(run.asked), run.approval.policy.allow) == (2, ())
 
@@ -207,7 +241,7 @@ async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(roo
 
 async def test_once_answers_one_question_alone(root: Path) -> None:
     run = Run(root, lambda question: Decision("allow"))
-    await run(bash("echo -n 1"), replace(bash("echo -n 1"), id="c2"))
+    await run(bash("locale -a"), replace(bash("locale -a"), id="c2"))
     assert [question.call_id for question in run.asked] == ["c1", "c2"]
 
 
@@ -233,15 +267,15 @@ async def test_a_rule_that_is_tried_goes_into_folders_of_the_project(root: Path)
 
 async def test_a_question_that_has_no_rule_for_exactly_this_says_so(root: Path) -> None:
     run = Run(root, lambda question: Decision("deny"))
-    await run(bash("echo 1\necho 2"))
+    await run(bash("touch 1\ntouch 2"))
     (question,) = run.asked
     assert (question.offers, question.offers_exact) == ((), False)
-    await run(bash(f"echo {'1' * 1_000}"))
+    await run(bash(f"touch {'1' * 1_000}"))
     assert (run.asked[1].offers, run.asked[1].offers_exact) == ((), False)
-    await run(bash(f"ls -l {' '.join(['1' * 200] * 5)}"))
-    assert (run.asked[2].offers, run.asked[2].offers_exact) == (("bash(ls)",), False)
-    await run(bash(f"echo {'1' * 900}"))
-    assert (run.asked[3].offers, run.asked[3].offers_exact) == ((f"bash(=echo {'1' * 900})",), True)
+    await run(bash(f"pytest -q {' '.join(['1' * 200] * 5)}"))
+    assert (run.asked[2].offers, run.asked[2].offers_exact) == (("bash(pytest)",), False)
+    await run(bash(f"touch {'1' * 900}"))
+    assert (run.asked[3].offers, run.asked[3].offers_exact) == ((f"bash(=touch {'1' * 900})",), True)
 
 
 async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
@@ -253,9 +287,9 @@ async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
         raise AssertionError
 
     run.approval.ask = ask
-    (output,) = await run(bash("ls"))
+    (output,) = await run(bash("touch a"))
     assert output.status == "cancelled"
-    run.approval.keep("bash(ls)")  # nobody waits for it any more
+    run.approval.keep("bash(touch)")  # nobody waits for it any more
 
 
 class Waiting(Run):
@@ -342,7 +376,7 @@ def questions(events: Sequence[Event]) -> list[PermissionAsked]:
     return [event for event in events if isinstance(event, PermissionAsked)]
 
 
-LIST = {"calls": [call("bash", command="ls -la")]}
+LIST = {"calls": [call("bash", command="locale -a")]}
 DONE = {"text": "ok"}
 
 
@@ -353,7 +387,7 @@ async def test_a_rule_for_the_project_holds_in_its_next_session(tmp_path: Path) 
         )
     file = tmp_path / "home" / "config" / "rules.json"
     assert question.rules_file == str(file)
-    assert json.loads(file.read_text()) == {"projects": {str(tmp_path / "project"): {"allow": ["bash(=ls -la)"]}}}
+    assert json.loads(file.read_text()) == {"projects": {str(tmp_path / "project"): {"allow": ["bash(=locale -a)"]}}}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     async with opened(tmp_path, LIST, DONE) as session:
         assert questions(await answered(session, lambda asked: Decision("deny"))) == []
@@ -361,7 +395,7 @@ async def test_a_rule_for_the_project_holds_in_its_next_session(tmp_path: Path) 
 
 
 async def test_a_rule_for_one_project_says_nothing_of_another(tmp_path: Path) -> None:
-    ProjectRules(tmp_path / "home" / "config", tmp_path / "project" / "sub").keep("bash(ls)")
+    ProjectRules(tmp_path / "home" / "config", tmp_path / "project" / "sub").keep("bash(locale)")
     async with opened(tmp_path, LIST, DONE) as session:
         assert len(questions(await answered(session, lambda asked: Decision("deny")))) == 1
 
@@ -377,7 +411,7 @@ async def test_a_project_cannot_plant_a_rule(tmp_path: Path) -> None:
 
 
 async def test_scripts_do_not_use_what_was_allowed_in_the_terminal(tmp_path: Path) -> None:
-    ProjectRules(tmp_path / "home" / "config", tmp_path / "project").keep("bash(ls)")
+    ProjectRules(tmp_path / "home" / "config", tmp_path / "project").keep("bash(locale)")
     async with opened(tmp_path, LIST, DONE, interactive=False) as session:
         events = await answered(session, lambda asked: Decision("allow"))
     assert [event.name for event in events if isinstance(event, CallDenied)] == ["bash"]
@@ -433,7 +467,7 @@ def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: P
 
 
 async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
-    session = await home.attended(Scripted.of({"calls": [call("bash", command="echo a")]}, DONE), mode="ask")
+    session = await home.attended(Scripted.of({"calls": [call("bash", command="locale -a")]}, DONE), mode="ask")
     await answered(session, lambda asked: Decision("allow", arguments={"command": "echo b"}))
     (before,) = outputs_of(session)
     await session.close()

@@ -112,11 +112,33 @@ def test_a_rule_to_read_answers_for_commands_that_only_look() -> None:
     assert (verdicts, decide(looking("/etc/hosts"), rules).verdict) == (["allow", "ask"], "allow")
 
 
-def test_no_other_mode_looks_at_what_a_command_shows() -> None:
-    for mode in ("ask", "accept-edits", "auto"):
-        assert decide(looking("/etc/hosts", secret="x"), policy(mode)) == decide(shell("cat a"), policy(mode))
-    nowhere = Policy(ROOT, "plan", no_shell="no sandbox")
-    assert decide(looking(f"{ROOT}/a"), nowhere).verdict == "deny"
+@pytest.mark.parametrize(
+    ("asked", "ruling"),
+    [
+        (looking(f"{ROOT}/a.py"), ("allow", "reading inside the working folder", True)),
+        (looking("/data/outputs/1"), ("allow", "reading inside the working folder", True)),
+        (looking("/etc/hosts"), ("ask", "`/etc/hosts` is outside the working folder", True)),
+        (looking(f"{ROOT}/key.pem", secret="key.pem"), ("ask", "`key.pem` may hold secrets", True)),
+        (looking(f"{ROOT}/secret/a"), ("deny", "deny rule read(secret)", True)),
+        (replace(looking(f"{ROOT}/a"), subjects=("git log",)), ("deny", "deny rule bash(git log)", False)),
+        (looking("/"), ("ask", "ask mode: this command needs approval", False)),
+        (
+            replace(looking(f"{ROOT}/a"), tool="outside"),
+            ("ask", "ask mode: this command needs approval", False),
+        ),
+    ],
+)
+def test_what_only_looks_is_treated_as_what_reads_in_ask_mode(
+    asked: PermissionRequest, ruling: tuple[str, str, bool]
+) -> None:
+    decided = decide(asked, policy("ask", deny=("read(secret)", "bash(git log)")))
+    assert (decided.verdict, decided.rule, decided.is_guarded) == ruling
+
+
+def test_auto_mode_does_not_look_at_what_a_command_shows_and_what_may_run_no_shell_runs_none() -> None:
+    assert decide(looking("/etc/hosts", secret="x"), policy("auto")) == decide(shell("cat a"), policy("auto"))
+    for mode in ("ask", "plan"):
+        assert decide(looking(f"{ROOT}/a"), Policy(ROOT, mode, no_shell="no sandbox")).verdict == "deny"
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
@@ -283,6 +305,63 @@ def test_a_deny_rule_for_one_line_denies_what_begins_so(command: str) -> None:
 )
 def test_a_folder_of_the_project_is_gone_into_without_a_rule_of_its_own(rule: str, command: str, verdict: str) -> None:
     assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(pytest)", "python -m pytest -q", "allow"),
+        ("bash(pytest)", "uv run pytest -x", "allow"),
+        ("bash(pytest)", "PYTHONPATH=src pytest", "allow"),
+        ("bash(pytest)", "cd src && CI=1 python3 -m pytest -q 2>&1 | tail -15", "allow"),
+        ("bash(pytest)", "ls; wc -l < a; pytest -q | grep -c x | sort -n && echo done", "allow"),
+        ("bash(python -m pytest)", "uv run pytest", "allow"),
+        ("bash(npm test)", "CI=1 npm run test -- --coverage 2>&1 | tail", "allow"),
+        ("bash(make test)", "make -j4 test | tail", "allow"),
+        ("bash(cargo test)", "RUST_BACKTRACE=1 cargo -q test", "allow"),
+        ("bash(go test)", "CGO_ENABLED=0 timeout 60 go test ./...", "allow"),
+        ("bash(jest)", "yarn jest --coverage", "allow"),
+        ("bash(tox)", "poetry run tox -e py311", "allow"),
+        ("bash(pytest)", "uv run pytest -p evil", "ask"),
+        ("bash(pytest)", "python -m pytest @words", "ask"),
+        ("bash(pytest)", "python -m pytest /elsewhere", "ask"),
+        ("bash(pytest)", "PYTHONPATH=/tmp pytest", "ask"),
+        ("bash(pytest)", "PATH=.venv/bin pytest", "ask"),
+        ("bash(pytest)", "pytest | sh", "ask"),
+        ("bash(pytest)", "pytest | tee out", "ask"),
+        ("bash(pytest)", "pytest > out; tail out", "ask"),
+        ("bash(pytest)", "pytest | xargs rm", "ask"),
+        ("bash(pytest)", "pytest -q | sort -o x", "ask"),
+        ("bash(pytest)", "./tail; pytest", "ask"),
+        ("bash(pytest)", "git status; pytest", "ask"),
+        ("bash(pytest)", "cat /etc/passwd; pytest", "ask"),
+        ("bash(pytest)", "tail ../a; pytest", "ask"),
+        ("bash(pytest)", "cat .env; pytest", "ask"),
+        ("bash(pytest)", "grep -r KEY .; pytest", "ask"),
+        ("bash(ssh host)", "echo 'rm -rf x' | ssh host", "ask"),
+        ("bash(ssh host)", "echo 'rm -rf x' | cat | ssh host", "ask"),
+        ("bash(node x.js)", "cat a | tail -1 | node x.js", "ask"),
+        ("bash(make test)", "make -f x test", "ask"),
+        ("bash(make test)", "make -s test CC=./x", "ask"),
+        ("bash(go test)", "GOOS=linux go test -exec ./x", "ask"),
+        ("bash(ruff)", "uv run ruff check", "ask"),  # builds the project first, which `ruff` does not
+        ("bash(ruff)", "python -m ruff check", "ask"),  # a `ruff.py` of the folder would run
+        ("bash(pytest)", ".venv/bin/pytest", "ask"),  # whether that is pytest is not in the words
+    ],
+)
+def test_a_rule_for_a_tool_covers_it_however_it_is_started_and_nothing_else(
+    rule: str, command: str, verdict: str
+) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+def test_a_program_of_the_project_is_covered_once_it_is_known_to_be_what_it_is_called() -> None:
+    for command, rule in (("uv run ruff check", "bash(ruff)"), (".venv/bin/pytest -q", "bash(pytest)")):
+        known = replace(shell(f"{command} | tail"), trusted=frozenset({tuple(command.split())}))
+        assert decide(known, policy(allow=(rule,))).verdict == "allow"
+    activated = replace(shell(". .venv/bin/activate && pytest"), trusted=frozenset({(".", ".venv/bin/activate")}))
+    assert decide(activated, policy(allow=("bash(pytest)",))).verdict == "allow"
+    assert decide(replace(activated, trusted=frozenset()), policy(allow=("bash(pytest)",))).verdict == "ask"
 
 
 @pytest.mark.parametrize(

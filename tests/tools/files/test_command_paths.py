@@ -119,10 +119,7 @@ def test_a_search_beside_other_commands_is_asked_about_since_nothing_keeps_it_fr
     assert reason(root, "make; grep -rn KEY .", "ask", *rules) == why.format("grep")
     assert reason(root, "rg -uu KEY && make", "ask", *rules) == why.format("rg")
     assert [reason(root, f"{line} docs && make", "ask", *rules) for line in ("grep -n KEY", "rg KEY")] == ["", ""]
-    assert [reason(root, line, "ask", *rules) for line in ("grep -rn KEY . | head", "rg -uu KEY; ls")] == [
-        "ask mode asks before a command runs"
-    ] * 2
-    assert reason(root, "grep -rn KEY . | head", "ask", *rules, "bash(head)") == ""
+    assert [reason(root, line, "ask", *rules) for line in ("grep -rn KEY . | head", "rg -uu KEY; ls")] == ["", ""]
     assert reason(root, "timeout 5 grep -r KEY .", "ask", "bash(timeout 5 grep)") == why.format("grep")
 
 
@@ -152,7 +149,7 @@ def test_a_rule_for_a_program_covers_no_link_that_leads_elsewhere(root: Path) ->
 def test_a_rule_covers_no_way_through_a_link_to_a_folder(root: Path, command: str, place: str) -> None:
     rules = ("bash(cat)", "bash(make)", "bash(ls)", "bash(find)", "bash(tar)")
     assert reason(root, command, "ask", *rules) == f"`{place}` is outside the working folder"
-    assert reason(root, "cd docs && ls && cat ../docs/a", "ask", *rules) != ""
+    assert reason(root, "cd docs && ls && cat ../docs/a", "ask", *rules) == ""
     within = ("cd docs && ls", "cat docs/../a; make", "tar cf a.tar docs")
     assert [reason(root, line, "ask", *rules) for line in within] == ["", "", ""]
 
