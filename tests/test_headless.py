@@ -314,26 +314,52 @@ def test_what_nobody_is_there_to_allow_is_denied_and_exits_with_5(user: User) ->
     assert ended(run) == (5, "denied", None)
     assert run.result["result"] == "I could not."
     assert run.result["denied"] == [
-        {"tool": "bash", "arguments": {"command": "touch made"}, "rule": "ask mode asks before a command runs"}
+        {
+            "tool": "bash",
+            "arguments": {"command": "touch made"},
+            "rule": "ask mode: this command needs approval",
+            "allow": "bash(=touch made)",
+        }
     ]
     assert not (user.project / "made").exists()
 
 
-@pytest.mark.parametrize(("mode", "hint"), [("ask", "`--permission-mode auto` or a rule"), ("auto", "a rule")])
-def test_who_works_in_auto_is_not_told_to_use_auto(user: User, mode: str, hint: str) -> None:
-    flags = ("--permission-mode", mode, "--config", "agent.sandbox=off")
-    run = user.ask(calls(call("bash", command="cat .env")), {"text": "No."}, flags=flags, form="text")
-    assert (run.code, run.err.splitlines()[-1]) == (5, f"ebb: allow it with {hint} such as `--allow 'bash(pytest)'`")
+def last_line(run: Run) -> tuple[int, str]:
+    return run.code, run.err.splitlines()[-1].removeprefix("ebb: ")
 
 
-def test_a_run_that_may_change_no_file_names_the_rule_for_that(user: User) -> None:
-    run = user.ask(calls(call("write", path="a.txt", content="x")), {"text": "No."}, form="text")
-    hint = "`--permission-mode auto` or a rule such as `--allow write`"
-    assert (run.code, run.err.splitlines()[-1]) == (5, f"ebb: allow it with {hint}")
-    assert (
-        user.ask(calls(call("write", path="a.txt", content="x")), {"text": "Yes."}, flags=("--allow", "write")).code
-        == 0
+def test_a_denied_call_names_the_rule_that_lets_it_run(user: User) -> None:
+    """The rule that is named is tried: with it, the same call runs."""
+    wanted = (
+        (call("bash", command=".venv/bin/tests -q"), "'bash(=.venv/bin/tests -q)'"),
+        (call("bash", command="python3 -m unittest -q; echo done"), "'bash(=python3 -m unittest -q; echo done)'"),
+        (call("bash", command="X=1 uv run pytest -q | tail -3"), "'bash(=X=1 uv run pytest -q | tail -3)'"),
+        (call("bash", command="CI=1 python3 -m pytest -q | tail -3"), "'bash(pytest)'"),
+        (call("bash", command="for x in a b; do touch $x; done"), "bash"),
+        (call("write", path="src/a.txt", content="x"), "'write(src)'"),
     )
+    for one, rule in wanted:
+        run = user.ask(calls(one), {"text": "No."}, form="text")
+        assert last_line(run) == (5, f"to allow it: `--allow {rule}`, or `--permission-mode auto`")
+        assert user.ask(calls(one), {"text": "Yes."}, flags=("--allow", rule.strip("'"))).code == 0
+
+
+def test_who_works_in_auto_is_not_told_to_use_auto(user: User) -> None:
+    flags = ("--permission-mode", "auto", "--config", "agent.sandbox=off")
+    run = user.ask(calls(call("bash", command="cat .env")), {"text": "No."}, flags=flags, form="text")
+    assert last_line(run) == (5, "to allow it: `--allow 'bash(cat .env)'`")
+
+
+def test_several_denied_calls_name_each_rule_once(user: User) -> None:
+    wanted = calls(*(call("bash", command=f"{line}") for line in ("pytest -q", "uv run pytest", "ruff check")))
+    run = user.ask(wanted, {"text": "No."}, form="text")
+    flags = "--allow 'bash(pytest)' --allow 'bash(ruff check)'"
+    assert last_line(run) == (5, f"to allow them: `{flags}`, or `--permission-mode auto`")
+
+
+def test_where_a_deny_rule_refuses_no_other_rule_is_named(user: User) -> None:
+    run = user.ask(calls(call("bash", command="rm -rf x")), {"text": "No."}, flags=("--deny", "bash(rm)"), form="text")
+    assert last_line(run) == (5, "denied bash: deny rule bash(rm)")
 
 
 def test_rules_let_a_headless_run_work(user: User) -> None:

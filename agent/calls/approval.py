@@ -1,6 +1,7 @@
 """May a call run? The policy is asked first and then the user, who may change the call. It runs nothing."""
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -28,11 +29,7 @@ Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Puts a question to the user and waits for the answer."""
 AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDecision]]
 
-NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
-NOT_IN_AUTO = "nobody is there to ask; start with an `--allow` rule that names it to let it run"
-"""What is asked about in the mode `auto`, too."""
-NOBODY_AT_ALL = "nobody is there to ask"
-"""What a hook, or a rule of the project, wants to be asked about whatever the user's rules say."""
+NOBODY_TO_ASK = "nobody is there to ask"
 
 ELSE = "Do it another way, or say in your answer what is left to do"
 
@@ -235,11 +232,9 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
                 reviewed = _review(reviewed.call, context)
                 continue
         if context.approval.ask is None:
-            in_auto = decide(reviewed.asked, replace(context.approval.policy, mode="auto"))
-            nobody = NOBODY_TO_ASK if in_auto.verdict == "allow" else NOT_IN_AUTO
-            nobody = nobody if context.word.verdict != "ask" else NOBODY_AT_ALL
-            reason = f"denied: {ruling.rule}, and {nobody}. {ELSE}"
-            return _denied(reviewed, is_edited, ruling.rule, reason, context)
+            rule = _rule_to_allow(reviewed, context)
+            reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}{_advice(reviewed, rule, context)}. {ELSE}"
+            return _denied(reviewed, is_edited, ruling.rule, reason, context, rule)
         count += 1
         question = await _question(reviewed, is_edited, count, context)
         by_hook = context.word.verdict == "ask"
@@ -289,9 +284,27 @@ def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalCo
         raise EditedCallError(edited, error) from error
 
 
-def _denied(reviewed: ReviewedCall, is_edited: bool, rule: str, reason: str, context: ApprovalContext) -> Permit:
+def _rule_to_allow(reviewed: ReviewedCall, context: ApprovalContext) -> str:
+    """The rule that would let the call run; empty where a hook, or a rule of the project, wants the user to be asked
+    whatever the user's rules say."""
+    from agent.calls.rule_suggestions import rule_to_allow  # noqa: PLC0415  # deferred: few calls are denied
+
+    return "" if context.word.verdict == "ask" else rule_to_allow(reviewed.asked, context.approval.policy)
+
+
+def _advice(reviewed: ReviewedCall, rule: str, context: ApprovalContext) -> str:
+    """How the user lets such a call run the next time."""
+    in_auto = decide(reviewed.asked, replace(context.approval.policy, mode="auto"))
+    flags = [f"`--allow {shlex.quote(rule)}`"] if rule else []
+    flags += ["`--permission-mode auto`"] if in_auto.verdict == "allow" and context.word.verdict != "ask" else []
+    return f"; the user can start with {' or '.join(flags)}" if flags else ""
+
+
+def _denied(
+    reviewed: ReviewedCall, is_edited: bool, rule: str, reason: str, context: ApprovalContext, allow: str = ""
+) -> Permit:
     call = reviewed.call
-    context.emit(CallDenied(call.id, call.name, call.arguments, rule))
+    context.emit(CallDenied(call.id, call.name, call.arguments, rule, allow))
     return Permit(call, reviewed.tool, reviewed.as_it_runs, reason, is_edited)
 
 

@@ -91,6 +91,9 @@ class CallDenied:
     name: str
     arguments: Mapping[str, object]
     rule: str
+    """What decided."""
+    allow: str = ""
+    """A rule with which this call would have run; empty where a deny rule, a hook or the user refused it."""
 
 
 @dataclass(frozen=True, slots=True)

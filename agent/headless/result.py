@@ -74,6 +74,8 @@ class DeniedCall:
     arguments: Mapping[str, object]
     rule: str
     """What decided."""
+    allow: str = ""
+    """The rule that would have let it run; empty where none would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +188,8 @@ class RunOutcome:
                 self.cost = None if cost is None or self.cost is None else self.cost + cost
             case ToolFinished(changed=changed):
                 self.files_changed.update(dict.fromkeys(changed))
-            case CallDenied(name=name, arguments=arguments, rule=rule):
-                self.denied.append(DeniedCall(name, arguments, rule))
+            case CallDenied(name=name, arguments=arguments, rule=rule, allow=allow):
+                self.denied.append(DeniedCall(name, arguments, rule, allow))
             case NetworkRefused(host=host, rule=rule):
                 self.refused_hosts.setdefault(host, rule)
             case ContextCompacted():

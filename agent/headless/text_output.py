@@ -1,6 +1,7 @@
 """The answer as text on standard output."""
 
 import os
+import shlex
 from collections.abc import Callable
 from typing import TextIO
 
@@ -9,6 +10,9 @@ from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
 from agent.headless.stream_events import Shown
 from tools.outputs.plain_text import plain
+
+_MOST_RULES = 5
+"""Rules that are named for what was denied."""
 
 
 class TextOutput:
@@ -35,11 +39,11 @@ class TextOutput:
             self._out.flush()
         for call in outcome.denied:
             self._progress.tell(f"denied {call.tool}: {call.rule}")
-        if outcome.denied:
-            other = "" if outcome.mode == "auto" else "`--permission-mode auto` or "
-            tools = [call.tool for call in outcome.denied]
-            example = "'bash(pytest)'" if "bash" in tools else tools[0]
-            self._progress.tell(f"allow it with {other}a rule such as `--allow {example}`")
+        rules = list(dict.fromkeys(call.allow for call in outcome.denied if call.allow))
+        if rules:
+            flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:_MOST_RULES])
+            other = "" if outcome.mode == "auto" else ", or `--permission-mode auto`"
+            self._progress.tell(f"to allow {'it' if len(rules) == 1 else 'them'}: `{flags}`{other}")
         for host, rule in outcome.refused_hosts.items():
             self._progress.tell(f"`{host}` was kept from a command: {rule}")
         if outcome.error is not None:
