@@ -4,6 +4,7 @@ have."""
 
 import os
 import posixpath
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -12,9 +13,11 @@ from shutil import which
 
 from tools.base import ReadOnlyAccess, ToolError, Workspace
 from tools.commands.command_line import Command
+from tools.commands.loops import written_out
 from tools.commands.proof import proved
 from tools.commands.scripts import Operand, Proof
 from tools.files.paths import display, granted, locate
+from tools.lazy import regex
 from tools.process.shell import Launch, argv_of, child_environment
 from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets
 
@@ -28,11 +31,14 @@ _GUARDS: Mapping[str, Sequence[str]] = {
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }  # fmt: skip
 _GREP_GUARDS = (*(f"--exclude={name}" for name in SECRET_FILES), *(f"--exclude-dir={name}" for name in SECRET_FOLDERS))
-_BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd"}
+_BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd", "set"}
 """What the shell itself does."""
 _LOOKUPS = {"type", "command", "which"}
 """What says which program a name stands for, and runs none."""
+_DRIVE = regex("[A-Za-z]:")
 _PIPES = ("|", "|&")
+_ENDLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
+"""Devices that show nothing of anybody."""
 _NO_REPOSITORY = "git was not run: this folder is in no git repository that git can read"
 _MOST_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
@@ -40,7 +46,7 @@ _MOST_NAMES = 2_000
 
 def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     """What the command shows; None where it is not proved that it only looks. Raises `ToolError`."""
-    found = proved(line)
+    found = proved(_written_out(line, workspace))
     if not found:
         return None
     paths, secret = dict[str, None](), ""
@@ -65,6 +71,24 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     return ReadOnlyAccess("grep" if searches else "read", tuple(paths), secret)
 
 
+def _written_out(line: str, workspace: Workspace) -> str:
+    """The line with its loops written out. A pattern behind `cd` stands for other names, so none is looked up there."""
+    is_moved = re.search(r"\bcd\b", line) is not None
+
+    def names(pattern: str) -> Sequence[str]:
+        folder, _, name = pattern.rpartition("/")
+        if is_moved or any(sign in folder for sign in "*?"):
+            return ()
+        try:
+            inside = os.listdir(workspace.root / folder)
+        except OSError:
+            return ()
+        found = (each for each in inside if fnmatchcase(each, name) and (each[:1] != "." or name[:1] == "."))
+        return sorted(posixpath.join(folder, each) for each in found)
+
+    return written_out(line, names)
+
+
 def _shown_by_git(root: Path) -> Iterator[str]:
     from tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
     from tools.sandbox.git_metadata import included_settings, metadata_of  # noqa: PLC0415  # deferred: as above
@@ -80,7 +104,11 @@ def _paths_of(file: Operand, place: str, workspace: Workspace) -> Iterator[tuple
     """The files that a word means, with the name that each was called by. Raises `ToolError`."""
     # The program takes a name as it is, so nothing is made of `~` and `@` at its beginning.
     written = posixpath.join(place, file.text)
-    folder, pattern = posixpath.split(written)
+    if written in _ENDLESS:
+        return
+    if _DRIVE.match(file.text):
+        raise ToolError(f"`{file.text}` may be on another drive: use read")
+    folder, pattern = posixpath.split(written.rstrip("/") if file.globs else written)
     names = [written]
     if file.globs:
         if any(sign in folder for sign in "*?[") or "[" in pattern:
@@ -100,7 +128,7 @@ def launch(command: str, workspace: Workspace) -> Launch:
     """How the command is run. Raises `ToolError`, also where a link leads elsewhere by now."""
     from tools.process.git import folders_outside  # noqa: PLC0415  # deferred: as above
 
-    found, shown = proved(command), read_only_access(command, workspace)
+    found, shown = proved(_written_out(command, workspace)), read_only_access(command, workspace)
     if not found or shown is None:
         raise ToolError("the command does more than look by now: look at it again")
     for path in shown.paths:
@@ -144,6 +172,9 @@ def _argv(command: Command, proof: Proof, workspace: Workspace) -> Sequence[str]
     program, given = _program_of(command, proof, workspace), command.texts[1:]
     if proof.name in _BUILTINS:
         return command.texts
+    if proof.names_from:
+        end = proof.names_from - 1
+        return (program, *given[:end], "--", *given[end:])  # no name is taken for an option
     guards = _GUARDS.get(proof.name, ())
     if proof.name in ("grep", "egrep", "fgrep"):
         guards = _GREP_GUARDS if any(word.startswith("-") and "r" in word for word in given) else ()
@@ -160,11 +191,20 @@ def _as_line(found: Sequence[tuple[Command, Proof]], argvs: Sequence[Sequence[st
     parts = list[str]()
     for (command, proof), argv in zip(found, argvs, strict=True):
         patterns = {word.text for word in command.words if word.globs}
-        words = [word if word in patterns else shlex.quote(word) for word in argv]
+        with_status = {word.text for word in command.words if word.has_status}
+        words = [
+            word if word in patterns else _with_status(word) if word in with_status else shlex.quote(word)
+            for word in argv
+        ]
         aside = [f"{one.descriptor}{one.sign}{shlex.quote(one.target.text)}" for one in command.redirections]
         sought = f"PATH={shlex.quote(path)}" if proof.name in _LOOKUPS else ""
         parts += [command.joint if parts else "", sought, *words, *aside]
     return " ".join(part for part in parts if part)
+
+
+def _with_status(word: str) -> str:
+    """A word in which `$?` stands for the exit code of the command before, quoted but for that."""
+    return '"$?"'.join(shlex.quote(part) if part else "" for part in word.split("$?"))
 
 
 def _environment_of_git(root: Path, environment: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 with nothing on its PATH, in a folder of files whose names were chosen to do harm."""
 
 import random
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -11,7 +12,7 @@ from shutil import which
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
 from tools.commands.programs import ROWS
-from tools.commands.proof import NO_OPTION_HARMS, proved
+from tools.commands.proof import TAKE_ANY_NAME, proved
 from tools.process.shell import shell
 
 HOSTILE_NAMES = (
@@ -218,14 +219,20 @@ def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
 
 
 def _is_meant(argv: Sequence[str], command: Command) -> bool:
-    takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in NO_OPTION_HARMS
+    takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in TAKE_ANY_NAME
     return _matches(list(argv), list(command.words), is_over=takes_any_name)
+
+
+def _is_word(given: str, word: Word) -> bool:
+    """Whether it is what the word says, with a number for each `$?` where the shell puts one there."""
+    pattern = re.escape(word.text)
+    return re.fullmatch(pattern.replace(re.escape("$?"), "[0-9]+") if word.has_status else pattern, given) is not None
 
 
 def _matches(argv: list[str], words: list[Word], *, is_over: bool) -> bool:
     """Whether the arguments are those words, patterns replaced by names that are no options."""
     while words and not words[0].globs:
-        if not argv or argv[0] != words[0].text:
+        if not argv or not _is_word(argv[0], words[0]):
             return False
         is_over = is_over or argv[0] == "--"
         argv, words = argv[1:], words[1:]

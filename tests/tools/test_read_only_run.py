@@ -227,6 +227,33 @@ def test_what_is_read_behind_cd_is_also_sought_from_where_a_failed_cd_leaves_it(
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ('cat none 2>/dev/null; echo "rc=$?" $?', "rc=1 1\n"),
+        ('for x in *.txt; do echo "== $x"; done', "== -l.txt\n== a.txt\n"),
+        ("for x in b.txt a.txt; do test -f $x && wc -l < $x; done", "1\n"),
+        ("ls | xargs wc -l | tail -1", "1 total\n"),
+        ("echo *.txt; ls -d */", "-l.txt a.txt\nsub/\n"),
+        ("set -e; cat none; echo no", ""),
+        ("bash -n a.txt && echo $?", "0\n"),
+    ],
+)
+async def test_what_a_shell_makes_of_a_line_holds_where_it_only_looks(
+    workspace: Workspace, line: str, printed: str
+) -> None:
+    (workspace.root / "a.txt").write_text("1\n")
+    (workspace.root / "-l.txt").write_text("")
+    (workspace.root / "sub").mkdir()
+    result = await looked(workspace, line)
+    assert printed in result.text
+
+
+def test_a_drive_is_not_a_name_in_the_folder(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="drive"):
+        Bash().read_only_access({"command": "cat C:\\\\Windows\\\\win.ini"}, workspace)
+
+
 async def test_a_command_that_begins_in_a_folder_looks_there(workspace: Workspace) -> None:
     root = workspace.root
     (root / "sub").mkdir()

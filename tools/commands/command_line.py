@@ -13,11 +13,13 @@ class Word:
     """Whether the shell may put names of files in its place."""
     is_bare: bool = True
     """Whether nothing in it was quoted, so that it can be a reserved word."""
+    has_status: bool = False
+    """Whether each `$?` in it stands for the exit code of the command before, which is a number."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the program gets exactly this text."""
-        return not self.expands and not self.globs
+        return not (self.expands or self.globs or self.has_status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _SAID = {
 }  # fmt: skip
 _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _BLANK = ord(" ")
+_STATUS = "$?"
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
@@ -283,6 +284,7 @@ class _Reader:
         """The word that a node is, with the commands in it found."""
         pieces = node.children if node.type in ("concatenation", "variable_assignment") else [node]
         texts, expands, globs, is_bare, last, opens = list[str](), False, False, True, node.start_byte, False
+        has_status, is_mixed = False, False
         for piece in pieces:
             if piece.start_byte != last:
                 self.doubt("its words are not just written one after the other")
@@ -290,11 +292,16 @@ class _Reader:
             text, kind = self.part(piece.start_byte, piece.end_byte), piece.type
             if kind == "raw_string":
                 texts.append(text[1:-1])
-                is_bare = False
+                is_bare, is_mixed = False, is_mixed or _STATUS in text
+            elif kind == "simple_expansion" and text == _STATUS:
+                texts.append(text)
+                has_status = True
             elif kind in ("string", "translated_string"):
                 shown, has_expansion = self.double_quoted(piece, text)
                 texts.append(shown)
                 expands, is_bare = expands or has_expansion, False
+                has_status = has_status or _STATUS in _ESCAPED_ANY.sub("", text)
+                is_mixed = is_mixed or shown.count(_STATUS) != _ESCAPED_ANY.sub("", text).count(_STATUS)
             elif kind == "ansi_c_string":
                 texts.append(unescaped(text[2:-1]))
                 is_bare = False
@@ -316,7 +323,8 @@ class _Reader:
                 texts.append(shown)
         text = "".join(texts)
         braces = opens and ("," in text or ".." in text) and _BRACES.search(text) is not None
-        return Word(text, expands or braces, globs and text not in ("[", "[["), is_bare)
+        is_odd = has_status and (is_mixed or globs)
+        return Word(text, expands or braces or is_odd, globs and text not in ("[", "[["), is_bare, has_status)
 
     def double_quoted(self, node: "Node", text: str) -> tuple[str, bool]:
         """What stands between the quotes, and whether the shell puts something else in its place."""
@@ -325,12 +333,12 @@ class _Reader:
             text = text[1:]
         self.walk_inside(node)
         inside = text[1:-1]
-        bare = _ESCAPED_ANY.sub("", inside) if "\\" in inside else inside
+        bare = (_ESCAPED_ANY.sub("", inside) if "\\" in inside else inside).replace(_STATUS, "")
         return re.sub(r"\\(\n|[\"\\$`])", lambda sign: sign[1].strip("\n"), inside), "$" in bare or "`" in bare
 
     def walk_inside(self, node: "Node") -> None:
         for child in node.children:
-            if child.child_count:
+            if child.child_count and self.source[child.start_byte : child.end_byte] != _STATUS.encode():
                 self.walk_inner(child)
 
     def walk_inner(self, node: "Node") -> None:

@@ -95,6 +95,7 @@ ROWS: Mapping[str, str] = {
     "echo": " | text*",
     "printf": " | text*",
     "test": " | text*",
+    "yes": " | text*",
     "true": " | text*",
     "false": " | text*",
     ":": " | text*",
@@ -151,6 +152,12 @@ ROWS: Mapping[str, str] = {
     "git tag": "-l -n:o --list --contains:o --no-contains:o --merged:o --no-merged:o --points-at:t --sort:t "
     "--format:t | list",
     "git remote": "-v --verbose | none",
+    "git config": "-z --get --get-all --show-origin --show-scope --local --global --system --name-only "
+    "--null --type:t --default:t | text*",
+    "git whatchanged": f"{_DIFF} {_LOG} | rev*",
+    "git hash-object": "-t:t | path+",
+    "git clean": "-ndxXq --dry-run | rev*",
+    "git sparse-checkout list": " | none",
     "git rev-parse": "--show-toplevel --abbrev-ref:o --short:o --verify --quiet --git-dir --is-inside-work-tree "
     "--show-prefix --symbolic-full-name --absolute-git-dir --show-cdup -q --revs-only --no-revs --flags --all "
     "--branches --tags --is-bare-repository --is-inside-git-dir --is-shallow-repository --git-common-dir "

@@ -27,13 +27,27 @@ _LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merge
 _TAKE_PATTERNS = {"grep", "egrep", "fgrep", "rg", "git grep"}
 _PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
+_SECRET_SETTING = regex("(?i)header|pass|token|secret|credential|insteadof|proxy|cookie")
+_OTHER_SETTINGS = set_of(
+    "core.fsmonitor core.hookspath core.untrackedcache core.pager diff.external diff.submodule diff.ignoresubmodules "
+    "diff.autorefreshindex status.submodulesummary submodule.recurse log.showsignature gpg.program gpg.x509.program "
+    "gpg.ssh.program safe.barerepository protocol.ext.allow"
+)
+"""Those that have another value where git is run so that it only looks."""
 _JQ = regex(
     r"(?<![.\w\"$])(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)(?![\w\"])|\$(?:ENV|__prog)"
 )
 """What looks outside of the input; a field of such a name does not."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
+_XARGS = regex(r"(?:-[0rt]+|--null|--no-run-if-empty|-[nLP] ?\d{1,4}|-I ?[{}%@_]{1,3}|-d ?(?:\\n|,)) ")
+"""Options of xargs. What `-I` replaces must not be part of a program's name: it would be another program then."""
+_NAMES_ONLY = set_of("wc ls basename dirname du stat realpath readlink echo file")
+"""They show of a file that they are given no more than its name, type or size."""
+_PASS_NAMES_ON = {"sort", "uniq", "head", "tail", "grep", "egrep", "fgrep"}
+_SHELL_OPTIONS = regex(r"(?:(?:[-+][eux]+o?|-o)(?: pipefail)?)(?: (?:[-+][eux]+o?|-o)(?: pipefail)?)*")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
-NO_OPTION_HARMS = {"ls", "cat", "head", "nl", "stat"}
+_TAKE_NUMBERS = {"echo", "printf", "test"}
+TAKE_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo"}
 """Whatever the names of files are that a pattern stands for, they look."""
 _NEVER_ATTACHED = {"tree"}
 """They take the next word for a letter's value, and what follows the letter for letters: `tree -Po PATTERN FILE`."""
@@ -83,12 +97,42 @@ def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
     return proof
 
 
+def _given_names(words: Sequence[Word], *, is_fed: bool) -> Proof | None:
+    """What is proved of a program that xargs gives names of files. It is run with `--` behind its options, so that no
+    name is taken for one."""
+    if not is_fed or not all(word.is_plain for word in words):
+        return None
+    at = 1
+    while (option := _XARGS.match(" ".join((*(word.text for word in words[at : at + 2]), "")))) is not None:
+        at += option[0].count(" ")
+    if at >= len(words) or words[at].text not in _NAMES_ONLY:
+        return None
+    end = next((place for place in range(at + 1, len(words)) if words[place].text[:1] != "-"), len(words))
+    proof = proof_of((*words[at:end], Word("--"), Word("x"), *words[end:]), is_fed=True)
+    return Proof("xargs", names_from=end) if proof is not None and not proof.unproved else None
+
+
+def _lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
+    """Whether what a pipe gives is names of files that a look finds, so that none is made up on the way."""
+    for command, proof in reversed(commands):
+        texts = command.texts
+        letters = "".join(text[1:] for text in texts if text[:1] == "-" and text[:2] != "--")
+        if proof.name in _PASS_NAMES_ON and command.is_fed:
+            if "o" in letters or "--only-matching" in texts:
+                return False
+            continue
+        if proof.name in ("find", "fd", "ls", "git ls-files"):
+            return not any(text.startswith(("-printf", "--format")) for text in texts)
+        return proof.name in ("rg", "grep") and ("l" in letters or "--files" in texts) and "o" not in letters
+    return False
+
+
 def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
     """The commands of a line of which each only looks, with what is proved of them; none of another line."""
     line = read(text)
     if line.problem:
         return ()
-    found = []
+    found = list[tuple[Command, Proof]]()
     for place, written in enumerate(line.commands):
         command = _without_command(written)
         if command.texts[0] == "cd" and place == 0:
@@ -96,12 +140,18 @@ def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
         else:
             # What another folder than the one that was asked about holds is not known: a name is not enough.
             is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
-            proof = _version(command) if is_by_name else None
-            if proof is None and is_by_name:
+            proof = _version(command) or _syntax_check(command) or _set(command) if is_by_name else None
+            if proof is None and is_by_name and command.texts[0] == "xargs":
+                proof = _given_names(command.words, is_fed=command.is_fed)
+            elif proof is None and is_by_name:
                 proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections))
         if any(word.globs and not word.is_bare for word in command.words):
             return ()  # which of its signs were quoted is not known any more
+        if any(word.has_status for word in command.words) and (proof is None or proof.name not in _TAKE_NUMBERS):
+            return ()
         if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
+            return ()
+        if proof.name == "xargs" and not _lists_files(found):
             return ()
         proof.files += [Operand(one.target.text, len(command.words)) for one in command.redirections if one.sign == "<"]
         found.append((command, proof))
@@ -126,6 +176,19 @@ def _version(command: Command) -> Proof | None:
     """A program that is only asked for its version."""
     is_asked = len(command.words) == 2 and command.words[1].is_plain
     return Proof("version") if is_asked and command.texts[1] in VERSIONS.get(command.texts[0], "").split() else None
+
+
+def _syntax_check(command: Command) -> Proof | None:
+    """A shell that reads a script and runs nothing of it."""
+    texts = command.texts
+    is_one = len(texts) == 3 and texts[0] in ("bash", "sh", "dash") and texts[1] == "-n" and command.words[2].is_plain
+    return Proof("sh -n", files=[Operand(texts[2], 2)]) if is_one and texts[2][:1] not in ("-", "+", "") else None
+
+
+def _set(command: Command) -> Proof | None:
+    """Options of the shell for the rest of the line, by which it stops earlier or says what it runs."""
+    is_known = len(command.texts) > 1 and _SHELL_OPTIONS.fullmatch(" ".join(command.texts[1:]))
+    return Proof("set") if command.texts[0] == "set" and is_known else None
 
 
 def _cd(command: Command) -> Proof | None:
@@ -190,7 +253,7 @@ def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is
     while at < len(words):
         word = words[at]
         text = word.text
-        if not is_over and may_be_option(word) and not (proof.name in NO_OPTION_HARMS and text[0] != "-"):
+        if not is_over and may_be_option(word) and not (proof.name in TAKE_ANY_NAME and text[0] != "-"):
             proof.unproved.append(at)
         elif is_over or text[:1] != "-" or text == "-" or (row.operands == "text*" and proof.name in ("echo", "test")):
             operands.append(at)
@@ -300,6 +363,8 @@ def _check_operands(
         if kind == "path?":
             # The next one would be written, and of several names that a pattern stands for the second one.
             proof.unproved += [at for place, at in enumerate(operands) if place or words[at].globs]
+    if proof.name == "echo":  # it shows names where patterns stand for some
+        proof.files += [Operand(words[at].text, at, globs=True) for at in operands if words[at].globs]
     if kind[:4] in ("path", "rev*"):
         for at in operands:
             _take_file(words[at], at, kind, proof, is_fed=is_fed)
@@ -378,6 +443,20 @@ def _check_archive(given: Sequence[Word], words: Sequence[Word], proof: Proof) -
             proof.unproved.append(at)
 
 
+def _check_config(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    """It reads one setting; of two words it would write the second one. Values that hold keys are not shown, nor those
+    that are other ones where git is run as it is for a look."""
+    key = given[0].text.casefold() if len(given) == 1 and given[0].is_plain else ""
+    if "." not in key or _SECRET_SETTING.search(key) or key in _OTHER_SETTINGS:
+        proof.unproved.append(len(words) - 1)
+
+
+def _check_clean(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    """It only says what it would remove."""
+    if not any(re.fullmatch("-[dxXq]*n[dnxXq]*|--dry-run", word.text) for word in _before_dashes(words)):
+        proof.unproved.append(len(words) - 1)
+
+
 def _check_jq(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     proof.unproved += [
         at for at in range(1, len(words)) if words[at] in given[:1] and (words[at].globs or _JQ.search(words[at].text))
@@ -394,5 +473,6 @@ def _check_remote(given: Sequence[Word], words: Sequence[Word], proof: Proof) ->
 _CHECKS: Mapping[str, Callable[[Sequence[Word], Sequence[Word], Proof], None]] = {
     "test": _check_test, "printf": _check_printf, "date": _check_date, "ps": _check_ps, "command": _check_command,
     "tar": check_tar, "git archive": _check_archive, "jq": _check_jq,
+    "git config": _check_config, "git clean": _check_clean,
     "git fetch": _check_remote, "git ls-remote": _check_remote,
 }  # fmt: skip

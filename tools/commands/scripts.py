@@ -76,6 +76,8 @@ class Proof:
     texts: list[str] = field(default_factory=list)
     needs_input: bool = False
     """Whether it reads what is typed, unless something is fed to it."""
+    names_from: int = 0
+    """Where in the command names are put that it is given; 0 where it is given none."""
 
     @property
     def beyond(self) -> int | None:
@@ -85,7 +87,7 @@ class Proof:
     @property
     def only_names(self) -> bool:
         """Whether nothing of what is in its files is shown."""
-        return self.name in ("ls", "stat", "du", "find", "fd", "tree", "realpath", "readlink")
+        return self.name in ("ls", "stat", "du", "find", "fd", "tree", "realpath", "readlink", "echo")
 
     @property
     def searches(self) -> bool:

@@ -252,8 +252,8 @@ def test_what_a_text_would_run_unasked_is_a_rule_where_one_says_exactly_that() -
 
 @pytest.mark.parametrize(("answer", "asks"), [(ALLOW, 0), (AS_USUAL, 1)])
 async def test_what_a_command_would_run_unasked_is_offered_as_a_rule(brought: Brought, answer: str, asks: int) -> None:
-    text = "---\nallowed-tools: Bash(tac:*)\n---\nState: !`tac a.txt`\n"
-    brought.write("a.txt", "one\n")
+    text = "---\nallowed-tools: Bash(python3:*)\n---\nState: !`python3 a.py`\n"
+    brought.write("a.py", "print('one')\n")
     brought.write(".claude/commands/state.md", text, of_user=True)
     sessions, session = await open_session(brought, interactive=True)
     await session.change_mode("ask")
@@ -266,7 +266,7 @@ async def test_what_a_command_would_run_unasked_is_offered_as_a_rule(brought: Br
         elif isinstance(event, PermissionAsked):
             permissions += 1
             session.answer(event.id, Decision("allow"))
-    offered = "`/state` would like to run these without a question, in this session:\n\n  bash(tac)"
+    offered = "`/state` would like to run these without a question, in this session:\n\n  bash(python3)"
     assert (questions, permissions) == ([offered], asks)
     assert notes(session)[0].rstrip().endswith("State: one")
     await sessions.close()

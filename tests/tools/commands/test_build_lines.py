@@ -11,7 +11,6 @@ MAY_DO_MORE = {
         "go env GOARCH", "go env GOOS", "go env GOPATH", "go env GOBIN", "go env GOHOSTOS", "go version",
         "go version | awk '{ print $3 }'", "rustup -V", "cargo -V", "rustc -V", "cargo --version", "go list -m",
     ],
-    "settings of git may hold passwords": ["git config --get user.email"],
     "which files are read stands in a file": ["sha256sum -c SHA256SUMS", "shasum -a 256 -U -c checksums.txt"],
 }  # fmt: skip
 HARMLESS_AND_ASKED = {

@@ -57,6 +57,19 @@ def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, opera
         ("printf '%s\\n' a && test -f b && echo yes", [[], [], []]),
         ("[[ -f a ]] && [ -d b ] || [[ ! a == b ]]", [[], [], []]),
         ("cat src/*.py -- *.md", [["src/*.py", "*.md"]]),
+        ('rg -q total src; echo "rc=$?"', [["src"], []]),
+        ("grep -c x a; printf '%s\\n' $?; [ $? -eq 0 ] && ls", [["a"], [], [], []]),
+        ("set -euo pipefail; ls", [[], []]),
+        ("yes | head -3", [[], []]),
+        ("echo *.toml", [["*.toml"]]),
+        ("bash -n run.sh && echo ok", [["run.sh"], []]),
+        ("find src -type f | xargs -n1 basename | sort", [["src"], [], []]),
+        ("git ls-files | grep -v x | xargs -I{} wc -l {} | tail -1", [[], [], [], []]),
+        ("git config --get user.name || git config remote.origin.url", [[], []]),
+        (
+            "git clean -nd; git whatchanged -1 | head; git hash-object a; git sparse-checkout list",
+            [[], [], [], ["a"], []],
+        ),
     ],
 )
 def test_a_line_is_proved_when_each_of_its_commands_is(line: str, files: list[list[str]]) -> None:
@@ -135,6 +148,24 @@ REFUSED = {
         "git show ':(exclude)a'",
     ],
     "what nobody sees": ["ls \u200b", "cat a\u202eb", "ls \x1b", "cat a\rb", "cat a\0b", "cat \ud800", "ls\u00a0a"],
+    "a number that is no number for sure": [
+        "cat $?", "$? a", "echo $$?", "echo '$?'$?", "echo $?*", "head -n $? a", "echo \"\\$? $?\"", "echo ${?}",
+    ],
+    "names that are made up, or given to what shows more than names": [
+        "find . | xargs rm", "find . | xargs cat", "find . | xargs -I wc wc x", "find . | xargs sh -c ls", "xargs wc",
+        "find . | xargs wc --files0-from=a", "find . | xargs -a b wc", "find . | xargs ls *", "find . | xargs $x",
+        "echo /etc | xargs ls", "cat a | xargs wc", "find . -printf /etc | xargs ls", "find . | sed s/a/b/ | xargs ls",
+        "find . | grep -o x | xargs ls", "ls; cat a | sort | xargs ls", "rg -ol x | xargs ls",
+        "find . | xargs xargs ls", "find . | xargs ./wc",
+    ],
+    "a setting of git that is written, or holds keys": [
+        "git config user.name x", "git config --unset user.name", "git config --add a.b c", "git config -e",
+        "git config --list", "git config -l", "git config --get-regexp .", "git config --get http.extraheader",
+        "git config -f /etc/x a.b", "git config --get core.pager", "git config --file a b.c", "git config a.b *",
+        "git clean -fd", "git clean -d -- -n", "git clean", "git hash-object -w a", "git sparse-checkout set a",
+    ],
+    "options of the shell that do more": ["set", "set -- x", "set a", "set -o noexec", "set -f", "set -m; ls"],
+    "a shell that runs what it reads": ["bash -n -c ls", "bash -n a b", "bash run.sh", "bash -nx a", "bash -n"],
     "what is not closed": ["cat 'a", 'cat "a', "cat $(a", "cat `a"],
 }  # fmt: skip
 
