@@ -72,7 +72,7 @@ COMMAND = PermissionAsked(
     "1",
     "bash",
     {"command": "pytest -q tests/test_prices.py"},
-    "ask mode: this command needs approval",
+    "ask mode asks before a command runs",
     "",
     ("bash(pytest)", "bash(pytest -q tests/test_prices.py)"),
     (

@@ -165,13 +165,7 @@ def test_the_permission_question_with_a_command(picture: Picture) -> None:
     app = app_with(
         [
             PermissionAsked(
-                "q",
-                "1",
-                "bash",
-                {"command": command},
-                "ask mode: this command needs approval",
-                "",
-                ("bash(make *)",),
+                "q", "1", "bash", {"command": command}, "ask mode asks before a command runs", "", ("bash(make *)",)
             )
         ]
     )

@@ -17,7 +17,7 @@ from tui.widgets.field import CommandField
 
 TRIED = (Tried("bash(=pytest -x)", 0, 31), Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")))
 QUESTION = PermissionAsked(
-    "q", "1", "bash", {"command": "pytest -x", "timeout": 5}, "ask mode: this command needs approval", "",
+    "q", "1", "bash", {"command": "pytest -x", "timeout": 5}, "ask mode asks before a command runs", "",
     ("bash(=pytest -x)", "bash(pytest)"), TRIED, "/home/me/.config/ebbtide/rules.json",
 )  # fmt: skip
 DONE = TurnFinished("answered", "ok")
