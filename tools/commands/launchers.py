@@ -27,8 +27,11 @@ _HARMLESS = set_of(
     " UV_OFFLINE UV_FROZEN UV_NO_SYNC QT_QPA_PLATFORM SDL_VIDEODRIVER"
 )
 """Variables that change how a tool reports or how many threads it takes, and load nothing."""
-_WARNINGS = regex(r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?")
-"""One of a class that is built in: another one would be imported."""
+_HARMLESS_VALUES = regex(
+    r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?"
+    r"|GOFLAGS=-(?:mod=(?:vendor|mod|readonly)|v|race|count=\d+)"
+)
+"""Variables of which other values load code: a class of warnings that is not built in, a program that go starts."""
 _CODE = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
 """Variables that name code of the project."""
 _RUNNERS: Mapping[str, str] = {
@@ -161,7 +164,7 @@ def _behind_variable(found: Launch, text: str) -> Launch | None:
         is_inside = not any(each[:1] == "/" or ".." in each.split("/") for each in folders)
         return replace(found, words=found.words[1:], runs_project=True) if is_inside else None
     is_harmless = (name in _HARMLESS or name.startswith("LC_")) and _VALUE.fullmatch(value)
-    return replace(found, words=found.words[1:]) if is_harmless or _WARNINGS.fullmatch(text) else None
+    return replace(found, words=found.words[1:]) if is_harmless or _HARMLESS_VALUES.fullmatch(text) else None
 
 
 def _behind_limits(texts: Sequence[str]) -> int:

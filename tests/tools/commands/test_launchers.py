@@ -44,6 +44,7 @@ def tool_of(line: str) -> str:
         ("PYTHONPATH=src:. pytest", "pytest"),
         ("PYTHONWARNINGS=error::DeprecationWarning pytest", "pytest"),
         ("env LC_ALL=C.UTF-8 pytest", "pytest"),
+        ("GOFLAGS=-mod=vendor go test ./...", "go test ./..."),  # anomalyco/opencode#14110
         ("timeout 60 pytest", "pytest"),
         ("timeout -k 5 --signal=KILL 2m nice -n 5 stdbuf -oL pytest", "pytest"),
         ("RUST_BACKTRACE=1 timeout 60 cargo test", "cargo test"),
