@@ -36,6 +36,7 @@ _LONGEST = 128 * 1024
 _LAST_WORDS = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
+_REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
 _ASKS_GIT = regex(r"git|\bgh\b")
 _MOST_TRIES = 3
 """Of putting up one command's sandbox."""
@@ -219,7 +220,9 @@ async def _launched(
 ) -> Launch:
     """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
-        return _confined(_in_shell(command, folder, workspace), folder, workspace, access, settings)
+        removes = _REMOVES_WORK_TREE.search(command) is not None
+        in_a_shell = _in_shell(command, folder, workspace)
+        return _confined(in_a_shell, folder, workspace, access, settings, removes_work_trees=removes)
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     line = _from_root(command, folder, workspace)
@@ -240,6 +243,7 @@ def _confined(
     settings: "GitSettings | None" = None,
     *,
     terminal: bool = False,
+    removes_work_trees: bool = False,
 ) -> Launch:
     sandbox, may_write = workspace.sandbox, not workspace.read_only
     if sandbox is None:
@@ -247,7 +251,15 @@ def _confined(
     if access is None and may_write and workspace.reach is not None and workspace.reach.is_open:
         sandbox = replace(sandbox, has_network=True)  # no place is kept from it, so none has to be told apart
     try:
-        return sandbox.around(launch, folder, may_write=may_write, terminal=terminal, access=access, settings=settings)
+        return sandbox.around(
+            launch,
+            folder,
+            may_write=may_write,
+            terminal=terminal,
+            access=access,
+            settings=settings,
+            removes_work_trees=removes_work_trees,
+        )
     except OSError as error:
         raise ToolError(f"the sandbox could not be made: {error}; ask the user what to do") from error
 

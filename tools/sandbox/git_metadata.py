@@ -112,6 +112,33 @@ def _all_settings_of(metadata: Path, depth: int) -> Iterator[tuple[str, str]]:
             yield from _all_settings_of(each, depth + 1)
 
 
+def linked_work_trees(folder: Path) -> dict[Path, Path]:
+    """The files that lead from the linked work trees of a folder's repository to their metadata, each with the metadata
+    that it leads to; only those that lead back."""
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    found = own_metadata(top) if top is not None else None
+    if found is None:
+        return {}
+    each = {
+        metadata: Path(os.path.realpath(metadata / _first_line(metadata / "gitdir")))
+        for metadata in _folders(found[1] / "worktrees")
+    }
+    return {
+        link: metadata for metadata, link in each.items() if link.name == ".git" and is_work_tree_of(link, found[1])
+    }
+
+
+def is_work_tree_of(link: Path, common: Path) -> bool:
+    """Whether a file leads to metadata that a repository has for linked work trees, and that lead to no other one."""
+    if link.is_symlink() or not link.is_file():
+        return False
+    metadata = Path(os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()))
+    shared = _first_line(metadata / "commondir")
+    return (
+        metadata.parent == common / "worktrees" and bool(shared) and Path(os.path.realpath(metadata / shared)) == common
+    )
+
+
 def own_metadata(top: Path) -> tuple[Path, Path] | None:
     """The metadata of the repository with a work tree at a folder, and what it shares with other work trees; None where
     there is none, or it is only the work tree that says so."""

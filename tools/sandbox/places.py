@@ -60,10 +60,11 @@ def places_of(
     ours: Sequence[Path],
     shown: Sequence[Path],
     repositories: Sequence[Path] = (),
+    opened: Sequence[str] = (),
 ) -> dict[str, Access]:
     """What commands of a working folder may do where. `more`: further folders that can be written, as far as they are
     there and no link has taken their place; `ours`: where this program keeps its own files; `shown`: folders among
-    those that can be read; `repositories`: those below."""
+    those that can be read; `repositories`: those below; `opened`: folders in which nothing of Git is kept."""
     home = home.resolve()
     more = [folder for folder in more if folder.is_dir() and os.path.realpath(folder) == str(folder)]
     places: dict[str, Access] = {}
@@ -96,6 +97,7 @@ def places_of(
             places[path] = access
         if (folder / ".ebb").is_dir():
             places[os.path.realpath(folder / ".ebb")] = "read"
+    places = {path: access for path, access in places.items() if access != "read" or not is_in(path, opened)}
     return {path: access for path, access in (*_pinned(places), *places.items())}
 
 

@@ -47,6 +47,8 @@ class Sandbox:
     """None where commands that do not reach every address reach none."""
     known: "dict[Path, Repositories]" = field(default_factory=dict)
     """What the folders held when they were first seen."""
+    may_go: dict[Path, Path] = field(default_factory=dict)
+    """Files that lead to linked work trees that a command was to remove, and the repository that each belongs to."""
     variables: dict[str, str] = field(default_factory=dict)
     """Of the environment of commands in it that may write, besides those of commands outside."""
 
@@ -67,13 +69,18 @@ class Sandbox:
         terminal: bool = False,
         access: "NetworkAccess | None" = None,
         settings: "GitSettings | None" = None,
+        removes_work_trees: bool = False,
     ) -> Launch:
         """The command inside the boundary; as it is where the system has no sandbox. `settings`: takes what it sets in
-        Git's settings, which are read-only otherwise. Raises `OSError`."""
+        Git's settings, which are read-only otherwise; `removes_work_trees`: whether it may remove linked ones, which
+        lead to no other repository after it. Raises `OSError`."""
         found = found_sandbox()
         if isinstance(found, Missing):
             return launch
-        boundary, environment = self.boundary(may_write=may_write, access=access), inside(launch.environment)
+        boundary, environment = (
+            self.boundary(may_write=may_write, access=access, opened=self._opened() if removes_work_trees else ()),
+            inside(launch.environment),
+        )
         environment |= self.variables if may_write else {}  # what is held to looking starts programs by trusted names
         environment, command = _set_inside(environment, launch.argv, folder)
         match found.kind:
@@ -93,9 +100,12 @@ class Sandbox:
 
     def remove_unwanted(self) -> str:
         """Removes what no command may make; which that was, if any. Raises `OSError`."""
-        from tools.sandbox.git_metadata import is_redirection  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.git_metadata import is_redirection, is_work_tree_of  # noqa: PLC0415  # deferred: as above
 
         removed = [path for each in self.known.values() for path in filter(is_redirection, each.unwanted)]
+        for link, common in self.may_go.items():
+            if os.path.lexists(link) and not is_work_tree_of(link, common):
+                removed.append(link)
         for path in removed:
             _remove(path)
         return ", ".join(f"`{path}`" for path in removed)
@@ -124,7 +134,24 @@ class Sandbox:
             path for folder in (self.root, *self.roots) if folder in self.known for path in self.known[folder].below
         )
 
-    def boundary(self, *, may_write: bool, access: "NetworkAccess | None" = None) -> "Boundary":
+    def _opened(self) -> tuple[str, ...]:
+        """The linked work trees in its folders that can go, and their metadata."""
+        from tools.sandbox.git_metadata import is_in, linked_work_trees  # noqa: PLC0415  # deferred: as above
+
+        folders = (self.root, *self.roots)
+        found = {link: metadata for folder in folders for link, metadata in linked_work_trees(folder).items()}
+        inside = {
+            link: metadata
+            for link, metadata in found.items()
+            if is_in(str(link), tuple(map(str, folders)))
+            and not any(each.is_relative_to(link.parent) for each in folders)
+        }
+        self.may_go.update({link: metadata.parent.parent for link, metadata in inside.items()})
+        return tuple(str(path) for link, metadata in inside.items() for path in (link.parent, metadata))
+
+    def boundary(
+        self, *, may_write: bool, access: "NetworkAccess | None" = None, opened: Sequence[str] = ()
+    ) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
         from tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
@@ -135,7 +162,7 @@ class Sandbox:
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Where this program lies in /tmp, the sandbox has its own there: Git's way to a host is shown on its own.
         shown = self.shown if access is None else (*self.shown, TUNNEL)
-        places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self.repositories)
+        places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self.repositories, opened)
         found = found_sandbox()
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
         held = places if may_write else without_writing(places)
