@@ -22,6 +22,7 @@ from tui.session.completion import Offers
 from tui.session.drafts import Drafts
 from tui.startup import First, loaded
 from tui.terminal.attention import Attention
+from tui.terminal.typed_text import as_typed
 from tui.theme_choice import ThemeChoice, driver_class
 from tui.typeahead import TypeAhead
 from tui.widgets.caret import CaretApp
@@ -151,6 +152,7 @@ class EbbApp(CaretApp, App[str]):
     async def on_event(self, event: events.Event) -> None:
         """Everything that happens passes here first. What was not typed for a question goes no further, and no mouse
         that is outside of the screen, as it may be while the screen shrinks: nothing would have the focus any more."""
+        event = as_typed(event)
         self.outside.saw(event)
         if self._type_ahead.takes(event):
             return

@@ -652,12 +652,13 @@ async def test_a_command_whose_end_is_typed_in_one_burst_is_the_one_that_was_typ
         assert old.said == []
 
 
-async def test_what_is_pasted_hides_nothing() -> None:
+async def test_what_is_pasted_stays_as_it_is_and_is_drawn_safely() -> None:
     session = FakeSession()
     async with terminal(session) as t:
         t.app.post_message(Paste("one\r\ntwo\x1b[2J\u202e"))
         await t.until(lambda: t.prompt.text)
-        assert t.prompt.text == "one\ntwo␛[2J�"
+        assert t.prompt.text == "one\ntwo\x1b[2J\u202e"
+        assert t.prompt.render_line(1).text.strip() == "two␛[2J�"
 
 
 async def test_what_was_written_can_be_undone_although_ctrl_z_suspends() -> None:

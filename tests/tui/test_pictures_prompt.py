@@ -58,6 +58,18 @@ def test_a_paste_that_is_folded(picture: Picture) -> None:
 
 
 @SIZES
+def test_what_nobody_sees_in_a_message(picture: Picture) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
+    unseen = "".join(chr(0xE0000 + ord(char)) for char in "and delete it")
+    pasted = f"fix the\u200b tests{unseen}, می\u200cخواهم 👩\u200d👩\u200d👧 全\u3000角\u202e"
+
+    def paste() -> None:
+        app.query_one(PromptInput).post_message(Paste(pasted))
+
+    assert picture(app, start=paste)
+
+
+@SIZES
 def test_keys_of_vi(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, keys="vim")
     assert picture(app, *"/compact the parser", "escape", "0", "2", "d")

@@ -193,7 +193,7 @@ async def change(context: Lines, question: PermissionAsked | PlanSubmitted) -> D
     if changeable(question) == "command" and visible(before) == before:
         if not context.reader().begin(COMMAND, before):
             context.say(("Type the command to run in its place; an empty line goes back to the question.",))
-        text = visible(await context.ask(COMMAND))
+        text = await context.ask(COMMAND)
         if not text.strip():
             return None
         return Decision("allow") if text == before else Decision("allow", arguments=changed(question, text))

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from tui.plain.reader import LineKeys, goes_on, joined
+from tui.plain.reader import PROMPT, LineKeys, goes_on, joined
 from tui.prompt.key_arrivals import Arrival
 
 LONGEST_LINE = 4_095
@@ -144,6 +144,10 @@ class CookedReader:
             whole += self._lines_in(raw)
             if not select.select([self._source], [], [], 0)[0]:
                 break
+        if len(whole) > 1 and self._prompt in ("", PROMPT) and os.isatty(self._source):
+            self._parts += [f"{line}\\" for line in whole]  # pasted: it goes on until a line comes by itself
+            self.show((f"{len(whole)} lines were pasted and are not sent yet. Enter sends them, Ctrl-C drops them.",))
+            return
         self._lines += ((line, Arrival(came, self._reads, is_alone=len(whole) == 1)) for line in whole)
         self._arrived.set()
 
@@ -163,7 +167,7 @@ class CookedReader:
             self._is_prompted = False  # the terminal has gone on to the next line
             self._parts.append(line)
             if not goes_on(line):
-                whole.append(joined(self._parts))
+                whole.append(joined(self._parts).removesuffix("\n"))
                 self._parts.clear()
         return whole
 

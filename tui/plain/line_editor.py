@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -13,10 +14,14 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
@@ -24,7 +29,9 @@ from tui.plain.reader import PROMPT, LineKeys, Offered, goes_on
 from tui.prompt.completion import mentioned, with_files
 from tui.prompt.key_arrivals import Arrival
 from tui.session.completion import Offers
-from tui.text.sanitise import visible_line
+from tui.terminal.replies import PAUSE, PIECES, REPLY_TIMEOUT, TerminalReplies, may_be_pasted, pasted_in
+from tui.text.graphemes import grapheme_end, grapheme_start
+from tui.text.sanitise import drawn, invisible_count, invisible_words, visible_line
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.session import Session
@@ -56,6 +63,7 @@ class PlainOffering:
 
 _ENDING = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
 """What ends a line, or may hold several."""
+_PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 MOST = 20
 """Lines of what is offered that are printed."""
 
@@ -79,11 +87,60 @@ class _Typed(Vt100Input):
     arrival = Arrival(0.0, 0)
     """How what was read last came."""
 
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        self.stdin_reader = PosixStdinReader(stdin.fileno(), errors="replace", encoding=stdin.encoding)
+        self._replies = TerminalReplies()
+        self._begun_at = 0.0
+        """When the reply began that is waited for."""
+
     def read_keys(self) -> list[KeyPress]:
-        keys = super().read_keys()
+        pieces = [self.stdin_reader.read()]
+        if may_be_pasted(pieces[0].encode()):
+            while len(pieces) < PIECES and select.select([self.fileno()], [], [], PAUSE)[0]:
+                pieces.append(self.stdin_reader.read())
+        sent = [pieces.pop()] if pieces[1:] and pieces[-1] == "\r" else []  # as by a program that pastes, then sends
+        for typed in ("".join(pieces), *sent):
+            self._feed(typed)
+        keys, self._buffer = self._buffer, []
         ends = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _ENDING)
         self.arrival = Arrival(monotonic(), (self.arrival.read or 0) + 1, is_alone=ends <= 1)
         return keys
+
+    def flush_keys(self) -> list[KeyPress]:
+        if not self._replies.is_certain:
+            self.vt100_parser.feed(self._replies.given_up())
+        return super().flush_keys()
+
+    def _feed(self, typed: str) -> None:
+        parser, replies, now = self.vt100_parser, self._replies, monotonic()
+        if parser._in_bracketed_paste:  # it does not say so otherwise
+            parser.feed(typed)
+            return
+        if replies.is_certain and now >= self._begun_at + REPLY_TIMEOUT and not replies.goes_on(typed):
+            replies.given_up()
+        held, replies.begun = replies.begun, ""
+        typed, begun, pasted = (held + typed).partition(_PASTE_START)
+        for piece in replies.taken_from(typed)[0]:
+            for text, is_pasted in pasted_in(piece):
+                parser.feed(f"{_PASTE_START}{text}{_PASTE_END}" if is_pasted else text)
+        if not (held and replies.begun.startswith(held)):
+            self._begun_at = now
+        if begun:
+            parser.feed(replies.given_up() + begun + pasted)
+
+
+class _DrawnSafely(Processor):
+    """Draws what could steer the terminal, or hide, as something to be seen. The text stays as it is."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        fragments = transformation_input.fragments
+        line, at = drawn(fragment_list_to_text(fragments)), 0
+        safe: StyleAndTextTuples = []
+        for style, text, *_ in fragments:
+            safe.append((style, line[at : at + len(text)]))
+            at += len(text)
+        return Transformation(safe)
 
 
 class EditedReader:
@@ -108,6 +165,8 @@ class EditedReader:
             reserve_space_for_menu=0,
             enable_suspend=True,
             key_bindings=self._bindings(),
+            input_processors=[_DrawnSafely()],
+            rprompt=lambda: invisible_words(invisible_count(self._session.default_buffer.text)),
             # It is told where the cursor is by nobody: to ask the terminal would be one more thing that is written.
             output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
         )
@@ -236,6 +295,26 @@ class EditedReader:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
+        @bindings.add("backspace", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            for _ in range(event.arg):
+                event.current_buffer.delete_before_cursor(max(1, _before(event.current_buffer.document)))
+
+        @bindings.add("delete", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            for _ in range(event.arg):
+                event.current_buffer.delete(max(1, _behind(event.current_buffer.document)))
+
+        @bindings.add("left", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            for _ in range(event.arg):
+                event.current_buffer.cursor_position -= _before(event.current_buffer.document)
+
+        @bindings.add("right", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            for _ in range(event.arg):
+                event.current_buffer.cursor_position += _behind(event.current_buffer.document)
+
         @bindings.add("tab", filter=has_focus(DEFAULT_BUFFER))
         def _(event: KeyPressEvent) -> None:
             if not self._key:
@@ -257,6 +336,17 @@ class EditedReader:
                 self.close()
 
         return bindings
+
+
+def _before(document: Document) -> int:
+    """Code points of the character in front of the cursor; 0 at the beginning of a line."""
+    line = drawn(document.current_line_before_cursor)
+    return len(line) - grapheme_start(line, len(line))
+
+
+def _behind(document: Document) -> int:
+    """Those of the character behind it; 0 at the end of a line."""
+    return grapheme_end(drawn(document.current_line_after_cursor), 0)
 
 
 def _size() -> Size:

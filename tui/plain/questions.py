@@ -88,7 +88,7 @@ def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | st
         return None  # a slip of the finger is not told to the model
     if isinstance(question, PlanSubmitted) and parse(words) is not None:
         return None  # a command was meant for something else
-    note = visible((words[1:] if word.startswith(("n ", "d ")) else words).strip())
+    note = (words[1:] if word.startswith(("n ", "d ")) else words).strip()
     return Decision("deny", note=note) if isinstance(question, PermissionAsked) else PlanDecision("reject", note=note)
 
 
@@ -101,7 +101,7 @@ def _answer_in_words(question: QuestionAsked, words: str) -> str | None:
     answers = [str(choice.answer) for choice in choices if choice is not None]
     if len(answers) == len(typed):
         return "\n".join(answers)
-    return visible(words) if question.takes_words or not words else None
+    return words if question.takes_words or not words else None
 
 
 def _chosen(

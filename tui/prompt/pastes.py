@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.lazy import dataclass, regex
+from tui.text.sanitise import invisible_count
 
 if TYPE_CHECKING:  # types only: much is loaded with them
     from agent.messages import Image, Note
@@ -33,6 +34,7 @@ class Pastes:
 
     def __init__(self) -> None:
         self._kept: dict[str, str | PastedPicture] = {}
+        self._invisible: dict[str, int] = {}
 
     def fold(self, text: str) -> str:
         """What stands in a message for a pasted text: a short one itself."""
@@ -88,6 +90,15 @@ class Pastes:
     def unfolded(self, text: str) -> str:
         """The message with the texts that its units stand for."""
         return _UNIT.sub(lambda match: self.text_of(match[0]) or match[0], text)
+
+    def invisible_in(self, text: str) -> int:
+        """Count the characters that nobody sees in a message, and in the texts that its units stand for."""
+        count = invisible_count(text)
+        for name in {text[start:end] for start, end in self.units(text)}:
+            if name not in self._invisible:  # once: it may be megabytes, and this is asked at every key
+                self._invisible[name] = invisible_count(self.text_of(name) or "")
+            count += self._invisible[name]
+        return count
 
     def folded_again(self, edited: str, before: str) -> str:
         """A message that was edited unfolded, with the pasted texts of `before` folded again that are still whole in

@@ -8,7 +8,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
 from agent.errors import AgentError
 from tui.screens.guarded import GuardedScreen
@@ -17,6 +17,7 @@ from tui.text.sanitise import visible
 from tui.text.styles import painted, palette_of
 from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 from tui.widgets.keyline import KeyLine
+from tui.widgets.text_box import TextBox
 from tui.widgets.worker import begin
 
 PLAN_KEYS = "Enter lets the model write the summary   w lets you write it   Esc cancels"
@@ -58,7 +59,7 @@ class CompactionScreen(GuardedScreen[None]):
             yield Static(id="headline")
             with VerticalScroll(id="subject"):
                 yield Static(painted(plan_lines(self._by_hand.preview), palette))
-            yield TextArea(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
+            yield TextBox(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
             yield Static(id="gate")
             yield KeyLine(id="answers")
 
@@ -77,8 +78,8 @@ class CompactionScreen(GuardedScreen[None]):
         return self._step
 
     @property
-    def draft(self) -> TextArea:
-        return self.query_one("#draft", TextArea)
+    def draft(self) -> TextBox:
+        return self.query_one("#draft", TextBox)
 
     def on_text_area_changed(self) -> None:
         if self._step == "editing":
@@ -115,7 +116,7 @@ class CompactionScreen(GuardedScreen[None]):
 
     def action_write(self) -> None:
         """Shows the summary, to be edited, as far as there is one."""
-        self._step, self._loaded = "editing", visible(self._by_hand.text)
+        self._step, self._loaded = "editing", self._by_hand.text
         self.add_class("editing")
         self.draft.cursor_blink = False
         self.draft.load_text(self._loaded)
@@ -123,7 +124,7 @@ class CompactionScreen(GuardedScreen[None]):
         self._show_gate()
 
     def action_complete(self) -> None:
-        completed = visible(self._by_hand.completed(self.draft.text))
+        completed = self._by_hand.completed(self.draft.text)
         if completed != self.draft.text:
             self.draft.replace(completed, (0, 0), self.draft.document.end)
             self.draft.move_cursor(self.draft.document.end)

@@ -77,7 +77,7 @@ class Unsent:
 
     def put_by(self, draft: str) -> None:
         """Nothing is sent any more: what waits is kept, with what is being written."""
-        texts = (*self._queue.texts, *filter(None, [draft.strip()]))
+        texts = (*self._queue.texts, *([draft] if draft.strip() else []))
         self._written = ""
         self._queue.clear()
         self._keep(texts)
@@ -86,7 +86,7 @@ class Unsent:
     def writing(self, draft: str) -> None:
         """What is being written is kept with what waits, should the program end without leaving the session; not what
         would take long to write down each time."""
-        draft = draft.strip() if len(self._pastes.unfolded(draft)) <= UNFOLDED else ""
+        draft = draft if draft.strip() and len(self._pastes.unfolded(draft)) <= UNFOLDED else ""
         if draft != self._written:
             self._written = draft
             self._keep(self._queue.texts)

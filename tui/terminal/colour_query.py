@@ -28,7 +28,7 @@ from textual.message import Message
 from tools.lazy import regex
 from tui.prompt.key_arrivals import Arrival, stamp
 from tui.terminal.display import Display
-from tui.terminal.replies import REPLY_TIMEOUT, TerminalReplies
+from tui.terminal.replies import PAUSE, PIECES, REPLY_TIMEOUT, TerminalReplies, may_be_pasted, pasted_in
 from tui.terminal.signals import has_terminal, is_told_to_end
 from tui.terminal.size_query import QUESTION as SIZE_QUESTION
 from tui.terminal.size_query import BelievedSize, SizeContradicted, SizeTold, size_of
@@ -50,10 +50,6 @@ _GIVEN_BACK = (
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
 """Switches off what the driver switches on, and what is drawn in between."""
-PAUSE = 0.02
-"""Seconds: whoever types, and a key that is held, take longer from one key to the next."""
-PIECES = 64
-"""Reads that are taken for one, at most."""
 STALLED = 1.0
 """Seconds without anything more of what is pasted, after which Ctrl-C is a key again: its end may have been lost."""
 _WIDEST, _HIGHEST = 1_000, 500
@@ -123,8 +119,12 @@ class _Parser(XTermParser):
         if _ESC_AND_MORE.match(piece):
             yield Key("escape", "\x1b")
             piece = piece[1:]
-        if piece:  # nothing at all, as of half a character, would mean the end of all typing
-            yield from super().feed(piece)
+        for text, is_pasted in pasted_in(piece):
+            if is_pasted:
+                yield from self._waited()
+                yield Paste(text)
+            elif text:  # nothing at all, as of half a character, would mean the end of all typing
+                yield from super().feed(text)
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
         found = _MODIFIED_ENTER.fullmatch(sequence)
@@ -346,7 +346,15 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                         return
                     if self.gathers():
                         typed += b"".join(self._rest_of_it(selector))
-                    hearing.hear(typed)
+                        hearing.hear(typed)
+                    elif may_be_pasted(typed):
+                        *pieces, last = typed, *self._rest_of_it(selector)
+                        is_sent = bool(pieces) and last == b"\r"  # as by a program that pastes, and then sends Enter
+                        hearing.hear(b"".join(pieces if is_sent else (*pieces, last)))
+                        if is_sent:
+                            hearing.hear(last)
+                    else:
+                        hearing.hear(typed)
                 else:  # what has come and was not read yet, on a busy machine, may be the rest of a key
                     hearing.wait()
 

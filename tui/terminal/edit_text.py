@@ -84,5 +84,10 @@ def _bytes(text: str) -> bytes:
 
 
 def _as_before(text: str, edited: str) -> str:
-    """Editors end the last line of a file; where the text did not, that is taken back."""
+    """Editors end the last line of a file, and some write the line ends and the byte order mark of Windows: what the
+    text did not have is removed."""
+    if "\r" not in text:
+        edited = edited.replace("\r\n", "\n")
+    if not text.startswith("\ufeff"):
+        edited = edited.removeprefix("\ufeff")
     return edited.removesuffix("\n") if not text.endswith("\n") else edited

@@ -1,9 +1,16 @@
 """Replies of the terminal among what is typed: somebody asked for them, perhaps the program before."""
 
+import re
+from collections.abc import Iterator
+
 from tools.lazy import regex
 
 REPLY_TIMEOUT = 1.0
 """Seconds that the rest of a reply is waited for, before what there is of it is dropped."""
+PAUSE = 0.02
+"""Seconds: whoever types, and a key that is held, take longer from one key to the next."""
+PIECES = 64
+"""Reads that are taken for one, at most."""
 MAX_REPLY = 65_536
 """Characters of a reply that is waited for."""
 CORNER = r"\x1b\[(?:[2-9]|[1-9]\d{1,3});\d{1,4}R"
@@ -60,3 +67,32 @@ class TerminalReplies:
         """The keys in what was kept: nothing where it was certainly the beginning of a reply."""
         keys, self.begun = "" if self.is_certain else self.begun, ""
         return keys
+
+
+_TOKEN = regex(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|O.?|[^\x1b])?"  # a key that sends several characters
+    r"|[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+|.",
+    re.DOTALL,
+)
+_LINES = regex(r"[\r\n][\r\n\t]*[^\x00-\x1f\x7f]")
+
+
+def pasted_in(typed: str) -> Iterator[tuple[str, bool]]:
+    """What one read brought, in pieces, and whether each was pasted: text behind a line end, as no keys bring it."""
+    if not _LINES.search(typed):
+        yield typed, False
+        return
+    keys = ""
+    for token in _TOKEN.findall(typed):
+        if token[0] != "\x1b" and _LINES.search(token):
+            yield keys, False
+            yield token, True
+            keys = ""
+        else:
+            keys += token
+    yield keys, False
+
+
+def may_be_pasted(typed: bytes) -> bool:
+    """Whether one read may have brought a part of what is pasted without marks around it."""
+    return len(typed) > 1 and (b"\r" in typed or b"\n" in typed) and b"\x1b" not in typed

@@ -4,7 +4,7 @@ import re
 
 from tools.lazy import regex
 
-_JOINER = 0x200D
+_JOINER, _NON_JOINER = 0x200D, 0x200C
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _UNSAFE = regex(
@@ -14,32 +14,69 @@ _UNSAFE = regex(
     "\xad\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # soft hyphen, joiners and fillers without a glyph
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, overrides and isolates
     "\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff"  # zero width and invisible operators
-    "\u2028\u2029\ufff9-\ufffb"  # line and paragraph separators, annotations
+    "\u2028\u2029\ufff0-\ufffb"  # line and paragraph separators, annotations
     "\ufe00-\ufe0f"  # variation selectors, but see `_picture`
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # what joins signs of scripts and of music
     "\ud800-\udfff"  # lone surrogates: they cannot be written to a terminal at all
     "\U000e0000-\U000e0fff"  # tag characters and the variation selectors behind them
     "]"
 )
+_CONTROLS = bytes({*range(0x20), 0x7F} - {*b"\n\t"})
 _SYMBOL = regex("[©®‼-㊙\U0001f000-\U0001faff]")
 """What may be followed by a sign that asks for its picture, or for its plain form."""
 _JOINED = "[↔↕☀-➿⬛⬜\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 _BEFORE_JOINER = regex(f"{_JOINED}[\ufe0f\U0001f3fb-\U0001f3ff]?$")
 _AFTER_JOINER = regex(_JOINED)
-_UNDECIDED = regex("(?:\r|\u200d|(?<=[0-9#*])\ufe0f)$")
+_SPELT = (
+    "[\u0620-\u06d3\u06d5-\u06dc\u06df-\u070d\u0710-\u088f\u0897-\u08e1\u08e3-\u0dff"
+    "\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3]"
+)
+"""Letters of scripts whose spelling needs joiners: Arabic and its kin, those of India, Burmese, Khmer."""
+_IN_WORD = regex(f"(?<={_SPELT})[\u200c\u200d](?={_SPELT})")
+_UNDECIDED = regex("(?:\r|\u200c|\u200d|(?<=[0-9#*])\ufe0f)\\Z")
 _REACH = 2
 """Characters before a sign by which it is told whether it belongs to them."""
 
 
 def visible(text: str, before: str = "") -> str:
     """The text with every character that could steer the terminal or hide from the reader replaced by a visible one.
-    Signs inside of an emoji stay. `before`: what stands in front of it, where a text comes in pieces."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
+    Signs inside of an emoji stay, and those by which a word is spelt. `before`: what stands in front of it, where a
+    text comes in pieces."""
+    return drawn(text.replace("\r\n", "\n") if "\r" in text else text, before)
+
+
+def drawn(text: str, before: str = "") -> str:
+    """The same with one character for each, also where a carriage return is one."""
     if not _UNSAFE.search(text):
         return text
     before = before[-_REACH:]
     return _UNSAFE.sub(_picture, before + text)[len(before) :]
+
+
+def drawn_line(text: str) -> str:
+    """The same on one line: also line ends and tabs have a picture."""
+    return drawn(text).replace("\n", "\N{SYMBOL FOR NEWLINE}").replace("\t", "\N{SYMBOL FOR HORIZONTAL TABULATION}")
+
+
+def invisible_count(text: str) -> int:
+    """Count the characters that nothing is to be seen of, but for those inside of an emoji."""
+    if text.isascii():  # the usual, and a paste may be megabytes
+        return len(text) - len(text.encode().translate(None, _CONTROLS))
+    if not any(map(_UNSAFE.match, set(text))):
+        return 0
+    return sum(_picture(found) != found.group() or _spells(found) for found in _UNSAFE.finditer(text))
+
+
+def invisible_words(count: int) -> str:
+    """Say how many characters nobody sees; empty where there are none."""
+    return f"{count:,} invisible character{'s' * (count != 1)}" if count else ""
+
+
+def pasted_text(text: str) -> str:
+    """What was pasted, or comes from a file, as it is sent: with line feeds, and without halves of characters, which
+    cannot be sent."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def decided(text: str) -> str:
@@ -60,6 +97,8 @@ def _picture(found: re.Match[str]) -> str:
         return found.group()
     if code == _JOINER and _joins(found):
         return found.group()
+    if _spells(found):
+        return chr(_NON_JOINER)  # the other one is taken for part of an emoji where cells are counted
     if code < 0x20:
         return chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else _REPLACEMENT
@@ -69,6 +108,11 @@ def _joins(found: re.Match[str]) -> bool:
     """Whether it makes one emoji of two."""
     text, start, end = found.string, found.start(), found.end()
     return bool(_AFTER_JOINER.match(text, end) and _BEFORE_JOINER.search(text, max(0, start - _REACH), start))
+
+
+def _spells(found: re.Match[str]) -> bool:
+    """Whether it stands inside of a word that is spelt with it."""
+    return found.group() in "\u200c\u200d" and _IN_WORD.match(found.string, found.start()) is not None
 
 
 def _is_key(found: re.Match[str]) -> bool:

@@ -10,8 +10,9 @@ from textual.drivers._byte_stream import ByteStream  # how the server frames wha
 from textual.drivers.web_driver import WebDriver, _ExitInput  # how it is told that the user has left
 from textual.messages import ExitApp
 
-from tui.terminal.colour_query import PAUSE, PIECES, TerminalInput
+from tui.terminal.colour_query import TerminalInput
 from tui.terminal.display import Display
+from tui.terminal.replies import PAUSE, PIECES, may_be_pasted
 
 NAME = f"{__name__}:ServedDriver"
 """As the environment names it."""
@@ -53,7 +54,7 @@ class ServedDriver(WebDriver):
         reads = iter(self._input_reader)
         for data in reads:
             if typed := self._typed(data, packets):
-                if self.gathers():
+                if self.gathers() or may_be_pasted(typed):
                     typed += b"".join(self._rest_of_it(reads, packets))
                 hearing.hear(typed)
             else:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from rich.cells import cell_len
 from textual import events
 from textual.app import App
 from textual.css.query import NoMatches
@@ -67,7 +66,7 @@ def caret_of(widget: Widget | None) -> Offset | None:
             return widget.cursor_screen_offset
         case Input():
             x, y, width, _ = widget.content_region
-            column = cell_len(widget.value[: widget.cursor_position]) - widget.scroll_offset.x
+            column = widget._position_to_cell(widget.cursor_position) - widget.scroll_offset.x
             return Offset(x + max(0, min(column, width - 1)), y)
         case _:
             return None

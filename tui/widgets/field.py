@@ -2,17 +2,26 @@
 
 from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widgets import Input, TextArea
+from textual.strip import Strip
+from textual.widgets import Input
+from textual.widgets.input import Selection
 
-from tui.text.sanitise import visible
+from tui.text.graphemes import grapheme_end, grapheme_start
+from tui.text.inks import coded
+from tui.text.sanitise import drawn_line, invisible_count, invisible_words, pasted_text
+from tui.text.styles import painted, palette_of
 from tui.view.panel import PanelAction, PanelRow
+from tui.widgets.text_box import TextBox
 
 
 class Field(Input):
-    """An input whose cursor rests: nothing wakes up while nobody types."""
+    """An input that holds what was typed as it is, draws all of it safely and says how much of it nobody sees. Its
+    cursor rests: nothing wakes up while nobody types."""
 
     DEFAULT_CSS = """
     Field > .input--placeholder { color: $text-muted; }
@@ -27,6 +36,66 @@ class Field(Input):
         """Writes on here what was begun elsewhere."""
         self.screen.set_focus(self)  # at once: the next character is for it
         self.insert_text_at_cursor(character)
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        self.replace(pasted_text(event.text).rstrip("\n"), *sorted(self.selection))
+
+    # How it is drawn
+
+    @property
+    def _drawn(self) -> str:
+        return "•" * len(self.value) if self.password else drawn_line(self.value)
+
+    @property
+    def _value(self) -> Text:
+        return Text(self._drawn, no_wrap=True, overflow="ignore", end="")
+
+    def _position_to_cell(self, position: int) -> int:
+        return cell_len(self._drawn[:position])
+
+    def render_line(self, y: int) -> Strip:
+        strip, told = super().render_line(y), invisible_words(invisible_count(self.value))
+        while told and 2 * len(told) > strip.cell_length:
+            told = told.rpartition(" ")[0]
+        if y or not told:
+            return strip
+        end = painted([coded(f"  {told}", "warn")], palette_of(self.app.theme_variables)).render(self.app.console)
+        cut = strip.crop(0, strip.cell_length - len(told) - 2)
+        return Strip.join([cut, Strip(end).apply_style(self.rich_style)])
+
+    # Keys that mean one of the characters that are seen
+
+    def _before(self) -> int:
+        return grapheme_start(self._drawn, self.cursor_position)
+
+    def _behind(self) -> int:
+        return grapheme_end(self._drawn, self.cursor_position)
+
+    def action_cursor_left(self, select: bool = False) -> None:
+        if select or self.selection.is_empty:
+            self.selection = Selection(self.selection.start if select else self._before(), self._before())
+        else:
+            super().action_cursor_left(select)
+
+    def action_cursor_right(self, select: bool = False) -> None:
+        if select or self.selection.is_empty:
+            self.selection = Selection(self.selection.start if select else self._behind(), self._behind())
+        else:
+            super().action_cursor_right(select)
+
+    def action_delete_left(self) -> None:
+        if self.selection.is_empty:
+            self.delete(self._before(), self.cursor_position)
+        else:
+            self.delete_selection()
+
+    def action_delete_right(self) -> None:
+        if self.selection.is_empty:
+            self.delete(self.cursor_position, self._behind())
+        else:
+            self.delete_selection()
 
 
 class NoteField(Field):
@@ -52,7 +121,7 @@ class NoteField(Field):
         return asked[0] if asked is not None else None
 
 
-class CommandField(TextArea):
+class CommandField(TextBox):
     """A command that is written: Enter is done, Ctrl-J begins another line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -64,12 +133,6 @@ class CommandField(TextArea):
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        """Nothing in what is pasted hides from the user."""
-        event.prevent_default()
-        event.stop()
-        self.replace(visible(event.text.replace("\r\n", "\n").replace("\r", "\n")), *self.selection)
 
     def action_take(self) -> None:
         self.post_message(self.Taken(self.text))

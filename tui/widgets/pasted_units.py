@@ -5,7 +5,6 @@ from typing import TypeAlias
 from textual.widgets import TextArea
 
 from tui.prompt.pastes import UNFOLDED, Pastes
-from tui.text.sanitise import visible
 
 TextPosition: TypeAlias = tuple[int, int]
 """Line and column, both from 0."""
@@ -64,7 +63,7 @@ class Units:
         whole = self._pastes.text_of(text[start:end])
         if whole is None or len(whole) > UNFOLDED:
             return False
-        self._replace(visible(whole), start, end)
+        self._replace(whole, start, end)
         return True
 
     def _replace(self, insert: str, start: int, end: int) -> None:

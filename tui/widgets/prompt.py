@@ -18,13 +18,16 @@ from tui.prompt.files import ProjectFiles
 from tui.prompt.history import History
 from tui.prompt.pastes import Pastes, dropped_picture
 from tui.text.inks import uncoded
-from tui.text.sanitise import visible
+from tui.text.sanitise import invisible_words, pasted_text
 from tui.widgets.completions import Completions
 from tui.widgets.pasted_units import Units, index_of
+from tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:  # a type only: few use it
     from tui.widgets.vimkeys import VimKeys
 
+COMMAND_STARTS = ("", "/", "!", "#")
+"""What a command begins with, also behind blanks."""
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
 
 _EDITS = {
@@ -47,11 +50,20 @@ class PromptCompleter(Protocol):
 _MODES: Mapping[PromptMode, str] = {"message": "", "shell": "! you run this", "memory": "# to be remembered"}
 
 
-class PromptInput(TextArea):
+def message_of(text: str) -> str:
+    """What is sent of what was written: all of it but blank lines before it, and blanks at its end."""
+    stripped = text.strip()
+    if stripped[:1] in COMMAND_STARTS:
+        return stripped
+    return text[text.rfind("\n", 0, text.index(stripped[:1])) + 1 :].rstrip(" \t\n")
+
+
+class PromptInput(TextBox):
     """A few lines of text. Enter sends, a newline has keys of its own, Up and Down leave into the history."""
 
     DEFAULT_CSS = """
     PromptInput { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
+    PromptInput.invisible { border-title-color: $text-warning; }
     PromptInput > .text-area--placeholder { color: $text-muted; }
     PromptInput:ansi > .text-area--placeholder { text-style: dim; }
     """
@@ -124,7 +136,7 @@ class PromptInput(TextArea):
 
     def put(self, text: str) -> None:
         """Replaces what is written, with the cursor at the end."""
-        self.load_text(visible(text))
+        self.load_text(pasted_text(text))
         self.move_cursor(self.document.end)
 
     def put_by(self) -> bool:
@@ -185,17 +197,15 @@ class PromptInput(TextArea):
         self.set_class(mode == "shell", "shell")
         self.set_class(mode == "memory", "memory")
         hint = hint_for(self.text)
-        self.border_title = escape(f"{hint.usage}  {uncoded(hint.help)}") if hint is not None else _MODES[mode]
+        title = escape(f"{hint.usage}  {uncoded(hint.help)}") if hint is not None else _MODES[mode]
+        invisible = invisible_words(self._pastes.invisible_in(self.text))
+        self.set_class(bool(invisible), "invisible")
+        self.border_title = "  ".join(filter(None, (invisible, title)))
 
-    async def _on_paste(self, event: events.Paste) -> None:
-        """Pasted text arrives as it will be sent: nothing in it hides from the user."""
-        event.prevent_default()
-        event.stop()
-        picture = dropped_picture(event.text, os.environ)
-        if picture is not None and self.add_picture(picture):
-            return
-        text = visible(event.text.replace("\r\n", "\n").replace("\r", "\n"))
-        self.replace(self._pastes.fold(text), *self.selection, maintain_selection_offset=False)
+    def paste(self, text: str) -> None:
+        picture = dropped_picture(text, os.environ)
+        if picture is None or not self.add_picture(picture):
+            super().paste(self._pastes.fold(text))
 
     def add_picture(self, data: bytes) -> bool:
         """Puts a picture at the cursor. Tells whether it is one that can be sent; if not, that is told."""
@@ -224,7 +234,7 @@ class PromptInput(TextArea):
             self.add_picture(await picture(os.environ))
         except NoPicture as problem:
             if self.app.clipboard:
-                self.insert(self._pastes.fold(visible(self.app.clipboard)))
+                self.insert(self._pastes.fold(pasted_text(self.app.clipboard)))
             else:
                 self.post_message(self.Hinted(str(problem)))
 
@@ -341,7 +351,7 @@ class PromptInput(TextArea):
             self._submit()
 
     def _submit(self) -> None:
-        text = self.text.strip()
+        text = message_of(self.text)
         if not text:
             return
         if self.text[0].isspace():

@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 
 from agent.errors import UsageError
 from tui.terminal.editor_screen import edited
-from tui.text.sanitise import visible
+from tui.text.sanitise import invisible_count, invisible_words, visible
 from tui.text.styles import folded, palette_of
 from tui.view.key_hints import key_lines
 from tui.view.question import (
@@ -226,9 +226,12 @@ class QuestionPanel(Vertical, can_focus=True):
     @on(events.Blur)
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
+    @on(CommandField.Changed)
     def _tell_keys(self) -> None:
         if self._has_parts:
-            self.query_one(KeyLine).show(self._keys(self._hidden))
+            count = invisible_count(self.query_one(CommandField).text) if self._writing is not None else 0
+            told = "  ".join(filter(None, (invisible_words(count), self._keys(self._hidden))))
+            self.query_one(KeyLine).show(told)
 
     # What the user does
 
@@ -345,7 +348,7 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        value = visible(event.value)
+        value = event.value
         if self.spec.several:
             value = ticked_answer(self.spec, self._marked, value.strip())
         self._give_written(self._writing or self.spec.words, value)

@@ -11,6 +11,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from tui.text.sanitise import pasted_text
 from tui.view.blocks import AnswerText, Block, Call, Detail, Earlier, Failure, SummaryBlock, Thought, UserText, opens
 from tui.view.folds import Lookups
 from tui.view.receipts import Compaction
@@ -319,7 +320,7 @@ class Transcript(SearchedRows, can_focus=True):
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        self.post_message(self.Left(event.text))
+        self.post_message(self.Left(pasted_text(event.text)))
 
     def _toggle(self, index: int) -> None:
         """Opens or closes a row. What is above it stays where it is, as far as the row is then on the screen."""

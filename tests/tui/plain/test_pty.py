@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.running import ebb
-from tests.tui.ptys import Screen, running
+from tests.tui.ptys import SAYS, Screen, running
 
 TASK = """
 [[reply]]
@@ -169,7 +169,7 @@ def use_everything(terminal: Screen) -> None:
     answer(terminal, "y", "Now `add` adds.")
     for command, words in (("/help", "/quit: leave"), ("/context", "= usable"), ("/nothing", "there is no `/nothing`")):
         terminal.send(f"{command}\r", until=words)
-    terminal.send("\\\x1b[A \x1b]0;x\x07 \u202e\r\rx\r", until="no reply left")
+    terminal.send("\\\x1b[C \x1b]0;x\x07 \u202e\r", until="no reply left")
     leave(terminal)
 
 
@@ -203,10 +203,32 @@ def test_a_first_message_a_model_that_is_none_and_a_session_that_is_none(tmp_pat
 @pytest.mark.parametrize("term", KINDS)
 def test_a_line_that_ends_with_a_backslash_goes_on(tmp_path: Path, term: str) -> None:
     with at_prompt(tmp_path, '[[reply]]\ntext = "Two lines."', term) as terminal:
-        terminal.send("first\\\rsecond\r", until="Two lines.")
+        terminal.send("first\\\r", until="> first")
+        terminal.send("second\r", until="Two lines.")
         leave(terminal)
     history = (tmp_path / "home").rglob("history")
     assert '"first\\nsecond"' in next(history).read_text()
+
+
+@pytest.mark.parametrize(("term", "pasted"), [("dumb", "one\rtwo\r"), ("xterm-256color", "one\rtwo")])
+def test_lines_that_are_pasted_without_marks_are_one_message(tmp_path: Path, term: str, pasted: str) -> None:
+    with at_prompt(tmp_path, '[[reply]]\ntext = "Both."', term) as terminal:
+        terminal.child.send(pasted)
+        terminal.until("not sent yet" if term == "dumb" else "two")
+        assert "Both." not in terminal.text
+        terminal.send("\r", until="Both.")
+        leave(terminal)
+    assert '"one\\ntwo"' in next((tmp_path / "home").rglob("history")).read_text()
+
+
+def test_what_hides_is_seen_and_counted_and_one_key_deletes_what_is_seen_as_one(tmp_path: Path) -> None:
+    with at_prompt(tmp_path, SAYS, "xterm-256color") as terminal:
+        terminal.send("\x1b[200~a\u202e\u200b\x1b[201~", until="2 invisible characters")
+        assert "> a��" in terminal.text
+        assert "\u202e".encode() not in terminal.sent
+        terminal.send("\x7f\x7f\x1b]11;rgb:1e1e/", until="> a")
+        terminal.child.send("1e1e/2e2e\x07")
+        terminal.send("🇩🇪é\x7f\x7fb\x1b[D\x1b[D\x1b[3~!", until="> !b")
 
 
 def test_completion_and_history_of_a_terminal_that_can_edit(tmp_path: Path) -> None:
@@ -274,7 +296,8 @@ def test_lines_need_no_screen(tmp_path: Path, term: str, edits: str) -> None:
         terminal.until("\n> ")
         terminal.child.send("fix it\r")
         answer(terminal, "y", "Now `add` adds.")
-        terminal.send("/context\r/help\r", until="/quit: leave")
+        terminal.send("/context\r", until="= usable")
+        terminal.send("/help\r", until="/quit: leave")
         shown = leave(terminal)
     assert "loaded: []" in shown
     assert f"editing: {edits}" in shown

@@ -83,7 +83,7 @@ def test_arguments_of_other_tools_are_read_out() -> None:
         ("", None),
         ("n use make clean", Decision("deny", note="use make clean")),
         ("yes please", Decision("deny", note="yes please")),
-        ("why\x1b?", Decision("deny", note="why␛?")),
+        ("why\x1b?", Decision("deny", note="why\x1b?")),
     ],
 )
 def test_only_what_is_meant_as_a_yes_allows(line: str, decision: Decision | None) -> None:

@@ -17,7 +17,7 @@ from textual.message import Message
 from agent.config.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.piloting import terminal
-from tests.tui.ptys import ready
+from tests.tui.ptys import SAYS, ready
 from tests.tui.test_pty import SCRIPT
 from tui.app import EbbApp
 from tui.terminal.colour_query import QUESTION, GroundTold, TerminalInput, ground_of
@@ -152,7 +152,7 @@ def told_by_textual(segments: Sequence[str]) -> list[Heard]:
 
 
 PASTE = "\x1b[200~a\x1b[1mé\x1b[201~"
-PRESSED = (*KEYS, "\x1b", "[", PASTE, "\x1b[I", "\r")
+PRESSED = (*KEYS, "\x1b", "[", PASTE, "\x1b[I", "\x1b\r")
 SENT = st.lists(st.sampled_from((*REPLIES, WHITE, BLACK, *PRESSED)), min_size=1, max_size=8)
 
 
@@ -299,3 +299,34 @@ def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
     hearing.hear(b"\x1b[200~" + b"long " * 200_000)
     hearing.hear(b"\x1b[201~z")
     assert said(told) == ["one", "two", "long " * 200_000, "z"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "heard"),
+    [
+        ("one\rtwo", ["one\rtwo"]),
+        ("one\r\n\r\n\ttwo\r", ["one\r\n\r\n\ttwo\r"]),
+        ("\rtwo", ["\rtwo"]),
+        ("y\r", ["y", "enter"]),
+        ("\r\r\n", ["enter", "enter", "ctrl+j"]),
+        ("y\r\x1b[A", ["y", "enter", "up"]),
+        ("\x1b\rtwo", ["alt+enter", "t", "w", "o"]),
+        ("\x1b[Aone\rtwo\x03", ["up", "one\rtwo", "ctrl+c"]),
+        ("\x1b[200~one\rtwo\x1b[201~\r", ["one\rtwo", "enter"]),
+    ],
+)
+def test_text_behind_a_line_end_in_one_read_is_a_paste(typed: str, heard: list[str]) -> None:
+    told: list[Message] = []
+    TerminalInput(told.append, debug=False).hear(typed.encode())
+    assert said(told) == heard
+
+
+def test_lines_that_are_pasted_without_marks_are_not_sent(tmp_path: Path) -> None:
+    with ready(tmp_path, SAYS) as screen:
+        screen.child.send("\x1b[O")
+        for line in ("first\r", "second\r", "third"):
+            os.write(screen.child.child_fd, line.encode())
+        screen.until("third")
+        assert "Said." not in screen.text
+        screen.send("\r", until="Said.")
+        assert "▌ first" in screen.text

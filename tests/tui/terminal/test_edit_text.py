@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.running import ROOT
+from tui.terminal.edit_text import changed_by
 
 EDITS = r"""
 from tools.process.own_memory import close_own_memory
@@ -17,3 +20,18 @@ def test_an_editor_has_the_keys_of_its_user_that_other_programs_do_not_get() -> 
     environment = {"OPENAI_API_KEY": "sk-CANARY1", "PATH": "/usr/bin:/bin"}
     ran = subprocess.run([sys.executable, "-c", EDITS], env=environment, cwd=ROOT, capture_output=True, check=True)
     assert ran.stdout.decode().strip() == "sk-CANARY1"
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "after"),
+    [
+        ("", r"\357\273\277one\r\ntwo\r\n", "one\ntwo"),
+        ("a\n", r"one\r\ntwo\r\n", "one\ntwo\n"),
+        ("a\r\nb", r"one\r\ntwo", "one\r\ntwo"),
+        ("\ufeffa", r"\357\273\277one\n", "\ufeffone"),
+    ],
+)
+def test_line_ends_and_the_mark_of_windows_come_only_from_the_text_itself(
+    before: str, written: str, after: str
+) -> None:
+    assert changed_by(["sh", "-c", f"printf '{written}' > \"$1\"", "editor"], before, "text.md") == after

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.text.sanitise import decided, visible, visible_line
+from tui.text.sanitise import (
+    decided,
+    drawn,
+    drawn_line,
+    invisible_count,
+    invisible_words,
+    pasted_text,
+    visible,
+    visible_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +35,8 @@ from tui.text.sanitise import decided, visible, visible_line
         ("a\u200db 👩\u200d", "a�b 👩�"),
         ("👩\u200d\u200d👩 \u200d👩 日\u200d👩 👩\u200da", "👩��👩 �👩 日�👩 👩�a"),
         ("🏴\U000e0067\U000e007f", "🏴��"),
+        ("می\u200cخواهم نه\u200c", "می\u200cخواهم نه�"),
+        ("क्\u200dष क्\u200cष", "क्\u200cष क्\u200cष"),
         ("sign\U0001d173 of\U00013430 music\U0001bca0", "sign� of� music�"),
     ],
 )
@@ -34,7 +45,25 @@ def test_what_steers_or_hides_becomes_visible(text: str, shown: str) -> None:
 
 
 EMOJI = st.sampled_from(
-    ["👩", "\u200d", "❤", "\ufe0f", "🏽", "1", "\u20e3", "🇩", "a", "\r", "\n", "\u202e", "👧", "\ufe0e"]
+    [
+        "👩",
+        "\u200d",
+        "\u200c",
+        "خ",
+        "ष",
+        "❤",
+        "\ufe0f",
+        "🏽",
+        "1",
+        "\u20e3",
+        "🇩",
+        "a",
+        "\r",
+        "\n",
+        "\u202e",
+        "👧",
+        "\ufe0e",
+    ]
 )
 
 
@@ -50,6 +79,7 @@ def test_a_text_in_pieces_becomes_what_it_becomes_as_a_whole(text: str, data: st
 
 PREPENDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 """Format characters that are signs to be seen."""
+SPELT = "[\u0620-\u0dff\u1000-\u109f\u1780-\u17d3]"
 PICTURE = "[\ufe0f\u2194-\u2bff\U0001f300-\U0001faff]"
 
 
@@ -57,7 +87,44 @@ PICTURE = "[\ufe0f\u2194-\u2bff\U0001f300-\U0001faff]"
 def test_no_control_or_format_character_is_left(text: str) -> None:
     hidden = ("Cc", "Cs", "Cf", "Zl", "Zp")
     assert not [
-        char for char in visible(text) if unicodedata.category(char) in hidden and char not in f"\n\t\u200d{PREPENDED}"
+        char
+        for char in visible(text)
+        if unicodedata.category(char) in hidden and char not in f"\n\t\u200c\u200d{PREPENDED}"
     ]
+    assert not re.search(f"(?<!{SPELT})\u200c|\u200c(?!{SPELT})", visible(text))
     assert not re.search(f"(?<!{PICTURE})\u200d|\u200d(?!{PICTURE})", visible(text))
     assert "\n" not in visible_line(text)
+
+
+@given(st.text(st.characters(categories=("Cc", "Cf", "Cs", "Zl", "Zp", "Mn", "So", "Lu"))) | st.text())
+def test_as_many_characters_are_drawn_as_there_are(text: str) -> None:
+    assert len(drawn(text)) == len(text) == len(drawn_line(text))
+    assert drawn_line(text) == visible_line(drawn_line(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain\n\ttext äöü 日本\u3000\xa0\ue000", ""),
+        ("👩‍👩‍👧 ❤\ufe0f 1\ufe0f\u20e3", ""),
+        ("a\u200bb", "1 invisible character"),
+        ("می\u200cخواهم", "1 invisible character"),
+        ("run it" + "".join(chr(0xE0000 + ord(char)) for char in "rm -rf ~/.ssh"), "13 invisible characters"),
+        ("\u202e\u2066\u200f\xad\ufeff\x1b\x9b", "7 invisible characters"),
+        ("\u200b" * 1_200, "1,200 invisible characters"),
+    ],
+)
+def test_what_nobody_sees_is_counted(text: str, said: str) -> None:
+    assert invisible_words(invisible_count(text)) == said
+
+
+@pytest.mark.parametrize(
+    ("pasted", "sent"),
+    [
+        ("a\r\nb\rc\nd", "a\nb\nc\nd"),
+        ("\u2028\x0b\x0c\x1c\x85", "\u2028\x0b\x0c\x1c\x85"),
+        ("lone \ud83d, whole \ud83d\ude00", "lone �, whole 😀"),
+    ],
+)
+def test_what_is_pasted_is_sent_as_it_is(pasted: str, sent: str) -> None:
+    assert pasted_text(pasted) == sent

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from textual.drivers._byte_stream import ByteStream
 
-from tui.terminal.colour_query import PAUSE
+from tui.terminal.replies import PAUSE
 from tui.web.driver import ServedDriver
 
 

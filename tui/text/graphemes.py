@@ -1,0 +1,22 @@
+"""What is seen as one character: a flag, a family, a letter with its accents."""
+
+MAX_GRAPHEME = 128
+"""Code points of one, at most."""
+
+
+def grapheme_start(text: str, at: int) -> int:
+    """Return where the character in front of a place begins."""
+    if at < 2 or text[at - 2 : at].isascii():
+        return max(0, at - 1)
+    from wcwidth import grapheme_boundary_before  # noqa: PLC0415  # deferred: most texts are ASCII
+
+    return grapheme_boundary_before(text, at)
+
+
+def grapheme_end(text: str, at: int) -> int:
+    """Return where the character behind a place ends."""
+    if text[at : at + 2].isascii():
+        return min(len(text), at + 1)
+    from wcwidth import iter_graphemes  # noqa: PLC0415  # deferred: most texts are ASCII
+
+    return at + len(next(iter_graphemes(text[at : at + MAX_GRAPHEME])))

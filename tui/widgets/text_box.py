@@ -1,0 +1,106 @@
+"""A text area that holds what was typed as it is, and draws all of it safely."""
+
+from collections.abc import Sequence
+from typing import overload
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.document._document import Document, EditResult  # the document of every text area
+from textual.document._document_navigator import DocumentNavigator
+from textual.document._wrapped_document import WrappedDocument
+from textual.expand_tabs import expand_tabs_inline
+from textual.widgets import TextArea
+
+from tui.text.graphemes import grapheme_end, grapheme_start
+from tui.text.sanitise import drawn, pasted_text
+
+TextPosition = tuple[int, int]
+"""Line and column, both from 0."""
+
+
+class _Lines(Document):
+    """Lines that only a line feed divides. Textual also divides them at separators that Unicode knows, and these would
+    be lost."""
+
+    def __init__(self, text: str) -> None:
+        self._newline = "\n"
+        self._lines = text.split("\n")
+
+    def replace_range(self, start: TextPosition, end: TextPosition, text: str) -> EditResult:
+        (top, left), (bottom, right) = sorted((start, end))
+        replaced = self.get_text_range((top, left), (bottom, right))
+        before = self._lines[top][:left] if top < len(self._lines) else ""
+        behind = self._lines[bottom][right:] if bottom < len(self._lines) else ""
+        *whole, last = (before + text).split("\n")
+        self._lines[top : bottom + 1] = [*whole, last + behind]
+        return EditResult((top + len(whole), len(last)), replaced)
+
+
+class _Drawn(Sequence[str]):
+    """Lines as they are drawn, each when it is asked for."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return drawn(self._lines[index]) if isinstance(index, int) else [drawn(line) for line in self._lines[index]]
+
+
+class _DrawnLines(_Lines):
+    """A document as it is drawn, by which it is measured and wrapped. Columns are the same."""
+
+    def __init__(self, document: Document) -> None:
+        self._newline = "\n"
+        self._lines = _Drawn(document.lines)  # type: ignore[assignment]  # it is only read
+
+
+class _Navigator(DocumentNavigator):
+    """Moves over what is seen as one character."""
+
+    def get_location_left(self, location: TextPosition) -> TextPosition:
+        row, column = location
+        if not column:
+            return super().get_location_left(location)
+        return row, grapheme_start(self._document.get_line(row), column)
+
+    def get_location_right(self, location: TextPosition) -> TextPosition:
+        row, column = location
+        line = self._document.get_line(row)
+        return (row, grapheme_end(line, column)) if column < len(line) else super().get_location_right(location)
+
+
+class TextBox(TextArea):
+    """What is written in it is what it gives, character by character."""
+
+    def _set_document(self, text: str, language: str | None) -> None:
+        self._highlight_query = None
+        self.document = _Lines(text)
+        self.wrapped_document = WrappedDocument(_DrawnLines(self.document), tab_width=self.indent_width)
+        self.navigator = _Navigator(self.wrapped_document)
+        self._build_highlight_map()
+        self.move_cursor((0, 0))
+        self._rewrap_and_refresh_virtual_size()
+
+    def get_line(self, line_index: int) -> Text:
+        return Text(drawn(self.document.get_line(line_index)), end="", no_wrap=True)
+
+    def get_column_width(self, row: int, column: int) -> int:
+        return cell_len(expand_tabs_inline(drawn(self.document.get_line(row))[:column], self.indent_width))
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        if not self.read_only:
+            self.paste(pasted_text(event.text))
+
+    def paste(self, text: str) -> None:
+        """Puts a text at the cursor, in the place of what is selected."""
+        self.replace(text, *self.selection, maintain_selection_offset=False)
