@@ -13,7 +13,12 @@ SHARE = 4
 """They take at most this part of the window."""
 BYTES_A_TOKEN = 3
 
-_MENTION = regex(r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?|(?P<bare>[^\s"]+))')
+_MENTION = regex(
+    r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?'
+    r'|(?P<bare>(?:\\(?:[^\S\n]|["\'\\()&\[\]])|"(?=[\w.])|[^\s"])+))'
+)
+_ESCAPED = regex(r"\\(.)")
+"""As a shell, or a terminal into which a file is dragged, writes blanks and quotation marks."""
 _RANGE = regex(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
 _ENDS = ".,;:!?)]}>'`"
 """Signs behind a path that belong to the sentence around it."""
@@ -33,7 +38,11 @@ class MentionReading:
     @property
     def name(self) -> str:
         """The mention as it would be written."""
-        path = f'"{self.path}"' if re.search(r"\s|^@", self.path) else self.path
+        path = self.path
+        if '"' in path:
+            path = re.sub(r'(?=[\s"\\])', r"\\", path)
+        elif re.search(r"\s|^@", path):
+            path = f'"{path}"'
         if self.first == 1 and self.last is None:
             return f"@{path}"
         return f"@{path}:{self.first}" + ("" if self.last == self.first else f"-{self.last}")
@@ -50,7 +59,9 @@ def _readings(match: re.Match[str]) -> tuple[MentionReading, ...]:
     if match["quoted"]:
         return (_with_lines(match["quoted"], match["lines"], is_certain=True),)
     readings: dict[MentionReading, None] = {}
-    for word in (match["bare"], match["bare"].rstrip(_ENDS)):
+    bare = match["bare"]
+    meant = dict.fromkeys((bare, _ESCAPED.sub(r"\1", bare), re.split(r'["\s]', bare, maxsplit=1)[0]))
+    for word in (form for each in meant for form in (each, each.rstrip(_ENDS))):
         if word:
             readings[MentionReading(word)] = None
             ranged = _RANGE.fullmatch(word)

@@ -10,7 +10,7 @@ from typing import Self
 from agent.config.values import Config
 from agent.extensions.discovery import discover, unheard
 from agent.extensions.extension_files import UnusableFile, text_of
-from agent.extensions.front_matter import list_at, split, text_at
+from agent.extensions.front_matter import flag_at, list_at, number_at, split, text_at
 from agent.extensions.places import Place
 from agent.extensions.trust import Item, digest_of_text, item_in
 from tools.lazy import dataclass
@@ -72,7 +72,7 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     written = text_of(path, place.boundary)
     head, prompt = split(written)
     name, description = (text_at(head, "name") or path.stem).replace(" ", "-"), text_at(head, "description")
-    if head.get("disable") is True or text_at(head, "mode") == "primary":
+    if flag_at(head, "disable") or text_at(head, "mode") == "primary":
         return None
     if not head and path.stem.lower() == "readme":
         return None
@@ -89,8 +89,7 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     shown += [f"runs with the model: {model}"] if model else []
     item = item_in(place, name, path, digest_of_text(written), shown)
     told, has_hooks = place.with_folder(prompt.strip()), bool(head.get("hooks"))
-    turns = (value for key in _TURNS if type(value := head.get(key)) is int and value > 0)  # a truth value is none
-    most = next(turns, None)
+    most = next(filter(None, (number_at(head, key) for key in _TURNS)), None)
     return AgentFile(
         name,
         description,
@@ -122,10 +121,10 @@ def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[st
         denied = [str(name) for name, verdict in permission.items() if _is_denied(verdict)]
         without = (*without, *denied, *(("write",) if "edit" in denied else ()))
     if isinstance(said, Mapping):
-        refused = tuple(str(name) for name, has in said.items() if has is not True)
+        refused = tuple(str(name) for name in said if not flag_at(said, name))
         if "*" not in refused:
             return None, (*without, *refused)
-        return tuple(str(name) for name, has in said.items() if has is True), without
+        return tuple(str(name) for name in said if flag_at(said, name)), without
     if said is not None and not isinstance(said, str | list):
         raise UnusableFile("its `tools` are no list of names")
     tools = list_at(head, "tools")

@@ -19,6 +19,8 @@ _SAID = _PROSE | frozenset(
     """.split()  # noqa: SIM905  # a list of names is a table
 )
 """Keys that begin a value in a head that is no YAML; what else looks like one, such as `user: "Help"`, is prose."""
+_FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_MAX_DIGITS = 10
 _LISTED = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 
@@ -47,6 +49,17 @@ def text_at(head: Mapping[str, object], key: str) -> str:
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
 
 
+def flag_at(head: Mapping[str, object], key: str) -> bool | None:
+    """Whether the value is true; None where nothing is said, or something else."""
+    return _FLAGS.get(str(head.get(key)).lower())
+
+
+def number_at(head: Mapping[str, object], key: str) -> int | None:
+    """The value as a whole number above 0; None where it is none."""
+    value = str(head.get(key))
+    return int(value) or None if value.isdecimal() and value.isascii() and len(value) < _MAX_DIGITS else None
+
+
 def list_at(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
     """The words of a list, or of a text in which commas or spaces stand between them, such as
     `Read, Bash(git add:*)`; None where nothing is said."""
@@ -61,7 +74,13 @@ def _parsed(head: str) -> dict[str, object]:
     import yaml  # noqa: PLC0415  # deferred: only who brings something needs it
 
     class Loader(yaml.SafeLoader):
-        """Without aliases: a few lines of them stand for gigabytes."""
+        """Without aliases: a few lines of them stand for gigabytes. Values stay as they are written: a version is
+        `1.10`, a name may be `007`, an answer `yes`."""
+
+        yaml_implicit_resolvers = {  # noqa: RUF012  # the library has it so
+            first: [each for each in found if each[0] == "tag:yaml.org,2002:null"]
+            for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):

@@ -2,6 +2,7 @@
 model. It reads what has been written, and starts nothing."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 from agent.config.values import Config
 from agent.extensions.discovery import discover, unheard
 from agent.extensions.extension_files import UnusableFile, digest_of, text_of
-from agent.extensions.front_matter import list_at, split, text_at
+from agent.extensions.front_matter import flag_at, list_at, split, text_at
 from agent.extensions.places import Owner, Place, Source
 from agent.extensions.trust import FolderTrust, Item, item_in
 from tools.lazy import dataclass
@@ -107,8 +108,8 @@ def _read(path: Path, place: Place) -> Skill:
     if place.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(place.boundary):
         raise UnusableFile("it leads out of the project")
     is_of_project = place.owner == "project"
-    head, _ = split(text_of(path, folder if is_of_project else None))
-    name, description = text_at(head, "name") or folder.name, text_at(head, "description")
+    head, body = split(text_of(path, folder if is_of_project else None))
+    name, description = text_at(head, "name") or folder.name, text_at(head, "description") or first_sentence(body)
     if not description:
         raise UnusableFile("it has no description")
     digest, files = digest_of(folder, folder) if is_of_project else ("", ())
@@ -125,13 +126,27 @@ def _read(path: Path, place: Place) -> Skill:
         place,
         text_at(head, "argument-hint"),
         tools,
-        head.get("disable-model-invocation") is not True,
-        head.get("user-invocable") is not False,
+        not flag_at(head, "disable-model-invocation"),
+        flag_at(head, "user-invocable") is not False,
         item,
         model,
         has_hooks=bool(head.get("hooks")),
         arguments=list_at(head, "arguments") or (),
     )
+
+
+def first_sentence(body: str) -> str:
+    """What a text begins with, behind its heading; the heading where nothing follows."""
+    heading, paragraph = "", list[str]()
+    for line in re.sub(r"<!--.*?(?:-->|\Z)", "", body, flags=re.DOTALL).splitlines():
+        is_text = re.search(r"\w", line) is not None
+        if paragraph and (not is_text or line.startswith("#")):
+            break
+        if is_text and line.startswith("#"):
+            heading = heading or line.strip("# ")
+        elif is_text:
+            paragraph.append(line.strip())
+    return re.split(r"(?<=[.!?])\s|(?<=[。！？])", " ".join(paragraph) or heading, maxsplit=1)[0]
 
 
 def _named(files: Sequence[str]) -> str:

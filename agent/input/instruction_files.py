@@ -30,10 +30,11 @@ MAX_TOTAL = 131_072
 MAX_DEPTH = 5
 """Files that import each other in a row, the first one not counted."""
 
-_CODE = regex(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-_IMPORT = regex(r"(?:^|(?<=\s))@(?P<path>[^\s`]+)")
+_CODE = regex(r"^(```|~~~).*?^\1|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL)
+"""Code and comments, in which nothing is imported."""
+_IMPORT = regex(r"(?:^|(?<=\s))@(?P<path>(?:\\ |[^\s`])+)")
 _TEXTS = (".md", ".mdc", ".markdown", ".txt")
-_ALONE = regex(r"^\s*(?:[-*]\s+)?@\S+\s*$")
+_ALONE = regex(r"^\s*(?:[-*]\s+)?@(?:\\ |\S)+\s*$")
 
 
 def instruction_files(root: Path, project: Path, user_folder: Path, home: Path | None = None) -> tuple[Path, ...]:
@@ -167,12 +168,13 @@ def with_imports(
 
 
 def _imports(text: str, folder: Path) -> Iterator[str]:
-    """The paths after an `@` outside of code. In the middle of a line only those that name a file: `@name` may be a
-    person or a package, `@app.route` a decorator."""
+    """The paths after an `@` outside of code and comments. In the middle of a line only those that name a file: `@name`
+    may be a person or a package, `@app.route` a decorator."""
     plain = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for line in plain.splitlines():
         for match in _IMPORT.finditer(line):
-            name = match["path"] if _ALONE.match(line) else match["path"].rstrip(".,;:!?)\"'")
+            name = match["path"].replace("\\ ", " ")
+            name = name if _ALONE.match(line) else name.rstrip(".,;:!?)\"'")
             if name and (_ALONE.match(line) or Path(name).suffix in _TEXTS or os.path.isfile(_target(name, folder))):
                 yield name
 

@@ -66,7 +66,7 @@ PAGE = 50
 """Sessions that are listed at once."""
 KEY = "key"
 HOW_TO_LOG_IN = "Say `ebb key set anthropic` (or openai) in a terminal; or start the editor with ANTHROPIC_API_KEY"
-FAILED, NO_KEY = -32603, -32000
+FAILED, NO_KEY, BAD_PARAMETERS = -32603, -32000, -32602
 _STOPS: dict[TurnEnd, StopReason] = {
     "answered": "end_turn", "interrupted": "cancelled", "step_limit": "max_turn_requests", "cost_limit":
     "max_turn_requests", "repeated_calls": "max_turn_requests", "repeated_text": "max_tokens",
@@ -96,7 +96,8 @@ def _told(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[
 
 
 def _refuse(why: str, code: str) -> NoReturn:
-    raise RequestError(NO_KEY if code == AuthFailed.code else FAILED, why, {"code": code}) from None
+    number = {AuthFailed.code: NO_KEY, UsageError.code: BAD_PARAMETERS}.get(code, FAILED)
+    raise RequestError(number, why, {"code": code}) from None
 
 
 class AcpServer(Agent):

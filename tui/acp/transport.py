@@ -12,6 +12,7 @@ from agent.errors import UsageError
 
 Message = dict[str, Any]
 
+CANCEL_REQUEST = "$/cancel_request"
 UNROUTED = frozenset({"session/delete"})
 """Methods of the protocol that the library has no way for; it passes on what begins with `_`."""
 LARGEST = 32 << 20
@@ -27,9 +28,13 @@ class LineTransport:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: Callable[[], None]) -> None:
         """`reader` has the limit of `LARGEST`; `end` ends what it reads."""
         self._reader, self._writer, self.end = reader, writer, end
+        self._prompts: dict[str | int, object] = {}
+        """The sessions of the prompts that have no answer yet, by the ids of their requests."""
 
     async def send(self, message: Message) -> None:
         """Messages leave in the order of the calls. Who takes none any more has gone, which `receive` tells."""
+        if "method" not in message:
+            self._prompts.pop(message.get("id", ""), None)
         if self._writer.is_closing():
             return self.end()
         self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
@@ -56,9 +61,26 @@ class LineTransport:
                     await self._refuse(PARSE_ERROR, f"this is not JSON: {error}")
                     continue
                 if _is_message(message):
+                    if (message := self._routed(message)) is None:
+                        continue
                     unrouted = {"method": f"_{message['method']}"} if message.get("method") in UNROUTED else {}
                     return {**message, **unrouted}
                 await self._refuse(INVALID_REQUEST, "this is no message of JSON-RPC 2.0; batches are not taken")
+
+    def _routed(self, message: Message) -> Message | None:
+        """The message; for one that cancels the request of a prompt, the one that cancels the turn, if that began with
+        this prompt. None for others that begin with `$/`: whoever does not know them leaves them alone."""
+        method, params, id = message.get("method"), message.get("params"), message.get("id")
+        if method == "session/prompt" and isinstance(id, str | int) and isinstance(params, dict):
+            self._prompts[id] = params.get("sessionId")
+        if id is not None or not isinstance(method, str) or not method.startswith("$/"):
+            return message
+        asked = params.get("requestId") if isinstance(params, dict) else None
+        session = self._prompts.get(asked) if isinstance(asked, str | int) else None
+        first = next((one for one, its in self._prompts.items() if its == session), None)
+        if method != CANCEL_REQUEST or session is None or first != asked:
+            return None
+        return {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}
 
     async def close(self) -> None:
         self._writer.close()

@@ -36,7 +36,21 @@ def test_any_text_can_be_read(text: str) -> None:
         assert all(reading.path and reading.first >= 1 for reading in readings)
 
 
-@given(st.text(st.characters(exclude_characters='"\n', exclude_categories=["Cs"]), min_size=1, max_size=20))
+def test_blanks_and_quotation_marks_are_part_of_a_path_as_a_shell_has_them() -> None:
+    named = [
+        (r"read @my\ notes.md, please", "my notes.md"),
+        ("""compare @quo'te".py with""", """quo'te".py"""),
+        (r"@it\'s\ \(1\).txt:3-4", "it's (1).txt"),
+        (r"@quo'te\".py", """quo'te".py"""),
+        ('["@a.py","@b.py"]', "b.py"),
+        (r"@src\ and", "src\\"),
+    ]
+    for text, path in named:
+        assert path in [reading.path for readings in mentions(text) for reading in readings], text
+    assert MentionReading("a b.txt", 3, 4) in mentions(r"@a\ b.txt:3-4")[0]
+
+
+@given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1, max_size=20))
 def test_what_is_written_for_a_path_names_it(path: str) -> None:
     found = mentions(f"look at {written_as(path)}")
     assert any(reading.path == path for readings in found for reading in readings)

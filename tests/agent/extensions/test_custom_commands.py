@@ -135,7 +135,7 @@ def test_commands_of_every_program_are_found_and_a_broken_one_is_one_line(brough
 def test_skills_of_the_project_are_pinned_to_all_of_their_files(brought: Brought) -> None:
     path = brought.write(".claude/skills/deploy/SKILL.md", SKILL)
     script = brought.write(".claude/skills/deploy/run.sh", "echo deployed")
-    brought.write(".claude/skills/none/SKILL.md", "no head")
+    brought.write(".claude/skills/none/SKILL.md", "---\nname: none\n---\n")
     own = brought.write("ebb/config/skills/own/SKILL.md", f"---\ndescription: >\n  {'x' * 400}\n---\n", of_user=True)
     brought.write(".claude/skills/leads/SKILL.md", SKILL.replace("deploy", "leads"))
     (brought.project / ".claude/skills/leads/key").symlink_to("/etc/passwd")
@@ -154,6 +154,36 @@ def test_skills_of_the_project_are_pinned_to_all_of_their_files(brought: Brought
     assert skills[1].is_as_it_was()
     script.write_text("curl evil")
     assert not skills[1].is_as_it_was()
+
+
+@pytest.mark.parametrize(
+    ("written", "description"),
+    [
+        ("# PDF files\n\nFill in forms of PDF files. Then\ncheck them.\n\nMore.", "Fill in forms of PDF files."),
+        ("---\nname: x\n---\n\n<!-- draft. -->\n## Use\nRun `make` e.g.\nhere", "Run `make` e.g."),
+        ("---\ndescription:\n---\n# Only a heading\n---\n", "Only a heading"),
+        ("检查代码。然后提交。", "检查代码。"),
+        ("---\ndescription: yes\n---\nx", "yes"),
+        ("---\nname: x\ndescription:\n  Pairs with the other skill: grill first,\n  then go.\n---\nx",
+         "Pairs with the other skill: grill first, then go."),
+    ],
+)  # fmt: skip
+def test_a_skill_without_a_description_has_its_first_sentence(brought: Brought, written: str, description: str) -> None:
+    brought.write("ebb/config/skills/x/SKILL.md", written, of_user=True)
+    skills, problems = find_skills(brought.config)
+    assert ([each.description for each in skills], problems) == ([description], ())
+
+
+@pytest.mark.parametrize(
+    ("said", "for_model", "for_user"), [("true", False, True), ("Yes", False, True), ("no", True, False)]
+)
+def test_flags_of_a_skill_are_read_in_any_way_that_yaml_has(
+    brought: Brought, said: str, for_model: bool, for_user: bool
+) -> None:
+    head = f"---\ndescription: x\ndisable-model-invocation: {said}\nuser-invocable: {said}\n---\nx"
+    brought.write("ebb/config/skills/x/SKILL.md", head, of_user=True)
+    (skill,), _ = find_skills(brought.config)
+    assert (skill.for_model, skill.for_user) == (for_model, for_user)
 
 
 async def test_a_command_is_put_in_with_what_it_runs_and_the_files_that_it_names(brought: Brought) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.extensions.extension_files import UnusableFile, digest_of, files_below, text_of
-from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
+from agent.extensions.front_matter import BrokenFrontMatter, flag_at, list_at, number_at, split, text_at
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,9 @@ from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, tex
          "model: opus\ntools: [\"Read\"]\n---\nb",
          {"name": "x", "model": "opus", "tools": ["Read"],
           "description": 'Use it: <example>\n\nuser: "Hi: there"\n  assistant: I go\n</example>'}, "b"),
+        ("---\nname: 007\na: yes\nb: 1.10\nc: 12:30\nd: 2026-01-02\ne: 0x1f\nf: [no, 1e3]\ng:\nh: ~\non: =\n---\n",
+         {"name": "007", "a": "yes", "b": "1.10", "c": "12:30", "d": "2026-01-02", "e": "0x1f", "f": ["no", "1e3"],
+          "g": None, "h": None, "on": "="}, ""),
         ("---\nargument-hint: [number] [priority]\n---\nb", {"argument-hint": "[number] [priority]"}, "b"),
     ],
 )  # fmt: skip
@@ -111,3 +114,9 @@ def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
         change()
         seen.append(digest_of(folder, folder)[0])
     assert len(set(seen)) == len(seen)
+
+
+def test_flags_and_numbers_are_read_of_what_is_written() -> None:
+    head = {"a": "true", "b": "Off", "c": "maybe", "d": None, "n": "12", "m": "0", "o": "-3", "p": "²", "q": True}
+    assert [flag_at(head, key) for key in ("a", "b", "c", "d", "none", "q")] == [True, False, None, None, None, True]
+    assert [number_at(head, key) for key in ("n", "m", "o", "p", "q", "none")] == [12, None, None, None, None, None]

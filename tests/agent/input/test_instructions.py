@@ -69,6 +69,16 @@ def test_what_is_in_code_is_no_import(tmp_path: Path) -> None:
     assert "A." not in load(tmp_path)
 
 
+def test_what_is_in_a_comment_is_no_import(tmp_path: Path) -> None:
+    for name in ("a.md", "b.md", "my notes.md"):
+        (tmp_path / name).write_text(f"Text of {name}.")
+    (tmp_path / "AGENT.md").write_text(
+        "<!-- @a.md -->\n<!--\n@a.md `x\n-->\n@b.md\n@my\\ notes.md\n`<!--`\n<!-- @a.md\n"
+    )
+    text = load(tmp_path)
+    assert [f"Text of {name}." in text for name in ("a.md", "b.md", "my notes.md")] == [False, True, True]
+
+
 def test_an_import_that_fails_is_a_line_that_says_why(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -173,6 +173,35 @@ async def test_a_prompt_is_cancelled_while_a_command_runs_and_so_is_what_waits(p
         assert [one["status"] for one in editor.told("tool_call_update") if "status" in one] == ["failed"]
 
 
+async def test_the_request_of_a_prompt_is_cancelled_by_its_id(project: Project) -> None:
+    model = f"scripted/{project.script(calls(bash('echo begun; sleep 60')))}"
+
+    async def heard(is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        while (message := await transport.receive()) is not None:
+            if is_it(message):
+                return message
+        raise AssertionError("it ended")
+
+    async def answer(id: int) -> dict[str, Any]:
+        return await heard(lambda message: message.get("id") == id)
+
+    async with served(project, model=model, permission_mode="auto") as transport:
+
+        async def send(method: str, params: dict[str, object], **id: int) -> None:
+            await transport.send({"jsonrpc": "2.0", **id, "method": method, "params": params})
+
+        await send("session/new", {"cwd": str(project.root), "mcpServers": []}, id=1)
+        session = (await answer(1))["result"]["sessionId"]
+        await send("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}, id=2)
+        await heard(lambda message: "\\nbegun\\n" in str(message))
+        await send("$/progress", {"token": 1})
+        await send("$/cancel_request", {"requestId": 77})
+        await send("session/list", {}, id=3)
+        assert "result" in await answer(3)
+        await send("$/cancel_request", {"requestId": 2})
+        assert (await answer(2))["result"]["stopReason"] == "cancelled"
+
+
 async def test_a_prompt_during_a_prompt_is_heard_in_the_next_step(project: Project) -> None:
     editor, root = Editor(), str(project.root)
     wait = calls(bash(f"until [ -e {root}/go ]; do sleep 0.01; done"))
@@ -318,6 +347,7 @@ async def test_a_request_that_cannot_be_is_one_sentence(
         answer = await transport.receive()
     assert answer is not None
     assert answer["error"]["message"].startswith(told)
+    assert answer["error"]["code"] == (-32601 if method == "session/wish" else -32602)
 
 
 async def test_what_is_not_saved_is_saved_before_a_call_looks_at_it(project: Project, text: str) -> None:
