@@ -56,7 +56,7 @@ async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
 
 
 async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
-    async with working(tmp_path, calls("bash", command="echo hi"), {"text": "Then not."}) as t:
+    async with working(tmp_path, calls("bash", command="touch hi"), {"text": "Then not."}) as t:
         await t.type("go", asks=PermissionAsked)
         await t.press("d", "w", "h", "y", "enter", shows="Then not.")
         await t.rests()
@@ -66,7 +66,7 @@ async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
 
 
 async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
-    async with working(tmp_path, calls("bash", command="echo started; sleep 600"), {"text": "never"}) as t:
+    async with working(tmp_path, calls("bash", command="echo started; env sleep 600"), {"text": "never"}) as t:
         await t.type("go", asks=PermissionAsked)
         await t.press("y", shows="│ started")
         await t.press("escape")
@@ -131,7 +131,7 @@ async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) ->
 
 
 async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_prompt(tmp_path: Path) -> None:
-    async with working(tmp_path, calls("bash", command="seq 5000"), {"text": "Counted."}) as t:
+    async with working(tmp_path, calls("bash", command="env seq 5000"), {"text": "Counted."}) as t:
         await t.type("/archive", until=lambda: list_on(t.app, "archive"))
         assert t.reads("said") == "nothing was kept yet"
         await t.press("escape")
@@ -145,7 +145,7 @@ async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_promp
 
 
 async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_path: Path) -> None:
-    command = calls("bash", command="seq 3000")
+    command = calls("bash", command="env seq 3000")
     async with working(tmp_path, command, {"text": "Done."}) as t:
         await t.type("print", asks=PermissionAsked)
         await t.press("y", shows="Done.")

@@ -187,7 +187,7 @@ async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
 
 
 async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path) -> None:
-    slow = calls("bash", command="echo started; sleep 600")
+    slow = calls("bash", command="echo started; env sleep 600")
     async with working(prepared(tmp_path), calls("read", path="a.txt"), {"text": "one"}, slow, {"text": "end"}) as t:
         await t.says("read it", shows="one")
         await t.type("go on", asks=PermissionAsked)
