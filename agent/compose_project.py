@@ -41,7 +41,9 @@ def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry |
     try:
         from agent.telemetry.export import Telemetry  # noqa: PLC0415  # deferred: an extra that few have
     except ImportError as error:
-        told = "`telemetry.endpoint` needs packages that are not installed; `pip install 'ebbtide[otel]'` brings them"
+        from agent.extras import install_command  # noqa: PLC0415  # deferred: as above
+
+        told = f"`telemetry.endpoint` needs packages that are not installed. Run: {install_command('otel')}"
         raise ConfigError(told) from error
     from tools.secrets.redaction import redacted  # noqa: PLC0415  # deferred: as above
 

@@ -779,3 +779,14 @@ def test_a_reader_that_went_away_is_told_by_the_exit_code(user: User, words: str
     assert done.stderr.splitlines()[-1] == "141"
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+def test_a_prompt_is_read_from_standard_input_where_none_is_given(user: User) -> None:
+    model = user.script({"text": "Said."})
+    run = user.ebb("-p", "-m", model, "--output-format", "json", stdin="what is it?\n")
+    assert (run.code, run.result["result"], run.err) == (0, "Said.", "")
+    assert user.ebb("sessions", "list", "--json").lines[0]["title"] == "what is it?"
+    assert user.ebb("-m", model, "-p", stdin="and now?").out == "Said.\n"
+    assert (
+        user.ebb("-p", "-m", model).err == "ebb: there is no prompt; write one after `-p`, or pipe one into `ebb -p`\n"
+    )

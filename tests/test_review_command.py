@@ -230,3 +230,10 @@ def test_the_action_installs_a_package(user: User) -> None:
     assert "${{" not in step["run"]
     done = subprocess.run(["bash", "-n", "-c", step["run"]], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_review_that_fails_says_why(user: User, base: str) -> None:
+    run = user.ebb("review", base, "-m", user.script(*[{"text": "It looks fine."}] * 4))
+    assert (run.code, run.out, "the review failed: the answer" in run.err) == (8, "", True), run.err
+    run = user.ebb("review", base, "-m", user.script({"error": "auth"}))
+    assert (run.code, run.out, "the review failed: " in run.err) == (4, "", True), run.err

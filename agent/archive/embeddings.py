@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
+from agent.extras import install_command
 
 if TYPE_CHECKING:  # types only: few runs look for meanings
     import numpy as np
@@ -64,7 +65,7 @@ def what_is_missing(setting: str) -> str:
     if not any((folder / name).is_file() for name in FILES if name.endswith("safetensors")):
         return f"`{KEY}`: `{folder}` holds no static model (`model.safetensors`); {BY_WORDS}"
     if find_spec("model2vec") is None:
-        return f"`{KEY}` needs the package model2vec: run `pip install 'ebbtide[semantic]'`; until then {BY_WORDS}"
+        return f"`{KEY}` needs the package model2vec: run `{install_command('semantic')}`; until then {BY_WORDS}"
     return ""
 
 

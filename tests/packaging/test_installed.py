@@ -311,3 +311,12 @@ def test_a_real_bash_completes_with_it(plain: Place) -> None:
 def test_the_manual_is_found_beside_the_program(plain: Place) -> None:
     page = plain.installation.shared_data / "man" / "man1" / "ebb.1"
     assert page.read_text("utf-8") == (ROOT / "docs" / "ebb.1").read_text("utf-8")
+
+
+def test_what_is_missing_is_named_with_the_command_that_installs_it(plain: Place) -> None:
+    run = plain.ebb("serve")
+    assert (run.code, run.err) == (
+        2,
+        "ebb: `ebb serve` needs packages that are not installed. "
+        f"Run: uv pip install --python {plain.installation.python} 'textual-serve<2,>=1.1.3'\n",
+    )

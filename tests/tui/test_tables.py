@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tui.actions.registry import ACTIONS
+from tui.cli.arguments import SUBCOMMANDS
 from tui.command_names import ALIASES, ELSEWHERE, WORDS, meant_by
 from tui.commands import COMMANDS, Invocation, Unknown, completions, hint_for, named, other_names, parse
 from tui.keys import KEYS
@@ -44,7 +45,7 @@ def test_names_of_other_programs_do_the_same_here() -> None:
     assert other_names("/") == other_names("/e") == other_names("/exit now") == ()
 
 
-@pytest.mark.parametrize("name", ["login"])
+@pytest.mark.parametrize("name", ["login", "import", "worktree", "plugin"])
 def test_what_no_command_does_is_told_and_not_offered(name: str) -> None:
     unknown = parse(f"/{name} x")
     assert isinstance(unknown, Unknown)
@@ -120,3 +121,8 @@ def test_the_history_is_private_and_keeps_no_repeats(tmp_path: Path) -> None:
     history.add("same")
     history.add("same")
     assert (file.read_text(), file.stat().st_mode & 0o777) == ('"same"\n', 0o600)
+
+
+def test_every_subcommand_that_no_command_is_called_like_is_named() -> None:
+    unknown = [parsed for name in SUBCOMMANDS if isinstance(parsed := parse(f"/{name}"), Unknown)]
+    assert [each.name for each in unknown if f"`ebb {each.name}" not in each.told and each.name != "worktree"] == []

@@ -152,8 +152,14 @@ def first_word(arguments: Sequence[str]) -> int | None:
             return None
         if not word.startswith("-") or word == "-":
             return index
-        index += 2 if word in _TAKES_VALUE else 1
+        takes_next = word in _TAKES_VALUE and not (word in ("-p", "--prompt") and _is_flag(arguments[index + 1 :]))
+        index += 2 if takes_next else 1
     return None
+
+
+def _is_flag(rest: Sequence[str]) -> bool:
+    """Whether a flag is next, so that one whose value may be left out has none."""
+    return bool(rest) and rest[0].startswith("-") and rest[0] != "-"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -165,9 +171,8 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("words", nargs="*", metavar="PROMPT", help="open the terminal with this first message")
-    parser.add_argument(
-        "-p", "--prompt", metavar="TEXT", help="answer without a terminal; `-` reads the prompt from stdin"
-    )
+    headless_prompt = "print the answer and exit; without TEXT, or with `-`, stdin is the prompt"
+    parser.add_argument("-p", "--prompt", nargs="?", const="-", metavar="TEXT", help=headless_prompt)
     add_common(parser)
     parser.add_argument("--plain", action="store_true", help="the terminal in lines, without a screen")
     headless = parser.add_argument_group("without a terminal")

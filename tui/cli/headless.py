@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,13 +57,15 @@ def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
     nothing. What is piped in alone, or in the place of `-`, is the prompt. Raises `UsageError` when there is nothing to
     ask."""
     parts = [*words] if prompt == "-" else [prompt, *words]
+    if prompt == "-" and sys.stdin.isatty():
+        print("ebb: type the prompt; Ctrl-D in an empty line ends it", file=sys.stderr)
     piped = piped_input() if prompt == "-" or has_piped_input() else ""
     is_beside = prompt != "-" or is_attachment(piped)
     if is_beside and piped.strip() and (said := _joined(parts)):
         return said, piped
     whole = _joined([*parts, piped])
     if not whole:
-        raise UsageError("there is no prompt; write one after `-p`, or pipe one in and write `-p -`")
+        raise UsageError("there is no prompt; write one after `-p`, or pipe one into `ebb -p`")
     return whole, ""
 
 

@@ -113,8 +113,9 @@ def _asked(options: argparse.Namespace) -> tuple[int, Review | None]:
     code = asyncio.run(run_job(open_sessions(options, interactive=False), job, out))
     result: Mapping[str, Any] = json.loads(out.getvalue())
     if result["stop_reason"] not in ("answered", "denied"):  # it may have wanted to run what a review does without
-        if result["error"] is None:
-            print("ebb: the review was not finished", file=sys.stderr)
+        error = result["error"]
+        why = f"the review failed: {error['message']}" if error is not None else "the review was not finished"
+        print(f"ebb: {visible(why)}", file=sys.stderr)
         return code, None
     return 0, _review_of(result["result"], "the answer")
 

@@ -15,7 +15,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         from tui.web.server import serve  # noqa: PLC0415  # deferred: an extra that few have
     except ImportError as error:
+        from agent.extras import install_command  # noqa: PLC0415  # deferred: few lack it
+
         raise UsageError(
-            "`ebb serve` needs packages that are not installed; `pip install 'ebbtide[serve]'` brings them"
+            f"`ebb serve` needs packages that are not installed. Run: {install_command('serve')}"
         ) from error
     return serve(others, options.port)

@@ -13,6 +13,7 @@ from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Event
 from tui.actions.first_run import first_model
 from tui.actions.sessions import pick_session
+from tui.commands import Invocation, parse
 from tui.plain.command_context import LineContext, change, greet
 from tui.plain.jobs import LineJobs
 from tui.plain.print_events import Printing, lines_of, words_of
@@ -126,24 +127,44 @@ class PlainFront(LineJobs):
         """What commands ask."""
         self._changing: asyncio.Task[None] | None = None
         """What lets the user change a call."""
-        said = [text for text in (first_message, self.controller.pastes.fold(piped) if piped else "") if text]
-        if said:
-            self.controller.queue.add("\n\n".join(said))
+        self._piped = piped_parts(piped) if not first_message else ()
+        """What is said one after the other, since there are commands in it."""
+        self._saying: asyncio.Task[None] | None = None
+        said = [] if self._piped else [first_message, self.controller.pastes.fold(piped) if piped else ""]
+        if any(said):
+            self.controller.queue.add("\n\n".join(filter(None, said)))
 
     async def run(self, reader: PromptReader) -> str | None:
         self._reader = reader
         self.start(self._open_first)
+        self._saying = asyncio.create_task(self._say_piped())
         try:
             while True:
                 self._hear_line(await reader.read(), reader.arrival)
         except EOFError:
             pass
         finally:
+            self._saying.cancel()
             id = await self.end(reader.written)
             await reader.rest()
         if self._failure is not None:
             raise self._failure
         return id
+
+    async def answered(self) -> None:
+        """Returns once all that was piped in has been said, and nothing is left to be done."""
+        if self._saying is not None:
+            await asyncio.wait([self._saying])
+        await self.finished()
+
+    async def _say_piped(self) -> None:
+        for part in self._piped:
+            await self.finished()
+            if part.startswith("/") and isinstance(parse(part), Invocation):
+                self.take(part)
+            else:
+                self.controller.queue.add(self.controller.pastes.fold(part))
+                self.start()
 
     @property
     def controller(self) -> HeardController:
@@ -321,3 +342,23 @@ class PlainFront(LineJobs):
                 self._reader.ask(ANSWER)
             else:
                 self._reader.ask("" if self.is_busy or self._commands else PROMPT)
+
+
+def piped_parts(text: str) -> Sequence[str]:
+    """Split what is piped in into messages and commands, in order; nothing where no line is a command. A line with `!`
+    or `#` is none: a text may begin so by chance."""
+    parts, message = list[str](), list[str]()
+
+    def end_message() -> None:
+        if whole := "\n".join(message).strip("\n"):
+            parts.append(whole)
+        message.clear()
+
+    for line in text.split("\n"):
+        if line.startswith("/") and isinstance(parse(line), Invocation):
+            end_message()
+            parts.append(line.strip())
+        else:
+            message.append(line)
+    end_message()
+    return parts if any(isinstance(parse(part), Invocation) and part.startswith("/") for part in parts) else ()

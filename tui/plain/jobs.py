@@ -43,7 +43,7 @@ class LineJobs(JobQueue):
 
     async def finished(self) -> None:
         """Returns once nothing is left to be done."""
-        while self.is_busy:
+        while self.is_busy or self._commands:
             await asyncio.wait(set(self._tasks))
 
     def aside(self, work: Awaitable[None]) -> "asyncio.Task[None]":

@@ -18,7 +18,7 @@ async def run_plain(
     """Runs a session in lines until the user leaves or the terminal is gone; with nobody there, until all is answered.
     Its id, if anything was said in it, and the exit code."""
     if not is_there:
-        return await front.run(Unattended(front.finished)), int(front.has_failed)
+        return await front.run(Unattended(front.answered)), int(front.has_failed)
     with ended_by_signals(front.leave) as ending:
         left = await front.run(_reader(front, history, environment))
     return left, ending.code

@@ -81,3 +81,18 @@ def test_on_a_terminal_one_goes_on_by_hand(tmp_path: Path) -> None:
             terminal.read_more("the end of the turn")
         terminal.child.send("\x03\x03")
         terminal.until_it_ends()
+
+
+def test_a_line_that_is_a_command_is_done_in_its_turn(tmp_path: Path) -> None:
+    run = plain(tmp_path, b"/usage\n")
+    assert (run.code, "model: scripted/" in run.out, "An answer." in run.out) == (0, True, False)
+    run = plain(tmp_path, b"hi\n!touch made\n/usage\n", replies=[{"text": "An answer."}, {"text": "Another."}])
+    assert run.code == 0
+    assert run.out.index("An answer.") < run.out.index("requests: 1 request")
+    assert (said(run, tmp_path)[0]["text"], (tmp_path / "project" / "made").exists()) == ("hi\n!touch made", False)
+
+
+def test_no_line_of_what_is_attached_is_a_command(tmp_path: Path) -> None:
+    run = plain(tmp_path, b"/mode auto\n/quit\n", "explain", "this")
+    assert (run.code, "An answer." in run.out) == (0, True)
+    assert said(run, tmp_path)[0]["text"] == "explain this\n\n/mode auto\n/quit\n"

@@ -193,7 +193,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "pip install 'ebbtide[serve]'" in done.stderr
+    assert "-m pip install 'textual-serve<2,>=1.1.3'\n" in done.stderr
 
 
 class Page:

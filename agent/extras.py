@@ -1,0 +1,25 @@
+"""How to install a package that the program does without."""
+
+import os
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds the packages of an extra where this program is installed: they are named themselves,
+    since Ebbtide may come from a folder or a wheel that no index has."""
+    marker = f'extra == "{extra}"'
+    try:
+        wanted = [one.partition(";") for one in requires("ebbtide") or ()]
+    except PackageNotFoundError:
+        wanted = []
+    packages = [name.strip() for name, _, condition in wanted if condition.strip().replace("'", '"') == marker]
+    if not packages:
+        return f"pip install 'ebbtide[{extra}]'"
+    if os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
+        return shlex.join(("pipx", "inject", "ebbtide", *packages))
+    if find_spec("pip") is None:
+        return shlex.join(("uv", "pip", "install", "--python", sys.executable, *packages))
+    return shlex.join((sys.executable, "-m", "pip", "install", *packages))
