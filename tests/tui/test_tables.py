@@ -125,4 +125,5 @@ def test_the_history_is_private_and_keeps_no_repeats(tmp_path: Path) -> None:
 
 def test_every_subcommand_that_no_command_is_called_like_is_named() -> None:
     unknown = [parsed for name in SUBCOMMANDS if isinstance(parsed := parse(f"/{name}"), Unknown)]
-    assert [each.name for each in unknown if f"`ebb {each.name}" not in each.told and each.name != "worktree"] == []
+    untold = {each.name for each in unknown if f"`ebb {each.name}" not in each.told}
+    assert untold <= {"key", "claude-code"}  # `/key` is one that a session should have; nobody types the other
