@@ -22,4 +22,10 @@ async def told_of_files(conversation: Conversation, env: Env, files: Sequence[st
     text = f"[The user brought these files back to what they were before; read them again: {listed(files, _MOST)}]"
     said = User((Note(text.encode(errors="replace").decode()),))
     await env.recorder.said(said)
+    # A resumed session reports what changed behind its back; these files did not.
+    workspace = env.call_runner.workspace
+    paths = [workspace.root / name for name in files]
+    for path in paths:
+        workspace.seen.forget(path)
+    await env.recorder.forget_files(paths)
     return Told(conversation.plus(said))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from agent.channel import Interrupt
 from agent.context.control_calls import TodoState
@@ -237,6 +238,11 @@ class Recorder:
         told = told_jobs(message)
         await self._write(self._rows(message), situation=with_jobs_of(self.situation, self._look(), told))
         self._note_told(told)
+
+    async def forget_files(self, paths: Collection[Path]) -> None:
+        """That the model no longer knows what these files hold is on disk when this returns."""
+        seen = {path: digest for path, digest in self.situation.seen.items() if path not in paths}
+        await self._write([], situation=replace(self.situation, seen=seen))
 
     async def keep_jobs(self) -> None:
         """Which jobs are over is on disk when this returns."""

@@ -57,12 +57,26 @@ async def test_a_turn_is_taken_back_and_brought_back(tmp_path: Path) -> None:
         assert told(t) == "2 files as before; `/redo` brings them back"
         note = "[The user brought these files back to what they were before; read them again: calc.py, made/new.txt]"
         assert t.session.history.messages[-1] == User((Note(note),))
-        await t.type("/undo", shows="there is nothing to undo")
+        await t.type("/undo", shows="the changes of all turns are undone")
         await t.type("/redo", lists="redo")
         await agrees(t)
         assert (project / "made" / "new.txt").read_text() == "new\n"
         assert told(t) == "2 files changed again; `/undo` takes them back"
         await t.type("/redo", shows="there is nothing to redo")
+
+
+async def test_an_undone_change_is_not_reported_as_one_from_outside(tmp_path: Path) -> None:
+    edit = calls("edit", path="calc.py", old="a - b", new="a + b")
+    async with working(tmp_path, calls("read", path="calc.py"), edit, {"text": "Done."}) as t:
+        await t.type("go", asks=PermissionAsked)
+        await t.press("y", shows="Done.")
+        await t.rests()
+        session = t.session.id
+        await t.type("/undo", lists="undo")
+        await agrees(t)
+        assert (tmp_path / "project" / "calc.py").read_text() == BEFORE
+    async with working(tmp_path, resume=session) as t:
+        assert [block for block in t.app.controller.view.blocks if "on disk" in getattr(block, "text", "")] == []
 
 
 async def test_what_somebody_else_changed_is_asked_about(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ NOTHING = (
     "there is nothing to undo: no turn of this session has changed a file. `/context undo` takes back the last change "
     "of what the model sees"
 )
+ALL_UNDONE = "there is nothing to undo: the changes of all turns are undone; `/redo` reapplies the last one"
 NOTHING_TO_REDO = "there is nothing to redo: nothing was taken back, or files were changed since"
 
 
@@ -31,7 +32,7 @@ async def undo(context: CommandContext, written: str) -> None:
     point = await _picked(context, session.checkpoints, points) if written.strip() == "list" else to_undo(points)
     if point is None:
         if not written.strip():
-            context.controller.notice(NOTHING)
+            context.controller.notice(ALL_UNDONE if any(one.kind == "turn" for one in points) else NOTHING)
         return
     await take_back(context, (point,), "undo" if point.kind == "turn" else "redo")
 
