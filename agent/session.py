@@ -237,25 +237,26 @@ class Session:
             if not self._channel.is_interactive:
                 self._conversation = await leave_room(self._conversation, env)
             self._env.meter.end_turn(self._conversation)
-            await self._keep_turn()
+            await self._keep_turn(TurnFinished(end, answer))
             self._is_behind = False
         except AgentError as error:
+            failed = TurnFailed.by(error)
             if not isinstance(error, StoreFailed):
                 with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
-                    await self._keep_turn()
-            self._channel.emit(TurnFailed.by(error))
+                    await self._keep_turn(failed)
+            self._channel.emit(failed)
         else:
             self._channel.emit(TurnFinished(end, answer))
             self._has_answered = end == "answered"
             if self._has_answered:
                 self._start_tidying()
 
-    async def _keep_turn(self) -> None:
+    async def _keep_turn(self, ended: TurnFinished | TurnFailed) -> None:
         """The turn, and what was learnt in it, survive a loss of power."""
         if self._env.checkpoints is not None:
             await self._env.checkpoints.end_turn()
         await self._env.recorder.keep_tool_uses(self._env.deferral.take_uses())
-        await self._env.recorder.end_turn(self.model, self.mode, self._env.learned)
+        await self._env.recorder.end_turn(self.model, self.mode, self._env.learned, ended)
 
     def _start_tidying(self) -> None:
         """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""

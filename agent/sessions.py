@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays 
     from agent.archive.library import Library
     from agent.hooks.session_hooks import StartSource
     from agent.overview import Equipped, Overview
+    from agent.records.turn_endings import TurnEnding
     from agent.telemetry.export import Telemetry
 
 ID_BYTES = 6
@@ -257,6 +258,13 @@ class Sessions:
         rows = await thread.run(store.messages_before, row.id, position, limit)
         # Of many that takes a while.
         return await thread.run(readable, rows, range(max(0, position - limit), position))
+
+    async def turn_endings(self, session: str, /) -> "tuple[TurnEnding, ...]":
+        """How the turns of a session ended, in order. Raises `StoreFailed`."""
+        from agent.records.turn_endings import turn_endings  # noqa: PLC0415  # deferred: only who looks back asks
+
+        thread, store = await self._store()
+        return await thread.run(turn_endings, store, session)
 
     async def overview(self, prefix: str, held: Conversation | None = None) -> "Overview":
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's

@@ -11,6 +11,7 @@ from agent.messages import Conversation, Message, Recalls, User
 from agent.records.damage import readable
 from agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
 from agent.records.situation import Situation, as_left
+from agent.records.turn_endings import endings_before
 from store.archive import REMOVED, ArchiveStore
 from store.catalogue import TAG
 from store.file_versions import facts_before
@@ -109,4 +110,4 @@ def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow
             steps += _messages(store, parent.id, position, position + 2)
     now, _ = changes_of(Situation(), as_left(Situation(), kept_in(steps)))
     told = (fact for fact in facts if fact.kind in ("former", TAG, REMOVED))
-    return (*told, *now, *facts_before(store, parent.id, at))
+    return (*told, *now, *facts_before(store, parent.id, at), *endings_before(facts, at))

@@ -19,8 +19,16 @@ from agent.context.last_request import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
-from agent.events.session import AgentActivity, Event, ModelSwitched, ReplyFinished, TurnStarted
-from agent.events.view import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
+from agent.events.session import (
+    AgentActivity,
+    Event,
+    ModelSwitched,
+    ReplyFinished,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.events.view import ContextCompacted, FilesChanged, PrefixRenewed, RewriteUndone, ViewChanged
 from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from agent.records.call_progress import is_to_be_asked, output_left
 from agent.records.images import as_in_log
@@ -39,6 +47,7 @@ from agent.records.rows import (
 from agent.records.session_reader import SessionLog
 from agent.records.situation import Situation, as_left, with_jobs_of
 from agent.records.store_thread import StoreThread
+from agent.records.turn_endings import ending_row
 from agent.records.usage import Spent, rewrite_row, usage_row
 from agent.records.write_queue import WriteQueue
 from store.archive import ArchiveStore
@@ -99,6 +108,8 @@ class Recorder:
         self._summary = Summary()
         self._archive = ArchiveStore(store)
         self.situation = Situation()
+        self._changed: FilesChanged | None = None
+        """What the turn changed in files, as far as that is known."""
         """As it was last read or written."""
         self._kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
         self._look = look
@@ -257,7 +268,9 @@ class Recorder:
         """Keeps what a request took and what a rewrite changed, to be written with whatever is written next."""
         match event:
             case TurnStarted():
-                self.turn = (self._position, time.time())
+                self.turn, self._changed = (self._position, time.time()), None
+            case FilesChanged():
+                self._changed = event
             case ReplyFinished():
                 self._usage.append(usage_row(event, time.time()))
                 self.spent = self.spent.plus(event.usage, event.cost)
@@ -337,10 +350,23 @@ class Recorder:
             with suppress(StoreFailed):  # as above
                 await self._thread.run(keep_tool_uses, self._store, self._row.project, uses)
 
-    async def end_turn(self, model: str, mode: str, learned: str | None = None) -> None:
-        """Everything so far survives a loss of power; `learned` is what is known of the model's tokens."""
+    async def end_turn(
+        self,
+        model: str,
+        mode: str,
+        learned: str | None = None,
+        ended: TurnFinished | TurnFailed | None = None,
+    ) -> None:
+        """Everything so far survives a loss of power; `learned` is what is known of the model's tokens. `ended`: how
+        the turn ended, if one did."""
         if self._is_new:
             return
+        if ended is not None:
+            changed, self._changed = self._changed, None
+            ending = ending_row(self._position, ended, changed)
+            with suppress(StoreFailed):  # the turn counts all the same; a resumed session does without this line
+                if ending is not None:
+                    await self.writes.put(self._store.write, self.session, (), (), None, (ending,))
         if learned is not None:
             await self.keep_learned(model, learned)
         await self._write([])

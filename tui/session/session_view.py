@@ -1,6 +1,7 @@
 """What is shown of a session: its end at first, and what was said before that when it is wanted."""
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.messages import Conversation
@@ -20,7 +21,8 @@ SHOWN = 10_000
 async def view_of_session(sessions: "Sessions", session: "Session") -> SessionView:
     """What is shown of a session that goes on, made in threads: of a long one that takes a while."""
     history = await asyncio.to_thread(sessions.visible, newest(session.history, SHOWN))
-    return await asyncio.to_thread(view_of, history, str(sessions.root), is_at_question=session.is_at_question)
+    endings = await sessions.turn_endings(session.id)
+    return await asyncio.to_thread(view_of, history, str(sessions.root), endings, is_at_question=session.is_at_question)
 
 
 async def earlier_blocks(
@@ -30,5 +32,7 @@ async def earlier_blocks(
     read = await sessions.earlier(session, position, limit)
     whole = whole_steps(read.messages) if position > limit else read.messages
     visible = await asyncio.to_thread(sessions.visible, Conversation(whole))  # of many that takes a while
-    blocks = (await asyncio.to_thread(view_of, visible, str(sessions.root))).past  # as above
-    return position - len(whole), (*((Notice(read.told),) if read.told else ()), *blocks)
+    start = position - len(whole)
+    endings = tuple(replace(one, position=one.position - start) for one in await sessions.turn_endings(session))
+    blocks = (await asyncio.to_thread(view_of, visible, str(sessions.root), endings)).past  # as above
+    return start, (*((Notice(read.told),) if read.told else ()), *blocks)

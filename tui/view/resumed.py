@@ -1,8 +1,9 @@
 """What the screen shows of a conversation that goes on, from its messages."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agent.context.attachments import attached_in, is_told
 from agent.context.tool_selection import meant
@@ -18,21 +19,44 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from tui.view.blocks import AnswerText, Block, Call, Earlier, Notice, SessionView, SummaryBlock, Thought, UserText
+from tui.view.blocks import (
+    AnswerText,
+    Block,
+    Call,
+    Earlier,
+    Failure,
+    Notice,
+    SessionView,
+    SummaryBlock,
+    Thought,
+    TurnTotal,
+    UserText,
+)
+from tui.view.outcomes import ENDS
 from tui.view.titles import within
+
+if TYPE_CHECKING:  # a type only: what a turn's end is written with is loaded behind the first paint
+    from agent.records.turn_endings import TurnEnding
 
 _NAMED = re.compile(r"\[image #\d+")
 
 
-def view_of(conversation: Conversation, folder: str = "", *, is_at_question: bool = False) -> SessionView:
+def view_of(
+    conversation: Conversation,
+    folder: str = "",
+    endings: "Sequence[TurnEnding]" = (),
+    *,
+    is_at_question: bool = False,
+) -> SessionView:
     """What a resumed session shows. Calls that never got an output are shown as interrupted; not those of a step that
-    was left at a question, which goes on and shows them. `folder`: the working folder."""
+    was left at a question, which goes on and shows them. `folder`: the working folder. `endings`: of its turns."""
+    ends = {ending.position: ending for ending in endings}
     blocks: list[Block] = [Earlier(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:
         blocks.append(SummaryBlock(conversation.summary.text))
     blocks.extend(_user_blocks(conversation.summary.request))
     calls: dict[str, int] = {}
-    for message in conversation.messages:
+    for position, message in enumerate(conversation.messages, conversation.messages_before + 1):
         match message:
             case User():
                 _fill_outputs(blocks, calls, message, folder)
@@ -42,6 +66,8 @@ def view_of(conversation: Conversation, folder: str = "", *, is_at_question: boo
                     if isinstance(block, Call):
                         calls[block.call_id] = len(blocks)
                     blocks.append(block)
+        if position in ends:
+            blocks.extend(_ending_blocks(ends[position]))
     open_calls = {call.id for call in conversation.unanswered} if is_at_question else ()
     return SessionView(past=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
 
@@ -72,6 +98,16 @@ def _user_blocks(message: User) -> tuple[Block, ...]:
     attached = attached_in(parts)
     said: tuple[Block, ...] = (UserText("\n".join(words)),) if words else ()
     return (*said, Notice(f"attached {', '.join(attached)}")) if attached else said
+
+
+def _ending_blocks(ending: "TurnEnding") -> Iterator[Block]:
+    """What was shown at the end of a turn."""
+    if ending.failure is not None:
+        yield Failure(ending.failure.code, ending.failure.message, ending.failure.cause, ending.failure.todo)
+    elif ending.end in ENDS:
+        yield Notice(ENDS[ending.end])
+    if ending.changed is not None:
+        yield TurnTotal(files=ending.changed)
 
 
 def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User, folder: str) -> None:

@@ -1,0 +1,59 @@
+"""How the turns of a session ended, which no message says: failures, interruptions and changed files."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from agent.events.session import TurnFailed, TurnFinished
+from agent.events.view import FilesChanged
+from store.session_rows import FactRow
+from store.sessions import SessionStore
+from tools.lazy import dataclass
+
+TURN_END = "turn end"
+"""The kind of these facts; the key of each is a position."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnding:
+    position: int
+    """How many messages the session had when the turn ended."""
+    end: str = "answered"
+    failure: TurnFailed | None = None
+    changed: FilesChanged | None = None
+
+
+def ending_row(position: int, ended: TurnFinished | TurnFailed, changed: FilesChanged | None) -> FactRow | None:
+    """The row of a turn's end; None where there is nothing to show of it besides its messages."""
+    failure = ended if isinstance(ended, TurnFailed) else None
+    end = "failed" if isinstance(ended, TurnFailed) else ended.end
+    if end == "answered" and changed is None:
+        return None
+    body = {
+        "end": end,
+        "failure": None if failure is None else asdict(failure),
+        "changed": None if changed is None else asdict(changed),
+    }
+    return FactRow(TURN_END, f"{position:09}", json.dumps(body))
+
+
+def turn_endings(store: SessionStore, session: str) -> tuple[TurnEnding, ...]:
+    """The ends of a session's turns, in order. What cannot be read is left out."""
+    return tuple(_decoded(store.facts(session, TURN_END)))
+
+
+def endings_before(facts: Iterable[FactRow], position: int) -> tuple[FactRow, ...]:
+    """The rows of turns that were over at a position."""
+    return tuple(fact for fact in facts if fact.kind == TURN_END and fact.key <= f"{position:09}")
+
+
+def _decoded(facts: Iterable[FactRow]) -> Iterable[TurnEnding]:
+    for fact in facts:
+        try:
+            body = json.loads(fact.body)
+            failure = TurnFailed(**body["failure"]) if body["failure"] else None
+            changed = body["changed"]
+            files = FilesChanged(**{**changed, "files": tuple(changed["files"])}) if changed else None
+            yield TurnEnding(int(fact.key), str(body["end"]), failure, files)
+        except (ValueError, TypeError, KeyError):
+            continue

@@ -1,0 +1,45 @@
+"""A session that is resumed shows how its turns ended, as it did before."""
+
+from pathlib import Path
+
+from agent.events.permissions import PermissionAsked
+from tests.tui.piloting import Driven
+from tests.tui.test_real_session import calls, working
+from tui.view.blocks import Block, Failure, Notice, TurnTotal, UserText
+
+
+def outcomes(t: Driven) -> list[Block]:
+    """What the user said, and how each turn ended, without what it took."""
+    shown = [
+        block for block in t.app.controller.view.blocks if isinstance(block, UserText | Failure | Notice | TurnTotal)
+    ]
+    return [TurnTotal(files=block.files) if isinstance(block, TurnTotal) else block for block in shown]
+
+
+async def test_a_resumed_session_shows_failures_interruptions_and_changes(tmp_path: Path) -> None:
+    edit = calls("edit", path="calc.py", old="a - b", new="a + b")
+    replies = (
+        calls("read", path="calc.py"), edit, {"text": "Done."},
+        calls("bash", command="echo started; sleep 600"),
+        {"error": "auth"},
+        {"text": "Better."},
+    )  # fmt: skip
+    async with working(tmp_path, *replies) as t:
+        await t.type("change it", asks=PermissionAsked)
+        await t.press("y", shows="Done.")
+        await t.rests()
+        await t.type("run it", asks=PermissionAsked)
+        await t.press("y", shows="│ started")
+        await t.press("escape")
+        await t.rests()
+        await t.type("go on")
+        await t.rests()
+        await t.type("again", shows="Better.")
+        await t.rests()
+        session, before = t.session.id, outcomes(t)
+    kinds = [type(block).__name__ for block in before if not (isinstance(block, TurnTotal) and block.files is None)]
+    assert kinds == ["UserText", "TurnTotal", "UserText", "Notice", "UserText", "Failure", "UserText"]
+    async with working(tmp_path, resume=session) as t:
+        *again, news = outcomes(t)
+        assert again == [block for block in before if block != TurnTotal()]
+        assert news == Notice("since this session was closed: 1 file changed on disk")  # it is written anew
