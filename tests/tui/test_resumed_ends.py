@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent.events.permissions import PermissionAsked
 from tests.tui.piloting import Driven
-from tests.tui.test_real_session import calls, working
+from tests.tui.test_real_session import Reply, calls, working
 from tui.view.blocks import Block, Failure, Notice, TurnTotal, UserText
 
 
@@ -18,7 +18,7 @@ def outcomes(t: Driven) -> list[Block]:
 
 async def test_a_resumed_session_shows_failures_interruptions_and_changes(tmp_path: Path) -> None:
     edit = calls("edit", path="calc.py", old="a - b", new="a + b")
-    replies = (
+    replies: tuple[Reply, ...] = (
         calls("read", path="calc.py"), edit, {"text": "Done."},
         calls("bash", command="echo started; sleep 600"),
         {"error": "auth"},
