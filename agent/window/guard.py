@@ -116,9 +116,7 @@ async def _switch(
         env.targets.pass_over(target)
         return None
     before, after = env.provider.facts.id, connected.provider.facts.id
-    why = failure or (
-        f"the conversation takes about {budget.used:,} tokens, and `{before}` has room for {budget.window.effective:,}"
-    )
+    why = failure or _full_reason(budget, env)
     learned = env.learned
     env.targets.go_on_with(target, connected.provider)
     await env.recorder.keep_learned(before, learned)
@@ -127,6 +125,18 @@ async def _switch(
     await env.recorder.goes_on_with(after)
     await env.recorder.snapshot(conversation, User(()), remembered(env))
     return conversation
+
+
+def _full_reason(budget: ContextBudget, env: Env) -> str:
+    """Why the session's own model does not take the next request, with the figures by which that was decided."""
+    model, room = env.provider.facts.id, budget.window.effective
+    if budget.used > room:
+        return f"the conversation takes about {budget.used:,} tokens, and `{model}` has room for {room:,}"
+    if env.meter.crowded:
+        return f"an output found no room in `{model}` beside about {budget.used:,} tokens ({room:,} in all)"
+    (own,) = with_shares((Target(env.provider.facts.provider, env.provider.facts.name, budget.window),), env)
+    expected = env.meter.counters.projected()
+    return f"the next request would take about {expected:,} tokens, and `{model}` takes at most {own.most:,}"
 
 
 def measured_anew(conversation: Conversation, meter: Meter, env: Env) -> Conversation:

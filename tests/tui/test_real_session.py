@@ -183,3 +183,16 @@ async def test_a_projects_server_is_approved_before_anything_is_said(tmp_path: P
         await t.press("y", shows="Done.")
         await t.rests()
         assert (call_of(t).name, call_of(t).status, call_of(t).text) == ("mcp__forge__echo", "done", "hi")
+
+
+async def test_after_an_interruption_the_status_line_says_what_the_context_list_says(tmp_path: Path) -> None:
+    async with working(tmp_path, calls("bash", command="touch made; seq 3000; sleep 600"), {"text": "never"}) as t:
+        await t.type("go", asks=PermissionAsked)
+        await t.press("y", shows="│ 3000")
+        before = t.app.controller.view.used
+        await t.press("escape")
+        await t.rests()
+        session = t.session
+        await t.until(lambda: t.app.controller.view.used != before)
+        found = await t.app.controller.sessions.overview(session.id, session.history)
+        assert t.app.controller.view.used == found.used

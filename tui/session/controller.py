@@ -14,7 +14,7 @@ from agent.context.reminder_notes import MODES as MEANINGS
 from agent.errors import AgentError
 from agent.events.permissions import Decision
 from agent.events.plan import PlanDecision
-from agent.events.session import Event, Noticed, Steered, TurnFailed
+from agent.events.session import Event, Noticed, Steered, TurnFailed, TurnFinished
 from agent.input.shell import run_by_user
 from agent.messages import Conversation, Note, Text, User
 from tui.prompt.pastes import Pastes
@@ -177,9 +177,9 @@ class SessionController:
             self.view = self.view.below(start, blocks)
             self.grown(len(self.view.past) - shown)
 
-    async def measure(self) -> None:
+    async def measure(self, *, again: bool = False) -> None:
         """Shows what a session that goes on takes, before its first request; no provider is asked. Nothing happens
-        where that is known, or cannot be told."""
+        where that is known, or cannot be told. `again`: what was shown is out of date."""
         session = self.session
         if session is None or not session.history.messages:
             return
@@ -187,7 +187,7 @@ class SessionController:
             found = await self.sessions.overview(session.id, session.history)
         except AgentError:  # the first request tells it
             return
-        if self.session is session and not self.view.used:
+        if self.session is session and (again or not self.view.used):
             parts = tuple((component.name, component.tokens) for component in found.components)
             known = replace(self.view, used=found.used, room=found.effective, parts=parts)
             self._show(replace(known, is_guess=session.history.anchor is None))
@@ -231,11 +231,12 @@ class SessionController:
 
     async def _follow(self, events: AsyncIterator[Event]) -> bool:
         """Shows a turn. Tells whether it ended with an answer."""
-        failed, time = False, TurnTime(monotonic())
+        failed, is_cut, time = False, False, TurnTime(monotonic())
         with self.occupied_with("thinking"):
             try:
                 async for event in events:
                     failed = failed or isinstance(event, TurnFailed)
+                    is_cut = failed or (isinstance(event, TurnFinished) and event.end != "answered")
                     self.advance(event)
                     time.at(monotonic(), is_asked=bool(self.view.asked))
                     if isinstance(event, Steered):
@@ -248,6 +249,8 @@ class SessionController:
                     await events.aclose()
                 self.end_turn(time.at(monotonic(), is_asked=False))
                 self.queue.give_back()
+        if is_cut:  # the last request was measured without what was added since
+            await self.measure(again=True)
         return not failed
 
     def end_turn(self, took: float) -> None:
