@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar, cast
 
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily
 from tools.process.lines import LineBuffer, OutputLine, TooLong
+from tools.process.orphans import adopt_orphans, reap_orphans_in_background
 from tools.process.own_memory import close_own_memory
 from tools.process.program import within
 from tools.process.shell import Launch
@@ -138,6 +139,7 @@ class _Program(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.exited.set()
+        reap_orphans_in_background(self.transport.get_pid())
 
 
 P = TypeVar("P", bound=_Program)
@@ -146,6 +148,7 @@ P = TypeVar("P", bound=_Program)
 async def _running(program: P, launch: Launch, folder: Path | None) -> P:
     """Whoever is cancelled while it starts leaves nothing of it: the event loop would end the program alone."""
     close_own_memory()
+    adopt_orphans()
     loop = asyncio.get_running_loop()
     program.is_wrapped = launch.is_wrapped
     start = loop.subprocess_exec(

@@ -21,6 +21,7 @@ from pathlib import Path
 from tools.lazy import dataclass
 from tools.outputs.plain_text import finished, plain
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
+from tools.process.orphans import reap_orphans
 from tools.process.output_log import MAX_OUTPUT_BYTES, OutputLog
 
 _CHUNK = 1 << 16
@@ -191,6 +192,8 @@ class Program:
             if not self._has_children():
                 GUARDIAN.leave(self._process.pid)
             self._tell(self._exited, self._news, self._closed)
+        if self._process.returncode is not None:
+            reap_orphans(self._process.pid)
 
     def _patience(self, waiting: int | None) -> float | None:
         """Milliseconds to wait for news."""

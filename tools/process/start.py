@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from tools.process.orphans import adopt_orphans
 from tools.process.own_memory import close_own_memory
 from tools.process.program import ProcessLimits, Program
 from tools.process.shell import Launch, shell
@@ -25,6 +26,7 @@ def start(
     """Starts a program in a session of its own, without input or on a terminal of its own, which one that is wrapped
     takes by itself. Raises `OSError` when that cannot be done."""
     close_own_memory()
+    adopt_orphans()
     try:
         return _started(launch, folder, log, heard, limits or ProcessLimits(), terminal=terminal)
     finally:

@@ -81,7 +81,7 @@ def _trial(made: NetworkNamespace) -> str:
     """What it says when it cannot be entered; nothing when it can."""
     found = found_sandbox()
     assert isinstance(found, SandboxProgram)
-    line, held = made.entered((*found.line, *NAMESPACES, *SYSTEM, "--", "/bin/sh", "-c", ":"))
+    line, held = made.entered((*found.line, *NAMESPACES, "--as-pid-1", *SYSTEM, "--", "/bin/sh", "-c", ":"))
     try:
         ran = subprocess.run(
             line, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, pass_fds=held

@@ -73,7 +73,7 @@ def _found_bubblewrap() -> SandboxProgram | Missing:
     for before in dict.fromkeys((_private_mounts(), ())):
         for flags in ((NO_MORE_NAMESPACES,), ()):
             held = readable(calls)
-            tried = (*before, path, *flags, *NAMESPACES, "--unshare-net", "--seccomp", str(held), *SYSTEM)
+            tried = (*before, path, *flags, *NAMESPACES, "--as-pid-1", "--unshare-net", "--seccomp", str(held), *SYSTEM)
             said = _trial((*tried, "--", *_NOTHING), held)
             if not said:
                 note = "" if before else f"what is mounted while a command runs is open to it: {why}"
