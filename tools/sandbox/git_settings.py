@@ -35,6 +35,8 @@ _SCHEMES = frozenset(("https", "http", "ssh", "git", "git+ssh", "ssh+git", "ftp"
 """Those that Git itself speaks; for any other it runs a program."""
 _AT_HOST = regex(r"[^/]+:")
 """How an address begins that SSH takes."""
+_RELATIVE = regex(r"\.\.?/")
+"""How the relative path of a folder begins."""
 _WORDS = regex(r"[a-z01]{0,11}")
 """Values that stand for yes and no, and ways to rebase."""
 
@@ -85,6 +87,8 @@ class GitSettings:
         written = _bytes_of(new)
         before, after = self._parsed(written), self._parsed(_bytes_of(old))
         after = with_users_renamed(before, after)
+        if (top := _only_work_tree(new)) is not None:
+            after = with_whole_paths(before, after, top)
         changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
         if not changed:
             return ""
@@ -145,7 +149,11 @@ def refusal(key: str, before: Settings, after: Settings, boundary: Boundary) -> 
     if (section, subsection is not None, name) not in _HARMLESS:
         return f"Git's setting `{key}` was not written: {_WHICH}"
     for value in new:
-        if value not in old and (why := _unfit(section, name, value or "", after, boundary)):
+        if (
+            value not in old
+            and not _is_known_path(key, value, before)
+            and (why := _unfit(section, name, value or "", after, boundary))
+        ):
             return f"Git's setting `{key}` was not written: {why}"
     return ""
 
@@ -260,6 +268,22 @@ def with_users_renamed(before: Settings, after: Settings) -> Settings:
     }
 
 
+def with_whole_paths(before: Settings, after: Settings, top: str) -> Settings:
+    """The new settings with the whole path where a remote's address is a relative one, seen from the only work tree.
+    A linked work tree that a command adds later would read a relative path as another one, with hooks of its own."""
+    return {
+        key: [
+            os.path.normpath(os.path.join(top, value))
+            if value and _RELATIVE.match(value) and not _is_known_path(key, value, before)
+            else value
+            for value in values
+        ]
+        if _is_url(key) and values != before.get(key)
+        else values
+        for key, values in after.items()
+    }
+
+
 def left_without_remote(before: Settings, after: Settings) -> str:
     """What would take the name of a remote that is gone for the path of a folder."""
     for key, values in after.items():
@@ -277,6 +301,20 @@ def _names_remote(key: str) -> bool:
 def _is_url(key: str) -> bool:
     section, subsection, name = split(key)
     return (section, name) == ("remote", "url") and subsection is not None
+
+
+def _is_known_path(key: str, value: str | None, before: Settings) -> bool:
+    """Whether it is a relative path that a remote of the repository has already: one more leads nowhere else."""
+    if value is None or not _is_url(key) or not _RELATIVE.match(value):
+        return False
+    return any(value in values for other, values in before.items() if _is_url(other))
+
+
+def _only_work_tree(config: str) -> str | None:
+    """The work tree of the repository that a file with settings belongs to; None where it has others or is bare."""
+    metadata = os.path.dirname(config)
+    is_usual = os.path.basename(metadata) == ".git" and not os.path.lexists(os.path.join(metadata, "worktrees"))
+    return os.path.dirname(metadata) if is_usual else None
 
 
 def _has_url(remote: str, settings: Settings) -> bool:

@@ -98,6 +98,27 @@ async def test_what_is_renamed_or_removed_takes_its_settings_along(
     assert (result.failed, result.blocked, settings(repo)) == (False, "", wanted)
 
 
+ADDS = "git remote add up ../up.git; git remote add in ./in.git; git remote"
+
+
+async def test_relative_addresses_are_written_as_whole_paths(boxed: Workspace, repo: Path) -> None:
+    result = await bash(boxed, ADDS)
+    up = {"remote.up.url": str(repo.parent / "up.git"), "remote.up.fetch": FETCH.format("up")}
+    assert result.blocked == (
+        "Git's setting `remote.in.url` was not written: it leads to a folder that commands write, whose hooks could run"
+    )
+    assert settings(repo) == BASE | up
+
+
+async def test_linked_work_trees_see_no_other_relative_address_than_before(boxed: Workspace, repo: Path) -> None:
+    git(repo, "worktree", "add", "linked")
+    refused = await bash(boxed, ADDS)
+    assert ("a folder is named by its whole path" in refused.blocked, settings(repo)) == (True, BASE)
+    git(repo, "remote", "add", "mine", "../mine.git")
+    result = await bash(boxed, "git remote add same ../mine.git && git config remote.same.url")
+    assert (result.text, result.blocked) == ("../mine.git\nexit code 0", "")
+
+
 async def test_submodules_are_added_and_brought_up_to_date(boxed: Workspace, repo: Path) -> None:
     library = repo.parent / "library"
     library.mkdir()
@@ -202,6 +223,7 @@ BOUNDARY = Boundary({"/work": "write", "/work/.git/config": "read"}, "/scratch",
         ("remote.o.url", "file:///work/%62are.git", "it leads to a folder that commands write, whose hooks could run"),
         ("remote.o.url", "/srv/../work/bare", "it leads to a folder that commands write, whose hooks could run"),
         ("remote.o.url", "../bare", "a folder is named by its whole path, a remote by the name that it was added with"),
+        ("remote.o.url", "../known", ""),
         ("remote.o.url", "https://example.org/\nx", "its value has control characters"),
         ("branch.b.remote", ".", ""),
         ("branch.b.remote", "known", ""),
@@ -216,7 +238,7 @@ BOUNDARY = Boundary({"/work": "write", "/work/.git/config": "read"}, "/scratch",
     ],
 )  # fmt: skip
 def test_which_values_are_harmless(key: str, value: str, why: str) -> None:
-    known = {"remote.known.url": ["https://example.org"]}
+    known = {"remote.known.url": ["https://example.org"], "remote.near.url": ["../known"]}
     told = f"Git's setting `{key}` was not written: {why}" if why else ""
     assert refusal(key, known, known | {key: [value]}, BOUNDARY) == told
 
