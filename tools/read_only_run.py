@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import which
 
 from tools.base import ReadOnlyAccess, ToolError, Workspace
-from tools.commands.command_line import Command, Word
+from tools.commands.command_line import Command
 from tools.commands.loops import written_out
 from tools.commands.proof import proved
 from tools.commands.scripts import Operand, Proof
@@ -27,13 +27,10 @@ commits that a blame leaves out, which may be any, and of which git tells the li
 _GUARDS: Mapping[str, Sequence[str]] = {
     "git status": _NO_CHILD[2:], "git diff": _NO_CHILD, "git log": _NO_CHILD, "git show": _NO_CHILD,
     "git diff-index": _NO_CHILD, "git blame": ("--no-textconv", "--no-ignore-revs-file"),
-    "git grep": ("--no-textconv",), "git whatchanged": _NO_CHILD,
+    "git grep": ("--no-textconv",),
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }  # fmt: skip
-_GREP_GUARDS = (
-    *(f"--exclude={name}" for name in SECRET_FILES),
-    *(f"--exclude-dir={name}" for name in (".git", *SECRET_FOLDERS)),
-)
+_GREP_GUARDS = (*(f"--exclude={name}" for name in SECRET_FILES), *(f"--exclude-dir={name}" for name in SECRET_FOLDERS))
 _BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd", "set"}
 """What the shell itself does."""
 _LOOKUPS = {"type", "command", "which"}
@@ -142,11 +139,11 @@ def launch(command: str, workspace: Workspace) -> Launch:
     environment.pop("RIPGREP_CONFIG_PATH", None)
     if any(proof.name.startswith("git") for _, proof in found):
         environment = _environment_of_git(workspace.root, environment)
-    argvs = [_words(each, proof, workspace) for each, proof in found]
+    argvs = [_argv(each, proof, workspace) for each, proof in found]
     (first, proof), is_shell = found[0], len(found) > 1 or found[0][1].name in _LOOKUPS
     if is_shell or proof.name in _BUILTINS or first.redirections or any(word.globs for word in first.words):
         return Launch(argv_of(_as_line(found, argvs, path)), environment)
-    return Launch(tuple(word.text for word in argvs[0]), environment)
+    return Launch(tuple(argvs[0]), environment)
 
 
 def _search_path(workspace: Workspace) -> str:
@@ -170,32 +167,33 @@ def _program_of(command: Command, proof: Proof, workspace: Workspace) -> str:
     return program
 
 
-def _words(command: Command, proof: Proof, workspace: Workspace) -> Sequence[Word]:
+def _argv(command: Command, proof: Proof, workspace: Workspace) -> Sequence[str]:
     """The command as it is run: by its whole path, with what keeps it looking. Raises `ToolError`."""
-    program, given = Word(_program_of(command, proof, workspace)), command.words[1:]
+    program, given = _program_of(command, proof, workspace), command.texts[1:]
     if proof.name in _BUILTINS:
-        return command.words
+        return command.texts
     if proof.names_from:
         end = proof.names_from - 1
-        return (program, *given[:end], Word("--"), *given[end:])  # no name is taken for an option
+        return (program, *given[:end], "--", *given[end:])  # no name is taken for an option
     guards = _GUARDS.get(proof.name, ())
     if proof.name in ("grep", "egrep", "fgrep"):
-        guards = _GREP_GUARDS if any(word.text.startswith("-") and "r" in word.text for word in given) else ()
-    added = tuple(map(Word, guards))
+        guards = _GREP_GUARDS if any(word.startswith("-") and "r" in word for word in given) else ()
     if proof.name.startswith("git"):
-        given = given[1:] if command.texts[1:2] == ("--no-pager",) else given
+        given = given[1:] if given[:1] == ("--no-pager",) else given
         words = proof.name.count(" ")
-        return (program, *given[:words], *added, *given[words:])
-    end = len(given) if proof.options_end is None else proof.options_end - 1
-    return (program, *given[:end], *added, *given[end:])  # of patterns that contradict each other the last one holds
+        return (program, *given[:words], *guards, *given[words:])
+    end = given.index("--") if "--" in given else len(given)
+    return (program, *given[:end], *guards, *given[end:])  # of patterns that contradict each other the last one holds
 
 
-def _as_line(found: Sequence[tuple[Command, Proof]], argvs: Sequence[Sequence[Word]], path: str) -> str:
+def _as_line(found: Sequence[tuple[Command, Proof]], argvs: Sequence[Sequence[str]], path: str) -> str:
     """The commands joined as they were, each word quoted but for patterns, which have nothing to quote."""
     parts = list[str]()
     for (command, proof), argv in zip(found, argvs, strict=True):
+        patterns = {word.text for word in command.words if word.globs}
+        with_status = {word.text for word in command.words if word.has_status}
         words = [
-            word.text if word.globs else _with_status(word.text) if word.has_status else shlex.quote(word.text)
+            word if word in patterns else _with_status(word) if word in with_status else shlex.quote(word)
             for word in argv
         ]
         aside = [f"{one.descriptor}{one.sign}{shlex.quote(one.target.text)}" for one in command.redirections]

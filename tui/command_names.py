@@ -35,6 +35,8 @@ ALIASES: Mapping[str, str] = {
     "shortcuts": "help",
     "reasoning": "effort",
     "thoughts": "thinking",
+    "login": "key",
+    "connect": "key",
     "save": "export",
     "run": "shell",
     "find": "why",
@@ -42,9 +44,7 @@ ALIASES: Mapping[str, str] = {
 """Names of other programs, and what is typed here for the same."""
 
 ELSEWHERE: Mapping[str, str] = {
-    "login": "`ebb key set PROVIDER` takes a key, outside of a session; `/model` shows which models have one",
     "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
-    "connect": "`ebb key set PROVIDER` takes the key of a provider, `/model` goes on with one of its models",
     "plugin": "`ebb plugin list`, `add` and `remove` do it, outside of a session",
     "plugins": "`ebb plugin list`, `add` and `remove` do it, outside of a session",
     "import": "`ebb import` does it, outside of a session",

@@ -49,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("sessions", "", "the same list of sessions"),
     Command("rewind", "", "go back to before one of your messages: the conversation in a fork, files, or both"),
     Command("model", "[name]", "go on with another model"),
+    Command("key", "[provider]", "replace the API key of a provider and continue with the new one"),
     Command("effort", "[level]", "how hard the model thinks: low, medium, high and so on, where it can"),
     Command(
         "thinking", "[how]", "the model's thoughts: `line`, `open` or `hidden`; without it the next one", when_busy=True

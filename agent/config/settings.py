@@ -64,6 +64,16 @@ class Settings:
         put_value(self.file, key, value_of(key, text))
         return self._told(key, f"`{key}` is now {said_of(self._read_again(key).value)}")
 
+    def use_environment(self, environment: Mapping[str, str]) -> None:
+        """Replace the environment, in which keys are, for sessions opened from now on."""
+        self.environment = environment
+        self._changed(self.config)
+
+    def reload(self) -> None:
+        """Read all files again. Raises `ConfigError`."""
+        self.config = self._load()
+        self._changed(self.config)
+
     def take(self, key: str) -> str:
         """Takes a key out of the user's file, and tells what holds now. Raises `ConfigError`."""
         take_value(self.file, key)
@@ -78,8 +88,7 @@ class Settings:
         return self.config.folders.config / "config.toml"
 
     def _read_again(self, key: str) -> Setting:
-        self.config = self._load()
-        self._changed(self.config)
+        self.reload()
         return setting_of(BY_KEY[key], self.config)
 
     def _told(self, key: str, what: str) -> str:

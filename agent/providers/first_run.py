@@ -17,17 +17,11 @@ from agent.config.values import Config, ProviderConfig
 from agent.errors import ConfigError, TimedOut
 from agent.messages import Text, User
 from agent.providers.base import Reply, Request
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, has_key, is_loopback, key_variable
+from agent.providers.setup import CHAT_SERVERS, FIRST_CHOICE, find_endpoint, has_key, is_loopback, key_variable
 
 USUAL = "http://127.0.0.1:11434"
 PATIENCE = 0.5
 """Seconds for an answer: a server on this machine needs much less."""
-CHAT_SERVERS = (
-    ("LM Studio", "http://127.0.0.1:1234/v1"),
-    ("llama.cpp", "http://127.0.0.1:8080/v1"),
-    ("vLLM", "http://127.0.0.1:8000/v1"),
-)
-"""Servers that speak as OpenAI's chat API does, and where they usually are."""
 TRIAL_SECONDS = 60.0
 _MOST_MODELS = 200
 
@@ -80,7 +74,7 @@ def local_servers(url: str = USUAL) -> tuple[LocalServer, ...]:
     """The servers on this machine that answer, with their models, Ollama's first. `url`: Ollama's. Waits for a moment
     at most."""
     asked = [("Ollama", url, f"{url}/api/tags", "models", "name")]
-    asked += [(name, base, f"{base}/models", "data", "id") for name, base in CHAT_SERVERS]
+    asked += [(name, base, f"{base}/models", "data", "id") for name, base, _ in CHAT_SERVERS]
     with ThreadPoolExecutor(len(asked)) as pool:
         found = list(pool.map(lambda one: _names(*one[2:]), asked))
     return tuple(

@@ -31,6 +31,12 @@ _BASE_URLS = {
     "ollama": ("OLLAMA_HOST", "http://127.0.0.1:11434"),
 }
 _KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openai-chat": "OPENAI_API_KEY"}
+CHAT_SERVERS = (
+    ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
+    ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
+    ("vLLM", "http://127.0.0.1:8000/v1", "vllm serve MODEL"),
+)
+"""Servers with OpenAI's chat API: name, usual address, command that starts it."""
 FIRST_CHOICE = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_API_KEY", "openai/gpt-6-sol"))
 """The model of somebody who has named none, by the key that they have."""
 
@@ -169,8 +175,8 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     key_name = key_variable(name, settings)
     key = (environment.get(key_name) if key_name else None) or kept_key(environment, name, url)
     if not key and name != "ollama" and not is_loopback(host):
-        told = f"there is no key for {name}: set the environment variable {key_name} or run `ebb key set {name}`, "
-        told += "then start again"
+        told = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
+        told += f"or set the environment variable {key_name}"
         others = [(key, model) for key, model in FIRST_CHOICE if environment.get(key)]
         raise AuthFailed(told + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
     usual = LOCAL_TIMEOUT if is_loopback(host) else TIMEOUT

@@ -124,6 +124,8 @@ class Retries:
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
     reached: set[str] = field(default_factory=set)
     """Models whose servers have said something."""
+    answered: set[str] = field(default_factory=set)
+    """Models that have answered in this session since it was opened."""
 
 
 async def stream_reply(
@@ -235,6 +237,7 @@ class _Trying:
                 said = (Text("".join(heard)),) if "".join(heard).strip() else ()
                 return Reply(Assistant(said, model), Usage(), "interrupted")
             self.retries.reached.add(model)
+            self.retries.answered.add(model)
             cost = self.provider.facts.prices.cost(reply.usage) if self.provider.facts.prices else None
             for names in tools_found(reply.message):
                 self.emit(ToolsFound(names))
@@ -246,6 +249,8 @@ class _Trying:
         off, which are counted by themselves."""
         if heard or not isinstance(error, Unreachable):
             self.retries.reached.add(self.provider.facts.id)
+        if error.cause == "not_running" and self.provider.facts.id not in self.retries.answered:
+            raise error
         reached = self.provider.facts.id in self.retries.reached
         limit = self.retries.persistence.limit(error, reached=reached, may_leave=self.may_leave)
         waited = self.retries.now() - began

@@ -10,7 +10,6 @@ import pytest
 from tests.kit.hostile_repository import forget_the_blob, git, hostile_repository, ran
 from tools.base import ReadOnlyAccess, Result, ToolError, Workspace
 from tools.bash import Bash
-from tools.files.command_paths import command_paths
 from tools.read_only_run import launch
 
 MORE = """
@@ -101,7 +100,6 @@ def evil(workspace: Workspace) -> Path:
         ("git diff HEAD -- a b c", "+two"),
         ("git log", "signed"),
         ("git --no-pager log -p --all", "+one"),
-        ("git whatchanged -p --all", "+one"),
         ("git log -G one --oneline", "first"),
         ("git show HEAD~2", "+one"),
         ("git show HEAD~2:a", "one"),
@@ -249,59 +247,6 @@ async def test_what_a_shell_makes_of_a_line_holds_where_it_only_looks(
     (workspace.root / "sub").mkdir()
     result = await looked(workspace, line)
     assert printed in result.text
-
-
-async def test_a_quoted_word_stays_quoted_beside_the_same_word_as_a_pattern(workspace: Workspace) -> None:
-    (workspace.root / '1;system("touch RAN-awk");2').write_text("text\n")
-    (workspace.root / "awk").write_text("")
-    assert (await looked(workspace, "awk '1*2' 1*2")).text == "text\nexit code 0"
-    assert (await looked(workspace, "echo a* 'a*' $? '$?'")).text == "awk a* 0 $?\nexit code 0"
-    assert ran(workspace.root) == set()
-
-
-@pytest.mark.parametrize("line", ["diff -N a b", "diff -aN ./a/ b", "cd sub && diff -N ../a ../b", "diff a b/x"])
-def test_a_comparison_of_folders_shows_the_files_in_them(workspace: Workspace, line: str) -> None:
-    root = workspace.root
-    for name in ("a", "b", "sub"):
-        (root / name).mkdir()
-    (root / "a" / ".env").write_text("KEY=1\n")
-    (root / "a" / "link").symlink_to("/etc/passwd")
-    seen = Bash().read_only_access({"command": line}, workspace)
-    assert seen is not None
-    assert ("/etc/passwd" in seen.paths, seen.secret) == (True, "a/.env")
-    assert trusted_by_rules(line, root) == (True, True)
-
-
-def trusted_by_rules(line: str, root: Path) -> tuple[bool, bool]:
-    """Whether a link out of the folder and a file with secrets are found where the line stands beside others."""
-    found = command_paths(f"{line}; pytest", str(root))
-    return "/etc/passwd" in found.led, str(root / "a" / ".env") in found.secret
-
-
-@pytest.mark.parametrize("line", ["od -w 5 a", "diff --unified 5 a", "diff --context 5 a", "awk 1 a\u00e9=/passwd"])
-def test_a_word_that_is_no_value_for_the_program_is_a_file(workspace: Workspace, line: str) -> None:
-    (workspace.root / "5").symlink_to("/etc/passwd")
-    (workspace.root / "a\u00e9=").symlink_to("/etc")
-    seen = Bash().read_only_access({"command": line}, workspace)
-    assert seen is not None
-    assert "/etc/passwd" in seen.paths
-
-
-@pytest.mark.parametrize(
-    "line", ["grep -r KEY .", "grep -rh KEY", "grep -rne KEY . -e --", "rg -uu KEY .", "rg -uu -e -- -e KEY ."]
-)
-async def test_a_search_shows_no_settings_of_git_and_no_file_with_secrets(workspace: Workspace, line: str) -> None:
-    git(workspace.root, "init")
-    git(workspace.root, "config", "remote.origin.url", "https://u:KEY@example.org/a")
-    for name in (".dockercfg", ".env"):
-        (workspace.root / name).write_text("KEY=1\n")
-    assert "KEY" not in (await looked(workspace, line)).text
-
-
-@pytest.mark.parametrize("line", ["git describe --dirty", "git grep --untracked x"])
-def test_git_that_compares_submodules_or_searches_all_files_is_asked_about(workspace: Workspace, line: str) -> None:
-    git(workspace.root, "init")
-    assert Bash().read_only_access({"command": line}, workspace) is None
 
 
 def test_a_drive_is_not_a_name_in_the_folder(workspace: Workspace) -> None:

@@ -356,17 +356,6 @@ async def test_in_files_not_in_utf8_it_finds_what_read_shows(workspace: Workspac
 
 
 @pytest.mark.usefixtures("program")
-@pytest.mark.parametrize(
-    "pattern",
-    ["foo 返", r"\x66oo.返", "xyz?.*返", "fo{2} 返", "[f]oo 返", r"\u0066oo 返", "fo*.返", "(a|foo) 返", "fooo? 返"],
-)
-async def test_a_file_not_in_utf8_is_left_out_only_where_nothing_of_it_can_match(
-    pattern: str, workspace: Workspace
-) -> None:
-    fill(workspace.root, {"gbk.c": "xy foo 返回值\n".encode("gbk"), "other.c": "返回值\n".encode("gbk")})
-    assert await found(Grep(), workspace, pattern=pattern) == "gbk.c\n1:xy foo 返回值"
-
-
 async def test_it_searches_in_the_encoding_that_was_named(workspace: Workspace) -> None:
     fill(workspace.root, {"a.c": "// Ωμέγα\n".encode("cp1253")})
     workspace.seen.encodings[workspace.root / "a.c"] = "cp1253"

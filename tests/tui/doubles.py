@@ -26,6 +26,7 @@ from agent.records.damage import ReadableMessages
 from agent.records.file_change import Changes, ChangeScope, FileChange
 from agent.records.file_history import FileLog
 from agent.records.session_lookup import SessionInfo
+from agent.records.turn_endings import TurnEnding
 from agent.records.usage import RequestUsage, Rewrite
 from agent.session import Session
 from agent.sessions import Opening, Sessions
@@ -381,6 +382,9 @@ class FakeSessions(Sessions):
 
     async def earlier(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
         return ReadableMessages(self.said_before.get(prefix, ())[:position][-limit:])
+
+    async def turn_endings(self, session: str, /) -> tuple[TurnEnding, ...]:
+        return ()
 
     async def library(self) -> FakeLibrary:
         self.listing = self.listing or FakeLibrary(self.infos)

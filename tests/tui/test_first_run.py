@@ -22,7 +22,7 @@ from tests.fake_provider import FakeProvider, Turn
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.every_screen import take_key
 from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.piloting import Driven, list_on
+from tests.tui.piloting import Driven
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
 from tui.screens.panel import PanelScreen
@@ -54,6 +54,11 @@ def told(screen: Driven) -> str:
     return f"{shown.query_one('#said', Static).render()}\n{shown.query_one(KeyLine).said}"
 
 
+def looked_again(screen: Driven) -> bool:
+    shown = screen.app.screen
+    return isinstance(shown, PanelScreen) and "Looked again" in str(shown.panel.head)
+
+
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
@@ -61,6 +66,18 @@ async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, mon
         await screen.press("enter")
         assert opener.opened == [(None, "ollama/qwen3:8b")]
         assert setup.written == '[agent]\nmodel = "ollama/qwen3:8b"\n'
+
+
+async def test_a_server_that_is_started_meanwhile_is_found_without_a_new_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([(), (OLLAMA,)])
+    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: next(found))
+    async with starting(tmp_path) as (screen, opener, _):
+        await screen.lists("first-run")
+        await screen.press(*"ollama", "enter", until=lambda: looked_again(screen))
+        await screen.press("enter", until=lambda: opener.opened)
+        assert opener.opened == [(None, "ollama/qwen3:8b")]
 
 
 async def test_a_model_of_another_server_of_this_machine_is_reached_there(
@@ -135,9 +152,7 @@ async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path)
         await screen.lists("first-run")
         await screen.press(*"speaks as", until=lambda: "base_url" in told(screen))
         await screen.pilot.press("enter")
-        assert list_on(screen.app, "first-run")
-        await screen.until(lambda: "outside of Ebbtide first" in told(screen))
-        screen.app.screen.query_one("#filter", Input).value = ""
+        await screen.until(lambda: looked_again(screen))
         await screen.press(*"or as you write", "enter", lists="model")
         await screen.press(*"ollama/mine", "enter")
         assert opener.opened == [(None, "ollama/mine")]
@@ -211,8 +226,8 @@ def test_who_lacks_the_key_of_a_model_is_told_of_the_one_that_there_is() -> None
     with pytest.raises(AuthFailed) as failed:
         find_endpoint("openai", ProviderConfig(), {"ANTHROPIC_API_KEY": SECRET})
     assert str(failed.value) == (
-        "there is no key for openai: set the environment variable OPENAI_API_KEY or run `ebb key set openai`, "
-        "then start again; "
+        "there is no key for openai: type `/key openai` in a session, run `ebb key set openai`, "
+        "or set the environment variable OPENAI_API_KEY; "
         f"ANTHROPIC_API_KEY is set: `-m {ANTHROPIC}` takes it"
     )
 
@@ -282,7 +297,7 @@ async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_ar
     thread.start()
     here = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr(
-        first_run, "CHAT_SERVERS", (("LM Studio", f"{here}/v1"), ("llama.cpp", "http://127.0.0.1:9/v1"))
+        first_run, "CHAT_SERVERS", (("LM Studio", f"{here}/v1", ""), ("llama.cpp", "http://127.0.0.1:9/v1", ""))
     )
     try:
         found = await asyncio.to_thread(local_servers, "http://127.0.0.1:9")

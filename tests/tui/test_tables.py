@@ -45,7 +45,7 @@ def test_names_of_other_programs_do_the_same_here() -> None:
     assert other_names("/") == other_names("/e") == other_names("/exit now") == ()
 
 
-@pytest.mark.parametrize("name", ["login", "import", "worktree", "plugin"])
+@pytest.mark.parametrize("name", ["logout", "import", "worktree", "plugin"])
 def test_what_no_command_does_is_told_and_not_offered(name: str) -> None:
     unknown = parse(f"/{name} x")
     assert isinstance(unknown, Unknown)

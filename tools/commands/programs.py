@@ -63,7 +63,7 @@ ROWS: Mapping[str, str] = {
     "uniq": "-cdDiuz -f:n -s:n -w:n --count --repeated --unique --ignore-case | path?",
     "comm": "-123z --nocheck-order --check-order --total | path+",
     "cmp": "-bls --silent --quiet --verbose --print-bytes | path+",
-    "diff": "-qsuyacbBwiENtTp -U:n -C:n -W:n --brief --unified:o --context:o --side-by-side --color:o "
+    "diff": "-qsuyacbBwiENtTp -U:n -C:n -W:n --brief --unified:n --context:n --side-by-side --color:o "
     "--ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-case --report-identical-files "
     "--suppress-common-lines --minimal --strip-trailing-cr --width:n | path+",
     "grep": _GREP,
@@ -115,7 +115,7 @@ ROWS: Mapping[str, str] = {
     "which": "-a --all | text*",
     "type": "-aftpP | text*",
     "command": "-vV | text*",
-    "od": "-bcdosxvai -A:t -t:t -N:n -j:n -w:o | path+",
+    "od": "-bcdosxvai -A:t -t:t -N:n -j:n -w:n | path+",
     "xxd": "-bceiups -l:n -s:n -c:n -g:n -o:n | path?",
     "hexdump": "-bcCdovx -n:n -s:n -e:t | path+",
     "strings": "-a -n:n -t:t -e:t --all --bytes:n | path+",
@@ -145,7 +145,7 @@ ROWS: Mapping[str, str] = {
     "--exclude-standard --full-name --error-unmatch | rev*",
     "git ls-tree": "-drtlz --name-only --name-status --long --full-name --full-tree --abbrev:n | rev*",
     "git grep": "-nliwvchHEFGPoqapz -e:e -A:n -B:n -C:n -# --line-number --name-only --files-with-matches --count "
-    "--ignore-case --word-regexp --fixed-strings --extended-regexp --perl-regexp --cached --heading "
+    "--ignore-case --word-regexp --fixed-strings --extended-regexp --perl-regexp --cached --untracked --heading "
     "--break --show-function --all-match --no-color --and --or --not | pattern rev*",
     "git branch": "-avvrl --all --remotes --list --show-current --no-color --contains:o --no-contains:o --merged:o "
     "--no-merged:o --points-at:t --sort:t --format:t | list",
@@ -168,7 +168,7 @@ ROWS: Mapping[str, str] = {
     "--since:t --until:t --first-parent "
     "--reverse --left-right --not --objects --parents --abbrev-commit --use-bitmap-index --test-bitmap --filter:t "
     "--topo-order --date-order --boundary --children --timestamp --oneline --pretty:o --format:o | rev*",
-    "git describe": "--tags --always --abbrev:n --long --all --match:t --exact-match "
+    "git describe": "--tags --always --dirty:o --abbrev:n --long --all --match:t --exact-match "
     "--contains --candidates:n --exclude:t --first-parent | rev*",
     "git merge-base": "-a --all --is-ancestor --octopus --fork-point | rev*",
     "git shortlog": "-snec --summary --numbered --email --no-merges --since:t --until:t --all | rev*",

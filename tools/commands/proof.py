@@ -258,7 +258,7 @@ def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is
         elif is_over or text[:1] != "-" or text == "-" or (row.operands == "text*" and proof.name in ("echo", "test")):
             operands.append(at)
         elif text == "--":
-            is_over, proof.options_end = True, at
+            is_over = True
         elif text in row.words or (row.counts and _COUNT.fullmatch(text)):
             pass
         else:
@@ -404,12 +404,6 @@ def _check_test(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> N
             proof.unproved.append(at)
 
 
-def _check_diff(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Of a folder it shows the files in it."""
-    named = ((at, words[at].text) for at in range(1, len(words)) if words[at] in given)
-    proof.files += [Operand(f"{text.rstrip('/')}/*", at, globs=True) for at, text in named if text != "-"]
-
-
 def _check_printf(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     if not given or given[0].globs or _NAMED_COUNT.search(given[0].text):
         proof.unproved.append(len(words) - 1)  # it would set a variable
@@ -479,6 +473,6 @@ def _check_remote(given: Sequence[Word], words: Sequence[Word], proof: Proof) ->
 _CHECKS: Mapping[str, Callable[[Sequence[Word], Sequence[Word], Proof], None]] = {
     "test": _check_test, "printf": _check_printf, "date": _check_date, "ps": _check_ps, "command": _check_command,
     "tar": check_tar, "git archive": _check_archive, "jq": _check_jq,
-    "git config": _check_config, "git clean": _check_clean, "diff": _check_diff,
+    "git config": _check_config, "git clean": _check_clean,
     "git fetch": _check_remote, "git ls-remote": _check_remote,
 }  # fmt: skip

@@ -76,8 +76,6 @@ class Proof:
     texts: list[str] = field(default_factory=list)
     needs_input: bool = False
     """Whether it reads what is typed, unless something is fed to it."""
-    options_end: int | None = None
-    """Where the `--` stands that ends its options."""
     names_from: int = 0
     """Where in the command names are put that it is given; 0 where it is given none."""
 
@@ -189,7 +187,7 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
         word = words[place]
         if may_be_option(word) or word.text.startswith("/inet"):  # a connection, and no file
             proof.unproved.append(place)
-        elif not re.match(r"[A-Za-z_]\w*=", word.text, re.ASCII):
+        elif not re.match(r"[A-Za-z_]\w*=", word.text):
             proof.files.append(Operand(word.text, place, word.globs))
 
 

@@ -148,11 +148,9 @@ def _of_latin(text: str, codec: str) -> float:
                 len(high) > 2 and 2 * len(high) > len(word)
             )
             count += len(high)
-            if len(word) == 1 and codec != "cp1252":  # in Western Europe alone such a letter is a word
-                total += 0.1
-                continue
             letters += [letter.lower() for letter in high]
-            total += len(high) * (-0.3 if is_odd else 0.2 if len(high) == len(word) > 1 else 0.5)
+            is_apart = len(high) == len(word) and (len(word) > 1 or codec != "cp1252")
+            total += len(high) * (-0.3 if is_odd else 0.2 if is_apart else 0.5)
     most = max(sum(letter in alphabet for letter in letters) for alphabet in _LATIN[codec])
     return _with_signs(text, total + 0.4 * most, count)
 
@@ -162,9 +160,7 @@ def _with_signs(text: str, total: float, count: int) -> float:
         if character > "\x7f" and not character.isalpha():
             is_broken = "\udc80" <= character <= "\udcff" or character < "\xa0"
             count += 1
-            total += (
-                _BROKEN if is_broken else 0.5 if character in _TYPOGRAPHIC else 0.1 if character == "\xa0" else -0.2
-            )
+            total += _BROKEN if is_broken else 0.5 if character in _TYPOGRAPHIC else -0.2
     return total / max(count, 1)
 
 

@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from contextlib import suppress
 
 from tools.sandbox.network_namespace import NetworkNamespace
@@ -44,17 +44,14 @@ class NamespaceConnector:
         self._namespace = namespace
         self._process: subprocess.Popen[bytes] | None = None
         self._asks: socket.socket | None = None
-        self._thread = ThreadPoolExecutor(1, "connects")
-        """Of its own: a job that takes no connections keeps those waiting that want one, and nothing else."""
+        self._lock = threading.Lock()
 
-    async def connect(self, address: str, port: int) -> socket.socket:
-        """Raises `OSError`."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._connect, address, port)
-
-    def _connect(self, address: str, port: int) -> socket.socket:
-        asks = self._asks or self._start()
-        asks.send(f"{address} {port}".encode())
-        _, ancillary, *_ = asks.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    def connect(self, address: str, port: int) -> socket.socket:
+        """Blocks. Raises `OSError`."""
+        with self._lock:
+            asks = self._asks or self._start()
+            asks.send(f"{address} {port}".encode())
+            _, ancillary, *_ = asks.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
         if not ancillary:
             raise ConnectionRefusedError(f"nothing listens at {address} port {port}")
         (number,) = array.array("i", ancillary[0][2])
@@ -77,7 +74,6 @@ class NamespaceConnector:
         return ours
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
         if self._asks is not None and self._process is not None:
             self._asks.close()
             self._process.wait()
@@ -123,7 +119,7 @@ class PortForward:
             writer.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        made = await self._connector.connect(self._address, self._port)
+        made = await asyncio.to_thread(self._connector.connect, self._address, self._port)
         made.setblocking(False)
         there_reader, there_writer = await asyncio.open_connection(sock=made)
         try:

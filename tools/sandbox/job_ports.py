@@ -51,8 +51,7 @@ class JobPorts:
             if (job.id, port) not in self._forwards
         ]
         for job, port in waiting:
-            if port in self._listening.get(job.id, ()):
-                await self._forward(job, port)
+            await self._forward(job, port)
         return len(waiting)
 
     async def close(self) -> None:
@@ -106,10 +105,6 @@ class JobPorts:
             outside = await forward.open()
         except OSError as error:
             self._tell(f"port {port} of {job.id} cannot be made reachable: {error}")
-            return
-        is_gone = port not in self._listening.get(job.id, ()) or (job.id, port) in self._forwards
-        if is_gone:  # or somebody else was quicker, meanwhile
-            await forward.close()
             return
         self._forwards[job.id, port] = forward
         job.ports[port] = outside

@@ -56,7 +56,7 @@ def _serve(ours: socket.socket, rename: Rename, names: frozenset[str], calls: Ma
             id, process, _, number, _, _, *arguments = _REQUEST.unpack(request)
             try:
                 answer = _answer(process, [arguments[at] if at >= 0 else _HERE for at in calls[number]], rename, names)
-            except (OSError, ValueError, OverflowError):  # what cannot be looked at goes on, and is held
+            except (OSError, ValueError, UnicodeError):  # what cannot be looked at goes on, and is held
                 answer = None
             flags = _CONTINUE if answer is None else 0
             with suppress(OSError):  # it was ended meanwhile

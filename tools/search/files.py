@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from tools.base import ToolError
-from tools.files.change import look_content
 from tools.process.lines import LineBuffer, TooLong
 from tools.search import searcher
 from tools.search.walk import scope_of
@@ -32,11 +31,6 @@ LONGEST_LINE = 1.0
 """Seconds that one line may take at least. One that takes twice as long is given up."""
 
 _LONGEST_RECORD = 1 << 22
-_PLAIN = re.compile(r"[A-Za-z0-9_ ]+")
-_OTHERWISE = re.compile(
-    r"\\(?:x..|u.{4}|U.{8}|N\{[^}]*\}|[0-7]{1,3}|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|.(?:[*?]|\{[^}]*\})", re.DOTALL
-)
-"""What of a pattern need not be in a line as it stands: escapes, sets, and what is repeated."""
 _MATCH = re.compile(rb'\{"type": ?"match"')
 
 _RG = (
@@ -59,8 +53,6 @@ MOST_HELD_CHARACTERS = 1 << 23
 
 MOST_LEGACY, LEGACY_SECONDS = 20_000, 10.0
 """Files not in UTF-8 that are searched, and how long they are looked for."""
-LEAST_PLAIN = 3
-"""Characters of a text that is looked for in bytes that were not decoded."""
 MOST_LEGACY_LINES = 20_000
 """Lines found in them that are held."""
 MOST_NAMED_CHARACTERS = 20_000
@@ -152,15 +144,9 @@ async def search_lines(
         options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
-        literal = _required(query.pattern)
-        # A word is no part of a character: what is ignored need not be decoded to count it.
-        is_plain = query.with_ignored and len(literal) >= LEAST_PLAIN
-        paths = [] if is_plain else await _not_in_utf8(base, folder, target, query.seconds or LEGACY_SECONDS)
-        if literal and not query.ignore_case:
-            paths = await asyncio.to_thread(_holding, folder, paths, literal.encode())
-        legacy = _LegacyFiles(paths, take)
-        for batch in legacy.batches():
-            await _search_ourselves(folder, batch, query, legacy.hold)
+        legacy = _LegacyFiles(await _not_in_utf8(base, folder, target, query.seconds or LEGACY_SECONDS), take)
+        for paths in legacy.batches():
+            await _search_ourselves(folder, paths, query, legacy.hold)
         files = _Files(legacy.take, query.wanted)
         argv = [*base, *options, "-e", query.pattern, "--", target]
         done = await _collect(argv, folder, b"\n", files.take, query.seconds)
@@ -203,19 +189,6 @@ async def _not_in_utf8(base: Sequence[str], folder: Path, target: str, seconds: 
     argv = [*base, "--files-with-matches", "--null", "--invert-match", "--line-regexp", "-e", ".*", "--", target]
     await _collect(argv, folder, b"\0", take, seconds)
     return found
-
-
-def _required(pattern: str) -> str:
-    """ASCII text that is in each line that matches, as far as that is easily told; else an empty text."""
-    if "|" in pattern or "(" in pattern.replace(r"\(", ""):
-        return ""
-    return max(_PLAIN.findall(_OTHERWISE.sub("\0", pattern)), key=len, default="")
-
-
-def _holding(folder: Path, paths: Sequence[str], literal: bytes) -> list[str]:
-    """The files with that text among their bytes: guessing what a file is written in takes far longer. A file that
-    cannot be read is one of them."""
-    return [path for path in paths if literal in (look_content(folder / path) or literal)]
 
 
 class _LegacyFiles:

@@ -18,6 +18,7 @@ from tui.actions.messages import (
     review,
     run_shell,
 )
+from tui.actions.provider_keys import replace_key
 from tui.actions.reports import examine, show_status, show_tasks
 from tui.actions.servers import show_servers
 from tui.actions.sessions import change_mode, choose_model, clear, fork, rename, resume, rewind, show_sessions
@@ -41,6 +42,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "sessions": show_sessions,
     "rewind": rewind,
     "model": choose_model,
+    "key": replace_key,
     "effort": choose_effort,
     "thinking": choose_thoughts,
     "mode": change_mode,

@@ -17,7 +17,7 @@ ADVICE: Mapping[str, str] = {
     "server": "`/mcp` shows the server's state and its log; r starts it again",
     "login": "`/mcp` logs in: press l on the server",
     "provider": "send the message again; `/model` switches to another model meanwhile",
-    "auth": "`ebb key` shows where the key comes from: mend it and start again, or choose another model with `/model`",
+    "auth": "`/key` takes another key and continues with it; `/model` switches to another model",
     "rate_limit": "wait for a while and send the message again, or choose another model with `/model`",
     "quota": "add credit at the provider, or choose another model with `/model`",
     "overloaded": "send the message again in a moment, or choose another model with `/model`",
@@ -32,6 +32,7 @@ ADVICE: Mapping[str, str] = {
 
 
 BY_CAUSE: Mapping[str, str] = {
+    "not_running": "",
     "proxy": "start again once the proxy is right: `ebb -c` goes on with this session",
     "certificate": "start again once the certificates are right: `ebb -c` goes on with this session",
     "tls": "`providers.NAME.base_url` is where the address is set; `ebb -c` goes on with this session",
@@ -50,6 +51,6 @@ BY_CAUSE: Mapping[str, str] = {
 
 def advice_for(code: str, message: str, cause: str = "") -> str:
     """What to do about it; empty where the message says so already."""
-    advice = BY_CAUSE.get(cause) or ADVICE.get(code, "")
+    advice = BY_CAUSE[cause] if cause in BY_CAUSE else ADVICE.get(code, "")
     named = [word for word in advice.split("`")[1::2]]
     return "" if any(f"`{word}`" in message for word in named) else advice

@@ -7,15 +7,18 @@ from agent.providers.first_run import KeyFound, LocalServer
 from agent.providers.setup import FIRST_CHOICE
 from tui.text.inks import Line, coded
 from tui.text.sanitise import visible_line
-from tui.view.panel import Asks, Outcome, Panel, PanelAction, PanelRow, Taken, Told, heading
+from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Taken, heading
+from tui.view.provider_keys import key_question
 
 DEMO, CHOOSE = "demo", "choose"
-USE, SERVED, WITH_KEY, GIVE, TELL = "use:", "served:", "key:", "give:", "tell:"
+USE, SERVED, WITH_KEY, GIVE = "use:", "served:", "key:", "give:"
 """How the values begin of what can be chosen: a model, one of another server on this machine, a provider with the
-variable of its key, a provider whose key is to be written, something to read."""
+variable of its key, a provider whose key is to be written."""
 
 OLLAMA = "Ollama"
-_AGAIN = "then start `ebb` again"
+_THEN_ENTER = "then press Enter here to look again"
+LOOK_AGAIN = "again:"
+"""How the values begin of what is done outside: the list is then made again."""
 
 
 def chosen_by_key(model: str, settings: Settings | None) -> tuple[str, ...]:
@@ -36,13 +39,12 @@ def first_panel(
     local: Sequence[LocalServer],
     file: str,
     hand_over: Callable[[str, str], Awaitable[None]],
+    said: str = "",
 ) -> Panel:
     """What there is, what is needed, and a way on. `file`: where the choice is written. `hand_over` tries a key of a
-    provider and keeps it. Raises `AgentError`."""
+    provider and keeps it; `said` is shown above the list. Raises `AgentError`."""
 
     async def take(row: PanelRow, _: str) -> Outcome:
-        if row.value.startswith(TELL):
-            return Told("Do this outside of Ebbtide first.", "warn")
         return Taken(row.value)
 
     async def take_key(row: PanelRow, key: str) -> Outcome:
@@ -53,18 +55,12 @@ def first_panel(
     def is_key(row: PanelRow) -> bool:
         return row.value.startswith(GIVE)
 
-    asks = Asks(
-        lambda row: "",
-        "Enter tries it with one short request and keeps it   Esc cancels",
-        "The key, which is not shown; an empty line cancels: ",
-        placeholder=lambda row: f"the key for {row.value.removeprefix(GIVE)}: type or paste it, it is not shown",
-        is_hidden=True,
-        meanwhile="trying the key …",
-    )
+    asks = key_question(lambda row: row.value.removeprefix(GIVE))
     what: Line = (("Choose the model that it works with", "text"), (f", once: kept in {visible_line(file)}", "dim"))
+    again: tuple[Line, ...] = (((said, "warn"),),) if said else ()
     return Panel(
         "first-run",
-        ((("Welcome to Ebbtide", "accent"), ("  a coding agent in your terminal", "dim")), what),
+        ((("Welcome to Ebbtide", "accent"), ("  a coding agent in your terminal", "dim")), what, *again),
         first_steps(keys, local),
         "Up, Down   Enter goes on   Esc cancels",
         empty="Nothing matches.",
@@ -79,11 +75,13 @@ def first_steps(keys: Sequence[KeyFound], local: Sequence[LocalServer]) -> tuple
     """`local`: the servers on this machine that answer. What is there already comes first."""
     with_key = (*map(_found, keys), *(_given(variable, model.partition("/")[0]) for variable, model in FIRST_CHOICE))
     here = tuple(_served(at, server, name) for at, server in enumerate(local) for name in server.models)
-    advice = 'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"'
+    advice = (
+        'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"; then press Enter'
+    )
     other = (
         _entry(CHOOSE, "another model", "PROVIDER/NAME, from the list or as you write it"),
         *_ollama(next((server for server in local if server.name == OLLAMA), None)),
-        _entry(f"{TELL}other", "another server", "any that speaks as OpenAI's chat API does", advice),
+        _entry(f"{LOOK_AGAIN}other", "another server", "any that speaks as OpenAI's chat API does", advice),
     )
     demo = (_entry(DEMO, "the demo", "a scripted model mends a real bug: one minute, nothing is sent"),)
     parts = (("With a key", with_key), ("On this machine", here))
@@ -115,9 +113,10 @@ def _ollama(server: LocalServer | None) -> tuple[PanelRow, ...]:
     if server is not None and server.models:
         return ()
     if server is not None:
-        return (_entry(f"{TELL}ollama", "ollama", "it has no model yet", f"`ollama pull qwen3`, {_AGAIN}"),)
-    advice = f"install it from ollama.com, then `ollama pull qwen3`, {_AGAIN}"
-    return (_entry(f"{TELL}ollama", "ollama", "no server of it answers on this machine", advice),)
+        advice = f"`ollama pull qwen3` in another terminal, {_THEN_ENTER}"
+        return (_entry(f"{LOOK_AGAIN}ollama", "ollama", "it has no model yet", advice),)
+    advice = f"start it with `ollama serve` (from ollama.com) and get a model with `ollama pull qwen3`, {_THEN_ENTER}"
+    return (_entry(f"{LOOK_AGAIN}ollama", "ollama", "not running on this machine", advice),)
 
 
 def _entry(value: str, name: str, said: str, about: str = "") -> PanelRow:

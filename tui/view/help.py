@@ -20,7 +20,8 @@ AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("What the model sees", ("Ctrl-X", "context", "compact", "archive", "why", "bring")),
     ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "redo", "fork", "rename", "delete", "files",
                   "tree", "add-dir")),
-    ("Models, servers, settings", ("Ctrl-P", "model", "mcp", "settings", "theme", "notify", "commands", "setup")),
+    ("Models, servers, settings", ("Ctrl-P", "model", "key", "mcp", "settings", "theme", "notify", "commands",
+                                   "setup")),
     ("The program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "quit")),
 )  # fmt: skip
 """What is said of each area: names of commands, and keys by what they are shown as, or its beginning."""

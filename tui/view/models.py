@@ -132,7 +132,7 @@ def lines_about(offer: ModelChoice, current: str, used: int) -> tuple[Line, ...]
     else:
         lines.append((("its prices are unknown", "dim"),))
     if not offer.has_key:
-        lines.append(((f"there is no key for it: set {offer.key}, then start again", "warn"),))
+        lines.append(((f"no key for it: `/key {offer.model.partition('/')[0]}` takes one", "warn"),))
     if offer.model != current:
         lines.append(((switch_told(offer, used), "text"),))
     return tuple(lines)

@@ -3,10 +3,12 @@
 import re
 import ssl
 from types import ModuleType
+from urllib.parse import urlsplit
 
 import httpx2
 
 from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, Unreachable
+from agent.providers.setup import CHAT_SERVERS, is_loopback
 from agent.providers.wires import proxies
 from agent.providers.wires.error_answers import tidy
 from agent.providers.wires.origin import Origin, cut, silent
@@ -94,9 +96,24 @@ def proxy_failed(origin: Origin, reason: str) -> ProviderError:
     return RouteFailed(text, cause="proxy")
 
 
+def _start_command(origin: Origin) -> str:
+    """The command that starts a model server of this machine; empty if the server is unknown or elsewhere."""
+    parts = urlsplit(origin.endpoint.base_url)
+    if not is_loopback(parts.hostname or ""):
+        return ""
+    if origin.model.startswith("ollama/"):
+        return "ollama serve"
+    return next((start for _, url, start in CHAT_SERVERS if urlsplit(url).port == parts.port), "")
+
+
 def unreachable(origin: Origin, reason: str) -> Unreachable:
     said = tidy(reason, origin.endpoint.key)
     proxy = proxies.proxy_of(origin.endpoint.base_url)
+    if proxy is None and (start := _start_command(origin)):
+        return Unreachable(
+            f"no server is running at `{origin.host}` for {origin.model}. Start it with `{start}`, then try again.",
+            cause="not_running",
+        )
     way = f" through {proxy.told}" if proxy is not None else ""
     check = "the proxy" if proxy is not None else "the network"
     return Unreachable(

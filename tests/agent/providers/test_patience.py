@@ -299,3 +299,25 @@ def test_a_fallback_takes_over_and_is_told(tmp_path: Path) -> None:
     assert (done.code, done.out) == (0, "from the other\n")
     assert "ebb: the model is now openai-chat/two: " in done.err
     assert "down" in done.err
+
+
+@pytest.mark.parametrize(
+    ("model", "variable", "url", "start"),
+    [
+        ("ollama/m", "OLLAMA_HOST", "http://127.0.0.1:{}", "ollama serve"),
+        ("openai-chat/m", "OPENAI_BASE_URL", "http://127.0.0.2:1234/v1", "lms server start"),
+        ("openai-chat/m", "OPENAI_BASE_URL", "http://127.0.0.2:8080/v1", "llama-server -m MODEL.gguf"),
+    ],
+)
+def test_a_local_server_that_is_not_running_is_reported_once_with_its_start_command(
+    tmp_path: Path, model: str, variable: str, url: str, start: str
+) -> None:
+    with saying(b"") as port:
+        pass
+    url = url.format(port)
+    done = ebb("-p", "hi", "-m", model, home=tmp_path, env={variable: url})
+    host = url.removeprefix("http://").removesuffix("/v1")
+    said = f"no server is running at `{host}` for {model}. Start it with `{start}`, then try again."
+    assert (done.code, [line for line in done.err.splitlines() if "nothing is known" not in line]) == (
+        3, [f"ebb: {said}"],
+    )  # fmt: skip

@@ -11,9 +11,6 @@ MAY_DO_MORE = {
         "go env GOARCH", "go env GOOS", "go env GOPATH", "go env GOBIN", "go env GOHOSTOS", "go version",
         "go version | awk '{ print $3 }'", "rustup -V", "cargo -V", "rustc -V", "cargo --version", "go list -m",
     ],
-    "it writes the index, and a submodule's settings name a program that compares its files": [
-        "git describe --always --dirty", "git describe --match 'v[0-9]*' --dirty='.m' --always --tags",
-    ],
     "which files are read stands in a file": ["sha256sum -c SHA256SUMS", "shasum -a 256 -U -c checksums.txt"],
 }  # fmt: skip
 HARMLESS_AND_ASKED = {

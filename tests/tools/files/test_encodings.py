@@ -32,9 +32,6 @@ COMMENTS = [
     ("cp1253", "// σχόλιο"),
     ("cp1255", "// הערה"),
     ("cp1250", "// współrzędne"),
-    ("latin-1", "// Copyright © 2016 Guillem"),
-    ("latin-1", "// 90° ± 5 µm"),
-    ("latin-1", "// \xa0Foreground"),
 ]
 ALPHABETS = {
     "gbk": "返回值测试中文件，。￥",

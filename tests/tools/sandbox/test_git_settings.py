@@ -188,20 +188,6 @@ async def test_no_way_of_writing_them_gets_a_program_run(boxed: Workspace, repo:
     assert b"fsmonitor" not in (repo / ".git" / "config").read_bytes()
 
 
-async def test_names_at_no_address_leave_settings_watched(boxed: Workspace, repo: Path) -> None:
-    code = (
-        "import ctypes, os; at = ctypes.c_uint64((1 << 64) - 8);"
-        "number = 316 if os.uname().machine == 'x86_64' else 276;"
-        "print(ctypes.CDLL(None).syscall(number, -100, at, -100, at, 0))"
-    )
-    result = await bash(boxed, f'{PYTHON} -c "{code}"; git config user.name A; git config core.fsmonitor ./x')
-    assert (result.text.split("\n")[0], HELD in result.blocked, settings(repo)) == (
-        "-1",
-        True,
-        BASE | {"user.name": "A"},
-    )
-
-
 async def test_commands_at_the_same_time_lose_no_setting_of_each_other(boxed: Workspace, repo: Path) -> None:
     line = "for i in 1 2 3 4 5; do until git config branch.NAME$i.merge refs/heads/x 2> /dev/null; do :; done; done"
     await asyncio.gather(*(bash(boxed, line.replace("NAME", name)) for name in "abc"))

@@ -13,7 +13,6 @@ from tests.waiting import soon
 from tools.base import Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
-from tools.sandbox.forwarding import PortForward
 from tools.sandbox.job_ports import JobPorts, PortRule
 from tools.sandbox.network import SessionNetwork
 from tools.sandbox.network_namespace import why_no_namespace
@@ -137,26 +136,6 @@ async def test_nothing_is_reached_before_the_user_wants_it(session: Session) -> 
     assert await session.ports.forward_all() == 1
     assert b"200 OK" in await fetched(port)
     assert await session.ports.forward_all() == 0
-
-
-@pytest.mark.parametrize("session", ["ask"], indirect=True)
-async def test_a_port_is_not_opened_for_a_job_that_ends_meanwhile(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened, port = list[int](), free_port()
-    await session.serve(f"{SERVES} {port}")
-    await soon(lambda: bool(session.told))
-    open_port = PortForward.open
-
-    async def open_slowly(forward: PortForward) -> int:
-        opened.append(await open_port(forward))
-        await BashKill().run({"job": "job-1"}, session.workspace)
-        await soon(lambda: session.jobs.by_id["job-1"].ports == {})
-        return opened[0]
-
-    monkeypatch.setattr(PortForward, "open", open_slowly)
-    await session.ports.forward_all()
-    assert (len(opened), is_closed(opened[0])) == (1, True)
 
 
 @pytest.mark.parametrize("session", ["off"], indirect=True)

@@ -31,17 +31,6 @@ from tools.secrets.redaction import redacted, without_options, without_password
         ('  File "/a/keys.py", line 12, in read', '  File "/a/keys.py", line 12, in read'),
         ("at http://h/mcp?a=1&apikey=plainword&b=c refused", "at http://h/mcp?a=1&apikey=***&b=c refused"),
         ("keyboard, monkey, task-1234567890", "keyboard, monkey, task-1234567890"),
-        ("curl -s \\\n  -uadmin:Tr0ub4dor https://h", "curl -s \\\n  -uadmin:*** https://h"),
-        ("DB_PASSWORD=correcthorse MYSQL_PWD=swordfish2 x", "DB_PASSWORD=*** MYSQL_PWD=*** x"),
-        ("machine h login u password netrcpw", "machine h login u password ***"),
-        ("//h/:_auth=dXNlcjpwYXNz", "//h/:_auth=***"),
-        ("Authorization: token abcdefghij", "Authorization: token ***"),
-        ("AccountKey=a0B1c2D3e4F5==;Endpoint", "AccountKey=***;Endpoint"),
-        ("export SECRET_KEY='django-insecure-a1b2'", "export SECRET_KEY='***'"),
-        ("https://h/?X-Amz-Signature=a1b2c3&x=1", "https://h/?X-Amz-Signature=***&x=1"),
-        ("https://discord.com/api/webhooks/1234/aB-c", "https://discord.com/api/webhooks/***"),
-        (f"https://api.telegram.org/bot123456789:AA{'b' * 33}/send", "https://api.telegram.org/bot***/send"),
-        ("openssl x -passin pass:swordfisch", "openssl x -passin pass:***"),
     ],
 )
 def test_secrets_are_hidden_and_the_rest_is_not(text: str, shown: str) -> None:
@@ -52,53 +41,6 @@ def test_secrets_are_hidden_and_the_rest_is_not(text: str, shown: str) -> None:
         "OTHER": "keyboard, monkey",
     }
     assert redacted(text, environment, ["swordfish\n2"]) == shown
-
-
-@pytest.mark.parametrize(
-    "beginning",
-    [
-        *(
-            "whsec_",
-            "dop_v1_",
-            "shpat_",
-            "dckr_pat_",
-            "lin_api_",
-            "sntrys_",
-            "tfp_",
-            "pscale_tkn_",
-            "figd_",
-            "sbp_",
-            "glsa_",
-        ),
-        *("glrt-", "ya29.", "hvs.", "1//0", "EAAC", "ATATT3", "pplx-"),
-    ],
-)
-def test_keys_are_told_by_what_services_begin_them_with(beginning: str) -> None:
-    assert redacted(f"use {beginning}{'aB3dE5fG' * 6} now", {}) == "use *** now"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("sort -u file:name", "docker run -u node:node x", "docker exec -u www-data:www-data x", "cp -a foo:bar baz"),
-        *("pip install -U pip:x123", "python -m http.server -a 0.0.0.0:8000", "git push -u origin main"),
-        *("ssh://git@github.com/o/r", "https://user@host.com/x", "https://x/?author=jane&keyword=cats&authuser=0"),
-        *("a basic understanding of bearer authentication", "token = tokens[0]", "csrf_token: csrfToken1()"),
-        *(
-            "docker build --secret id=npmrc,src=.npmrc .",
-            "PASSWORD=$1 and DB_PASSWORD=/run/secrets/db",
-            "DB_PASSWORD=${X}",
-        ),
-        *(
-            "docker run -u 1000:1000 x",
-            "mysql -u root -p db",
-            "key-value, glob-expressions-that-are-long",
-            "someone@x.com",
-        ),
-    ],
-)
-def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert redacted(text, {}) == text
 
 
 def test_a_known_secret_is_hidden_in_whatever_form_it_stands() -> None:

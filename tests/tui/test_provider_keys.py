@@ -1,0 +1,85 @@
+"""`/key`: a wrong key is replaced inside the session, and neither terminal shows it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.screen import Screen
+from textual.widgets import Static
+
+from agent.providers.keys import KeyStore
+from agent.providers.setup import find_endpoint
+from tests.fake_provider import FakeProvider, Turn
+from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.every_screen import take_key
+from tests.tui.picturing import SIZES, Picture, asks
+from tests.tui.piloting import Driven
+from tests.tui.plain.test_app import talking
+from tests.tui.plain.test_panel import chooses
+from tests.tui.set_up import Setup
+from tui.app import EbbApp
+from tui.screens.panel import PanelScreen
+from tui.view.provider_keys import keys_panel
+from tui.widgets.keyline import KeyLine
+
+SECRET, MODEL = "sk-not-to-be-seen", "anthropic/claude-sonnet-5-5"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeProvider]:
+    with FakeProvider([Turn(status=401), Turn(text="ready")]) as server:
+        yield server
+
+
+def said_on(screen: Screen[Any]) -> str:
+    return f"{screen.query_one('#said', Static).render()}{screen.query_one(KeyLine).said}"
+
+
+def key_in_use(setup: Setup) -> str | None:
+    return find_endpoint("anthropic", setup.load().provider("anthropic"), setup.settings.environment).key
+
+
+async def test_a_wrong_key_in_a_variable_is_replaced_on_the_screen(tmp_path: Path, server: FakeProvider) -> None:
+    setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
+    opener = FakeSessions([FakeSession(model=MODEL), FakeSession(model=MODEL)])
+    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = Driven(app, pilot)
+        await screen.rests()
+        await screen.press(*"/key", "enter", lists="key")
+        await screen.press("enter", *"sk-wrong", "enter", until=lambda: len(server.requests) == 1)
+        shown = app.screen
+        await screen.until(lambda: "does not accept" in said_on(shown))
+        assert (len(opener.opened), key_in_use(setup)) == (1, "sk-old")
+        await screen.pilot.press(*SECRET)
+        assert SECRET not in app.export_screenshot()
+        await screen.press("enter", until=lambda: len(opener.opened) == 2)
+        await screen.shows("the new key for anthropic works from now on and is stored. ANTHROPIC_API_KEY")
+        assert opener.opened == [(None, None), (None, MODEL)]
+    assert [one.headers["x-api-key"] for one in server.requests] == ["sk-wrong", SECRET]
+    assert (key_in_use(setup), KeyStore(setup.file.parent).key_for("anthropic")) == (SECRET, SECRET)
+
+
+async def test_a_key_is_replaced_in_lines(
+    tmp_path: Path, server: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
+    typed = iter(["sk-wrong", SECRET])
+    monkeypatch.setattr("tui.plain.lines.read_hidden", lambda question: next(typed))
+    async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
+        await controller.rests()
+        await chooses(controller, "/key", "1")
+        await controller.shows("does not accept the key")
+        await chooses(controller, "/key", "1")
+        await controller.shows("the new key for anthropic works from now on and is stored")
+        controller.type(f"/key {SECRET}")
+        await controller.shows("`/key` takes the name of a provider: anthropic, openai.")
+    assert key_in_use(setup) == SECRET
+
+
+@SIZES
+def test_the_providers_whose_keys_can_be_replaced(picture: Picture) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    panel = keys_panel(("anthropic", "openai"), {"anthropic": "ANTHROPIC_API_KEY"}, take_key)
+    assert picture(app, asks(app, PanelScreen), start=lambda: app.push_screen(PanelScreen(panel)))

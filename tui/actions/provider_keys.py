@@ -1,0 +1,88 @@
+"""Keys of providers entered in a session: tried by one short request, then stored as `ebb key set` does."""
+
+import asyncio
+
+from agent.config.options import PROVIDERS
+from agent.config.settings import Settings
+from agent.errors import AgentError, AuthFailed
+from agent.providers.first_run import try_key
+from agent.providers.keys import KeyStore, checked_key, origin_of, with_kept_keys
+from agent.providers.setup import FIRST_CHOICE, address_of, key_variable
+from tui.actions.command_context import CommandContext
+from tui.actions.sessions import was_said
+from tui.view.provider_keys import keys_panel
+
+WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
+
+
+def usual_model(provider: str) -> str:
+    """The default model of a provider; empty if it has none."""
+    return next((model for _, model in FIRST_CHOICE if model.startswith(f"{provider}/")), "")
+
+
+class KeyEntry:
+    """Takes keys of providers."""
+
+    def __init__(self, settings: Settings, model: str = "") -> None:
+        """`model` is the one in use: a key of its provider is tried with it."""
+        self._settings, self._model = settings, model
+        self._untried: tuple[str, str] | None = None
+        """The provider and key that could not be tried: entered once more, the key is stored."""
+
+    async def take(self, provider: str, written: str) -> None:
+        """Try a key, store it, and use it from now on. Raises `AgentError` if it is malformed, is refused, or cannot
+        be tried."""
+        settings, key = self._settings, checked_key(written)
+        config = settings.config
+        model = self._model if self._model.startswith(f"{provider}/") else usual_model(provider)
+        if self._untried != (provider, key):
+            try:
+                await try_key(config, settings.environment, model, key)
+            except AuthFailed:
+                raise
+            except AgentError as error:
+                self._untried = (provider, key)
+                said = str(error).rstrip(".")
+                raise AgentError(f"the key could not be tried: {said}. Enter once more keeps it untried") from error
+        origin = origin_of(address_of(provider, config.provider(provider), settings.environment))
+        folder = config.folders.config
+        await asyncio.to_thread(KeyStore(folder).put, provider, origin, key)
+        environment = with_kept_keys(folder, settings.environment)
+        variable = set_variable(settings, provider)
+        settings.use_environment({**environment, variable: key} if variable else environment)
+
+
+def set_variable(settings: Settings, provider: str) -> str:
+    """The environment variable that holds a provider's key; empty if none is set."""
+    variable = key_variable(provider, settings.config.provider(provider))
+    return variable if variable and settings.environment.get(variable) else ""
+
+
+async def replace_key(context: CommandContext, argument: str) -> None:
+    """Ask for a provider's key, and continue the session with it."""
+    settings, session = context.settings, context.controller.session
+    if settings is None:
+        return context.controller.notice("keys cannot be changed here; use `ebb key set PROVIDER` in a shell")
+    model = session.model if session is not None else context.model or settings.config.model or ""
+    current = model.partition("/")[0]
+    providers = tuple(dict.fromkeys(name for name in (current, "anthropic", "openai") if name in WITH_KEYS))
+    if argument and argument not in providers:
+        # What follows the command is on the screen and in the history: if it is a key, it is not repeated.
+        known = ", ".join(providers)
+        return context.controller.notice(
+            f"`/key` takes the name of a provider: {known}. It asks for the key and does not show it"
+        )
+    variables = {name: set_variable(settings, name) for name in providers}
+    panel = keys_panel((argument,) if argument else providers, variables, KeyEntry(settings, model).take, argument)
+    if (taken := await context.show(panel)) is None:
+        return None
+    provider = taken.value
+    if provider == current or session is None:
+        resume = session.id if session is not None and was_said(context) else None
+        if not await context.controller.open(resume=resume, model=model or usual_model(provider)):
+            return None
+        context.show_session()
+    variable = variables[provider]
+    later = f". {variable} holds another key and wins in later runs: change or unset it" if variable else ""
+    context.controller.notice(f"the new key for {provider} works from now on and is stored{later}")
+    return None
