@@ -37,6 +37,9 @@ _LAST_WORDS = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
 _REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
+_WORD = r"(?:[ \t]+(?:[\w./:@=+,-]+|'[^'\n]*'))"
+_REMOVES_SUBMODULE = regex(rf"[ \t]*(?:git[ \t]+rm{_WORD}+[ \t]*(?:2>&1[ \t]*)?(?:&&[ \t]*|;[ \t]*|\Z))+")
+"""A line that does nothing else, so that nothing of it goes on when it ends."""
 _ASKS_GIT = regex(r"git|\bgh\b")
 _MOST_TRIES = 3
 """Of putting up one command's sandbox."""
@@ -221,8 +224,17 @@ async def _launched(
     """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
         removes = _REMOVES_WORK_TREE.search(command) is not None
+        submodules = _REMOVES_SUBMODULE.fullmatch(command) is not None
         in_a_shell = _in_shell(command, folder, workspace)
-        return _confined(in_a_shell, folder, workspace, access, settings, removes_work_trees=removes)
+        return _confined(
+            in_a_shell,
+            folder,
+            workspace,
+            access,
+            settings,
+            removes_work_trees=removes,
+            removes_submodules=submodules,
+        )
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     line = _from_root(command, folder, workspace)
@@ -244,6 +256,7 @@ def _confined(
     *,
     terminal: bool = False,
     removes_work_trees: bool = False,
+    removes_submodules: bool = False,
 ) -> Launch:
     sandbox, may_write = workspace.sandbox, not workspace.read_only
     if sandbox is None:
@@ -259,6 +272,7 @@ def _confined(
             access=access,
             settings=settings,
             removes_work_trees=removes_work_trees,
+            removes_submodules=removes_submodules,
         )
     except OSError as error:
         raise ToolError(f"the sandbox could not be made: {error}; ask the user what to do") from error
@@ -303,7 +317,8 @@ async def _run_in_time(
     try:
         in_time = await _in_time(program, seconds, access)
         is_flooding = not in_time and program.output.is_over
-        is_ended = is_flooding or bool(program.output.problem)
+        may_not_go_on = _REMOVES_SUBMODULE.fullmatch(command) is not None
+        is_ended = is_flooding or bool(program.output.problem) or (may_not_go_on and not program.is_over)
         if is_ended:
             await program.end()
     except BaseException:

@@ -139,6 +139,30 @@ def is_work_tree_of(link: Path, common: Path) -> bool:
     )
 
 
+def submodules(folder: Path) -> dict[Path, Path]:
+    """The files that lead from the work trees of a folder's submodules to their metadata, each with that; only those
+    that lead back, of submodules without any of their own."""
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    found = own_metadata(top) if top is not None else None
+    if found is None:
+        return {}
+    each = {
+        Path(os.path.realpath(metadata / value)) / ".git": metadata
+        for metadata in map(Path, map(os.path.realpath, _modules(found[1] / "modules", 0)))
+        if not _folders(metadata / "modules")
+        for name, section, value, _ in _settings(metadata / "config")
+        if (name, section) == ("worktree", "core")
+    }
+    return {link: metadata for link, metadata in each.items() if leads_to(link, metadata)}
+
+
+def leads_to(link: Path, metadata: Path) -> bool:
+    """Whether the file `.git` of a work tree leads to this metadata."""
+    if link.is_symlink() or not link.is_file():
+        return False
+    return os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()) == str(metadata)
+
+
 def own_metadata(top: Path) -> tuple[Path, Path] | None:
     """The metadata of the repository with a work tree at a folder, and what it shares with other work trees; None where
     there is none, or it is only the work tree that says so."""

@@ -5,7 +5,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,8 @@ class Sandbox:
     known: "dict[Path, Repositories]" = field(default_factory=dict)
     """What the folders held when they were first seen."""
     may_go: dict[Path, Path] = field(default_factory=dict)
-    """Files that lead to linked work trees that a command was to remove, and the repository that each belongs to."""
+    """Files that lead from work trees that a command was to remove: of linked ones each with its repository, of
+    submodules each with its metadata."""
     variables: dict[str, str] = field(default_factory=dict)
     """Of the environment of commands in it that may write, besides those of commands outside."""
 
@@ -70,17 +71,21 @@ class Sandbox:
         access: "NetworkAccess | None" = None,
         settings: "GitSettings | None" = None,
         removes_work_trees: bool = False,
+        removes_submodules: bool = False,
     ) -> Launch:
         """The command inside the boundary; as it is where the system has no sandbox. `settings`: takes what it sets in
         Git's settings, which are read-only otherwise; `removes_work_trees`: whether it may remove linked ones, which
-        lead to no other repository after it. Raises `OSError`."""
+        lead to no other repository after it; `removes_submodules`: the same for work trees of submodules. Raises
+        `OSError`."""
         found = found_sandbox()
         if isinstance(found, Missing):
             return launch
-        boundary, environment = (
-            self.boundary(may_write=may_write, access=access, opened=self._opened() if removes_work_trees else ()),
-            inside(launch.environment),
+        opened = (
+            *(self._opened() if removes_work_trees else ()),
+            *(self._opened_submodules() if removes_submodules else ()),
         )
+        boundary = self.boundary(may_write=may_write, access=access, opened=opened)
+        environment = inside(launch.environment)
         environment |= self.variables if may_write else {}  # what is held to looking starts programs by trusted names
         environment, command = _set_inside(environment, launch.argv, folder)
         match found.kind:
@@ -100,11 +105,11 @@ class Sandbox:
 
     def remove_unwanted(self) -> str:
         """Removes what no command may make; which that was, if any. Raises `OSError`."""
-        from tools.sandbox.git_metadata import is_redirection, is_work_tree_of  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.git_metadata import is_redirection, is_work_tree_of, leads_to  # noqa: PLC0415  # deferred: as above
 
         removed = [path for each in self.known.values() for path in filter(is_redirection, each.unwanted)]
-        for link, common in self.may_go.items():
-            if os.path.lexists(link) and not is_work_tree_of(link, common):
+        for link, metadata in self.may_go.items():
+            if os.path.lexists(link) and not (is_work_tree_of(link, metadata) or leads_to(link, metadata)):
                 removed.append(link)
         for path in removed:
             _remove(path)
@@ -136,18 +141,32 @@ class Sandbox:
 
     def _opened(self) -> tuple[str, ...]:
         """The linked work trees in its folders that can go, and their metadata."""
-        from tools.sandbox.git_metadata import is_in, linked_work_trees  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.git_metadata import linked_work_trees  # noqa: PLC0415  # deferred: as above
+
+        inside = self._removable(linked_work_trees)
+        self.may_go.update({link: metadata.parent.parent for link, metadata in inside.items()})
+        return tuple(str(path) for link, metadata in inside.items() for path in (link.parent, metadata))
+
+    def _opened_submodules(self) -> tuple[str, ...]:
+        """The work trees of submodules in its folders. Their metadata stay as they are."""
+        from tools.sandbox.git_metadata import submodules  # noqa: PLC0415  # deferred: as above
+
+        inside = self._removable(submodules)
+        self.may_go.update(inside)
+        return tuple(str(link.parent) for link in inside)
+
+    def _removable(self, found_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
+        """Those of the files found that lie in its folders, and in a work tree that is none of these folders."""
+        from tools.sandbox.git_metadata import is_in  # noqa: PLC0415  # deferred: as above
 
         folders = (self.root, *self.roots)
-        found = {link: metadata for folder in folders for link, metadata in linked_work_trees(folder).items()}
-        inside = {
+        return {
             link: metadata
-            for link, metadata in found.items()
+            for folder in folders
+            for link, metadata in found_in(folder).items()
             if is_in(str(link), tuple(map(str, folders)))
             and not any(each.is_relative_to(link.parent) for each in folders)
         }
-        self.may_go.update({link: metadata.parent.parent for link, metadata in inside.items()})
-        return tuple(str(path) for link, metadata in inside.items() for path in (link.parent, metadata))
 
     def boundary(
         self, *, may_write: bool, access: "NetworkAccess | None" = None, opened: Sequence[str] = ()

@@ -1,0 +1,74 @@
+"""Submodules go with `git rm` in a real sandbox, and no other repository comes in their place."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.tools.sandbox.test_git_work_trees import is_there
+from tests.tools.sandbox.test_sandbox import bash, boxed, fill, home, place, pytestmark
+from tests.waiting import soon
+from tools.base import Workspace
+
+__all__ = ["boxed", "home", "place", "pytestmark"]
+
+
+@pytest.fixture
+def part(boxed: Workspace) -> Path:
+    fill(boxed.root)
+    return boxed.root / "libs" / "part"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git rm -f libs/part",
+        "git rm -q 'libs/part' 2>&1",
+        "git rm -q a.txt && git rm -rf libs/part;",
+    ],
+)
+async def test_a_submodule_is_removed(command: str, boxed: Workspace, part: Path) -> None:
+    result = await bash(boxed, command)
+    assert (result.failed, result.blocked) == (False, ""), result.text
+    kept = boxed.root / ".git" / "modules" / "part" / "config"
+    assert [is_there(path) for path in (part, kept)] == [False, True]
+
+
+HOSTILE = """#!/bin/sh
+rm libs/part/.git; mkdir libs/part/.git; echo x > libs/part/.git/config
+(sleep 600; mkdir -p libs/part/.git) > /dev/null 2>&1 < /dev/null &
+"""
+
+
+def working_in(folder: Path) -> list[str]:
+    """The processes that run in a folder."""
+    found = list[str]()
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):
+            if os.readlink(f"/proc/{name}/cwd") == str(folder):
+                found.append(name)
+    return found
+
+
+async def test_no_other_repository_comes_in_its_place(
+    boxed: Workspace, part: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = boxed.root / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(HOSTILE)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    result = await bash(boxed, "git rm -f libs/part")
+    assert result.blocked == f"`{part}/.git` may not be made, and was removed"
+    await soon(lambda: not working_in(boxed.root))
+    assert not is_there(part / ".git")
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -f libs/part/.git; git rm x", "git rm x; rm -rf libs/part", "git rm $(rm -f libs/part/.git)",
+                "git rm `rm libs/part/.git`", "git rm x & rm -f libs/part/.git", "git rm x\nrm -f libs/part/.git"],
+)  # fmt: skip
+async def test_a_line_that_does_more_opens_none(command: str, boxed: Workspace, part: Path) -> None:
+    await bash(boxed, command)
+    assert (part / ".git").is_file()
