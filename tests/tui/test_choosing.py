@@ -143,7 +143,7 @@ async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
     async with choosing(tmp_path, FakeSession()) as (screen, _):
         await screen.type("/model", lists="model")
         await screen.pilot.press(*"anthropic opus")
-        await screen.until(lambda: "there is no key for it: set ANTHROPIC_API_KEY" in screen.reads("said"))
+        await screen.until(lambda: "no key for it: `/key anthropic` takes one" in screen.reads("said"))
         await screen.press("escape")
 
 
