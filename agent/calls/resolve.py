@@ -222,7 +222,8 @@ def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
         for each in close_names(call.name[:LONGEST_NAME], known)
         if not call.arguments or each in fits or isinstance(tools[each], Deferrable)
     ]
-    whole = {each: fit for each, fit in fits.items() if fit[0] > 1 or (fit[0] and fit[1] and each != "read")}
+    says_little = ("read", "edit") if len(call.arguments) == 1 else ("read",)  # both need no more than a path
+    whole = {each: fit for each, fit in fits.items() if fit[0] > 1 or (fit[0] and fit[1] and each not in says_little)}
     meant = [each for each in close if each in whole] or close
     meant = meant or [each for each, fit in whole.items() if fit == max(whole.values())]
     if meant:

@@ -191,8 +191,13 @@ class Recorder:
         return {id: state for id, state in found.items() if state is not None}
 
     async def keep_states(self, states: Mapping[str, CallState]) -> None:
-        """How far the calls of a step have come is on disk when this returns."""
-        await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
+        """How far the calls of a step have come is on disk when this returns. Where that has no table any more, a call
+        that is cut off counts as interrupted."""
+        try:
+            await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
+        except StoreFailed as error:
+            if error.reason != "unreadable":
+                raise
 
     async def read(self) -> Conversation:
         """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
