@@ -142,13 +142,13 @@ def second_model(program: Driver) -> str:
 
 
 def test_a_program_is_asked_what_may_run_and_answers(user: User) -> None:
-    work = calls(bash("echo a"), bash("echo b"), call("write", path="a.txt", content="x"))
+    work = calls(bash("touch b; echo a"), bash("touch b"), call("write", path="a.txt", content="x"))
     with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
         program.say("user", **said("go"))
         first = program.until("control_request")
         asked = {name: first["request"][name] for name in ("subtype", "tool_name", "input")}
-        assert asked == {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "echo a"}}
-        respond(program, first, behavior="allow", updatedInput={"command": "echo a"})
+        assert asked == {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "touch b; echo a"}}
+        respond(program, first, behavior="allow", updatedInput={"command": "touch b; echo a"})
         respond(program, program.until("control_request"), behavior="allow", updatedInput={"command": "echo other"})
         third = program.until("control_request")
         assert third["request"]["input"] == {"file_path": str(user.project / "a.txt"), "content": "x"}

@@ -216,7 +216,12 @@ def test_without_a_rule_a_run_without_a_user_is_denied_a_servers_tool(owner: Own
     run = owner.ask(call("mcp__forge__echo"), "--output-format", "json")
     assert (run.code, run.result["stop_reason"]) == (5, "denied")
     assert run.result["denied"] == [
-        {"tool": "mcp__forge__echo", "arguments": {}, "rule": "ask mode asks before a server does something"}
+        {
+            "tool": "mcp__forge__echo",
+            "arguments": {},
+            "rule": "ask mode asks before a server does something",
+            "allow": "mcp__forge",
+        }
     ]
 
 

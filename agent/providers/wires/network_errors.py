@@ -109,7 +109,7 @@ def _start_command(origin: Origin) -> str:
 def unreachable(origin: Origin, reason: str) -> Unreachable:
     said = tidy(reason, origin.endpoint.key)
     proxy = proxies.proxy_of(origin.endpoint.base_url)
-    if proxy is None and (start := _start_command(origin)):
+    if proxy is None and "closed" not in said and (start := _start_command(origin)):  # what closes is running
         return Unreachable(
             f"no server is running at `{origin.host}` for {origin.model}. Start it with `{start}`, then try again.",
             cause="not_running",

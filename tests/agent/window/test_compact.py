@@ -161,7 +161,7 @@ async def test_an_overflow_never_asks_the_model_about_the_whole_conversation_aga
 
 async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Home) -> None:
     report = {"text": "", "calls": [call("final_report", report="it is done"), call("read", path="x")]}
-    provider = Scripted.of(*fill(), report, context_window=14_200)
+    provider = Scripted.of(*fill(), report, context_window=14_300)
     tools = (*USUAL_TOOLS, FinalReport())
     session = await home.open(provider, compacting=CompactionSettings(SMALL, on_full="final"), tools=tools)
     events = await events_of(session)
