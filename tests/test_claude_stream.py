@@ -267,16 +267,16 @@ def test_an_interrupt_is_told_to_a_hook_that_is_waited_for(user: User) -> None:
 
 
 def test_a_suggested_rule_is_kept_and_others_are_refused(user: User) -> None:
-    work = calls(bash("echo a"), bash("echo a"), bash("echo b"))
+    work = calls(bash("touch a"), bash("touch a"), bash("touch b"))
     with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
         program.say("user", **said("go"))
         first = program.until("control_request")
         (suggested,) = first["request"]["permission_suggestions"]
-        rule = {"toolName": "Bash", "ruleContent": "=echo a"}
+        rule = {"toolName": "Bash", "ruleContent": "=touch a"}
         assert suggested == {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}
         respond(program, first, behavior="allow", updatedPermissions=[suggested])
         second = program.until("control_request")
-        assert second["request"]["input"] == {"command": "echo b"}, "the second `echo a` is not asked about"
+        assert second["request"]["input"] == {"command": "touch b"}, "the second `touch a` is not asked about"
         wider = {**suggested, "rules": [{"toolName": "Bash"}]}
         respond(program, second, behavior="allow", updatedPermissions=[wider])
         refused = program.until("system", subtype="input_refused")
@@ -294,7 +294,7 @@ def test_a_suggested_rule_is_kept_and_others_are_refused(user: User) -> None:
     ],
 )
 def test_an_answer_that_means_nothing_leaves_the_question_open(user: User, response: object, reason: str) -> None:
-    work = calls(bash("echo a"))
+    work = calls(bash("touch a"))
     with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
         program.say("user", **said("go"))
         asked = program.until("control_request")
@@ -309,7 +309,7 @@ def test_an_answer_that_means_nothing_leaves_the_question_open(user: User, respo
 
 @pytest.mark.parametrize("updates", [["x"], [None], "session", {"destination": "session"}])
 def test_changes_of_rules_that_mean_nothing_are_refused_and_the_call_runs(user: User, updates: object) -> None:
-    work = calls(bash("echo a"))
+    work = calls(bash("touch a"))
     with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
         program.say("user", **said("go"))
         respond(program, program.until("control_request"), behavior="allow", updatedPermissions=updates)
@@ -320,7 +320,7 @@ def test_changes_of_rules_that_mean_nothing_are_refused_and_the_call_runs(user: 
 
 
 def test_a_denial_can_end_the_turn(user: User) -> None:
-    model = user.script(calls(bash("echo a")), {"text": "Never."})
+    model = user.script(calls(bash("touch a")), {"text": "Never."})
     with driven(user, *ASKED, model=model, form=CLAUDE) as program:
         program.say("user", **said("go"))
         respond(program, program.until("control_request"), behavior="deny", message="stop", interrupt=True)

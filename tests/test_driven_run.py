@@ -74,15 +74,15 @@ def test_what_steers_is_heard_by_the_next_step_and_what_does_not_is_a_turn(user:
 
 
 def test_a_call_is_allowed_denied_and_edited(user: User) -> None:
-    asked = tuple(calls(bash(f"echo {word}")) for word in ("a", "b", "c"))
+    asked = tuple(calls(bash(f"echo {word} > {word}; cat {word}")) for word in ("a", "b", "c"))
     with driven(user, model=user.script(*asked, {"text": "Done."})) as program:
         program.say("message", text="go")
         program.say("answer", id=program.until("permission_asked")["id"], verdict="allow")
         program.say("answer", id=program.until("permission_asked")["id"], verdict="deny", note="not that")
         first = program.until("permission_asked")["id"]
-        program.say("answer", id=first, verdict="edit", arguments={"command": "echo other"})
+        program.say("answer", id=first, verdict="edit", arguments={"command": "echo other > d; cat d"})
         again = program.until("permission_asked", is_edited=True)
-        assert again["arguments"] == {"command": "echo other"}
+        assert again["arguments"] == {"command": "echo other > d; cat d"}
         program.say("answer", id=again["id"], verdict="allow")
         code, result = program.end()
     outputs = [(line["status"], line["text"].splitlines()[0]) for line in program.told("tool_finished")]
@@ -90,12 +90,12 @@ def test_a_call_is_allowed_denied_and_edited(user: User) -> None:
     assert outputs[1][0] == "denied"
     assert "not that" in outputs[1][1]
     assert (code, result["stop_reason"], [one["arguments"] for one in result["denied"]]) == (
-        5, "denied", [{"command": "echo b"}],
+        5, "denied", [{"command": "echo b > b; cat b"}],
     )  # fmt: skip
 
 
 def test_a_rule_that_is_offered_may_be_kept(user: User) -> None:
-    with driven(user, model=user.script(calls(bash("echo a")), calls(bash("echo b")), {"text": "ok"})) as program:
+    with driven(user, model=user.script(calls(bash("touch a")), calls(bash("touch b")), {"text": "ok"})) as program:
         program.say("message", text="go")
         asked = program.until("permission_asked")
         program.say("answer", id=asked["id"], verdict="allow", rule="bash(rm)")
@@ -126,7 +126,7 @@ def test_a_question_of_the_model_and_a_plan_are_answered(user: User) -> None:
 
 
 def test_an_answer_that_comes_twice_is_refused_and_the_first_counts(user: User) -> None:
-    with driven(user, model=user.script(calls(bash("echo a")), {"text": "Done."})) as program:
+    with driven(user, model=user.script(calls(bash("touch a")), {"text": "Done."})) as program:
         program.say("message", text="go")
         id = program.until("permission_asked")["id"]
         program.say("answer", id=id, verdict="allow")
@@ -160,7 +160,7 @@ def test_an_interrupt_right_behind_a_message_ends_its_turn(user: User) -> None:
 
 
 def test_the_mode_changes_what_is_asked(user: User) -> None:
-    with driven(user, model=user.script(calls(bash("echo a")), {"text": "Done."})) as program:
+    with driven(user, model=user.script(calls(bash("touch a")), {"text": "Done."})) as program:
         program.say("mode", mode="auto")
         assert program.until("mode_changed")["mode"] == "auto"
         program.say("message", text="go")
@@ -227,7 +227,7 @@ def test_a_long_message_and_a_picture_reach_the_model(user: User) -> None:
 
 
 def test_questions_are_answered_by_no_once_the_input_has_ended(user: User) -> None:
-    asks = (calls(bash("echo a")), calls(call("ask_user", question="Why?", options=[])), {"text": "I could not."})
+    asks = (calls(bash("touch a")), calls(call("ask_user", question="Why?", options=[])), {"text": "I could not."})
     with driven(user, model=user.script(*asks)) as program:
         program.say("message", text="go")
         program.until("permission_asked")

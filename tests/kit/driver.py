@@ -11,6 +11,10 @@ from tests.running import command, environment
 
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json")
 
+QUESTIONS = ("permission_asked", "question_asked", "plan_submitted", "control_request")
+ENDS = ("turn_finished", "turn_failed", "result")
+"""The lines that end a turn: nothing more is asked in it."""
+
 
 class Driver:
     """One that has the pipes of a run."""
@@ -30,11 +34,15 @@ class Driver:
         self._in.flush()
 
     def until(self, type: str, **more: object) -> dict[str, Any]:
-        """Reads up to the next line of a type that has these values, which it gives."""
+        """Reads up to the next line of a type that has these values, which it gives. A question has to come before the
+        turn is over."""
+        ends = ENDS if type in QUESTIONS else ()
         for line in self._out:
             self.lines.append(json.loads(line))
             if self.lines[-1].items() >= {"type": type, **more}.items():
                 return self.lines[-1]
+            if self.lines[-1]["type"] in ends:
+                break
         raise AssertionError(f"no `{type}` {more} came: {[line['type'] for line in self.lines]}")
 
     def leave(self) -> None:

@@ -223,11 +223,9 @@ AT_ONCE = (
     "tools.files.pictures",
     "tools.files.private_folder",
     "tools.outputs.recall_scope",
-    "tools.process",
-    "tools.process.output_log",
 )  # fmt: skip
 """Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, how
-folders are kept from others, how much of an output is kept, and how dataclasses are made when they are first used."""
+folders are kept from others, and how dataclasses are made when they are first used."""
 
 
 def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:

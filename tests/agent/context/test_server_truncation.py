@@ -59,7 +59,7 @@ class Server:
     def counts(self, texts: list[str]) -> list[int]:
         """What it counts of requests that each add a text to the one before."""
         sums = accumulate(self.tokens(text) for text in texts)
-        return [int(min((self.opening + n) * self.factor, self.window)) // self.step * self.step for n in sums]
+        return [int(min(self.opening + n, self.window) * self.factor) // self.step * self.step for n in sums]
 
 
 def findings(
@@ -106,7 +106,7 @@ def test_who_counts_badly_leaves_nothing_out(
     st.sampled_from(["prose", "code", "table", "seq", "Chinese", "Russian"]),
     st.sampled_from(sorted(TOKENIZERS)),
     st.floats(0.6, 1.4),
-    st.sampled_from([2048, 4096, 8192, 32_768]),
+    st.sampled_from([2000, 4000, 8000, 32_000]),
     st.floats(0.2, 3.0),
     st.floats(0.8, 1.25),
 )
@@ -115,11 +115,11 @@ def test_who_leaves_something_out_is_found_by_the_third_time(
 ) -> None:
     """Requests grow by a part of the window or by more than all of it."""
     server = Server(tokenizer, factor, 1, 1500, window)
-    size = growth * window / factor * len(LINES[kind]) / max(server.tokens(LINES[kind]), 1)
+    size = growth * window * len(LINES[kind]) / max(server.tokens(LINES[kind]), 1)
     texts = written([(kind, int(size * (1, 0.4, 1.6)[n % 3])) for n in range(30)])
     counts = server.counts(texts)
     together = ("".join(texts[: n + 1]) for n in range(len(texts)))
-    whole = len(list(takewhile(lambda text: (server.opening + server.tokens(text)) * factor <= window, together)))
+    whole = len(list(takewhile(lambda text: server.opening + server.tokens(text) <= window, together)))
     # What grows by little needs some more until it is more than a count in steps would hide. Where as much is new as
     # the window holds, only what is new tells it from a server that counts nothing else.
     is_plain = least_of([User((Text(texts[0]),))]) > 1500 and not 0.4 < growth < 2
@@ -192,16 +192,9 @@ def test_a_session_that_goes_on_is_compared_with_its_last_request() -> None:
 
 
 def test_a_first_request_of_which_less_was_read_than_its_words_is_found_at_once() -> None:
-    assert judge(Record(), Sent(30_000, (60_000, 60_000), 8192, 65_000, is_first=True))[0] == "truncated"
-    assert judge(Record(), Sent(30_000, (60_000, 60_000), 8192, 65_000))[0] == "doubtful"
+    assert judge(Record(), Sent(30_000, (60_000, 60_000), 7750, 65_000, is_first=True))[0] == "truncated"
+    assert judge(Record(), Sent(30_000, (60_000, 60_000), 7750, 65_000))[0] == "doubtful"
     assert judge(Record(), Sent(30_000, (60_000, 60_000), 400, 65_000, is_first=True))[0] == "doubtful"
-
-
-@pytest.mark.parametrize("reported", [709, 1000, 1500, 3000, 5157])
-def test_the_same_usage_for_every_request_is_no_window(reported: int) -> None:
-    """A relay that reports a constant ended the session with "room for 709"."""
-    texts = written([("prose", 9000), ("code", 5000), ("prose", 30_000)] * 4)
-    assert "truncated" not in findings(texts, [reported] * 12)
 
 
 @given(conversations())

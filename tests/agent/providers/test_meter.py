@@ -191,9 +191,9 @@ def test_a_server_that_leaves_something_out_is_named_once_and_teaches_its_window
 
 
 def test_a_request_larger_than_the_window_is_truncated_when_it_is_counted_as_smaller() -> None:
-    for counted, window in ((1024, 1024), (1025, None)):
+    for counted, window in ((1000, 1000), (1001, None)):
         meter, events = Meter(), list[Event]()
-        budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, Window(1024, 100, 100))
+        budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, Window(1000, 100, 100))
         meter.anchored(ASKED, Reply(ANSWER, Usage(counted), "end"), budget, events.append)
         assert (meter.take_real_window(), len(events)) == (window, int(window is not None))
 
