@@ -37,6 +37,8 @@ many."""
 _MOST_STEP = 2048
 _JITTER = 0.02
 _KEPT = 8
+_CLEARLY_LARGER = 1.25
+"""How much larger than its count a request must be expected to be, to be one of which something was left out."""
 _LEAST_STEP, _LARGEST_STEP = 64, 1024
 """Tokens in which a server may count, at the least where nothing is known of it and at most."""
 _STOOD = 2
@@ -86,6 +88,8 @@ class Record:
     """The server has counted only what was new, at least once."""
     compared: tuple[Counted, ...] = ()
     """The last counts, with what tells those that are off at random."""
+    constant: int = 0
+    """The usage that is reported whatever is sent; 0 if it is not known to be one."""
 
     @property
     def window(self) -> int:
@@ -117,7 +121,7 @@ class Record:
 def judge(record: Record, sent: Sent) -> tuple[TruncationFinding, Record]:
     """What a count says, and the record with it."""
     counts = (*record.counts, sent.counted)[-_KEPT:]
-    after = replace(record, counts=counts)
+    after = replace(record, counts=counts, constant=_constant(record.constant, counts, sent))
     height = sent.counted - sent.least / 2
     missing = record.height - height
     is_fresh = _is_fresh(record, sent)
@@ -133,14 +137,23 @@ def judge(record: Record, sent: Sent) -> tuple[TruncationFinding, Record]:
     after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_KEPT:])
     is_likely = (is_full or len(after.short) >= DOUBTS) and truncation_odds(after.compared) >= SURE
     is_shown = sent.is_first or is_likely or has_stood or _stands_still(after)
-    is_window = sent.counted >= SMALLEST and not _is_placeholder(counts)
+    is_window = sent.counted >= SMALLEST and after.constant != sent.counted
     return ("truncated" if is_shown and is_window else "doubtful"), after
 
 
-def _is_placeholder(counts: tuple[int, ...]) -> bool:
-    """Whether all counts are one number that no window has: a relay or a stand-in that reports the same usage for every
-    request. What a server counts of a full window is the window, and windows are multiples of 64."""
-    return len(set(counts)) == 1 and (counts[0] + 1) % 64 > 1
+def _constant(known: int, counts: tuple[int, ...], sent: Sent) -> int:
+    """The usage that a relay or a stand-in reports whatever it is sent; 0 if it is not known to be one.
+
+    Either it is less than what stands in front of the messages, or the first request was about as large, so that
+    nothing can have been left out of it. Nor is it what Ollama counts of a full window: the window, or half of it and
+    up to three (ollama/ollama issues 3839, 10368, 17427 and 17889)."""
+    if len(set(counts)) > 1:
+        return 0
+    is_full_window = (sent.counted + 1) % 256 <= 4
+    is_too_small = sent.counted < sent.opening
+    was_about_as_large = len(counts) == 1 and sent.expected < _CLEARLY_LARGER * sent.counted
+    is_constant = not sent.is_over and not is_full_window and (is_too_small or was_about_as_large)
+    return sent.counted if is_constant or known == sent.counted else 0
 
 
 def _stands_still(record: Record) -> bool:
