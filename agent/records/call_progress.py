@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 
 from agent.context.control_calls import TASK
+from agent.errors import StoreFailed
 from agent.messages import AskedAnew, CallState, ToolCall, ToolOutput
 from tools.lazy import dataclass
 
@@ -36,6 +37,8 @@ class CallProgress:
     """Writes down the state of all calls of the step. Raises `StoreFailed`."""
     _states: dict[str, CallState] = field(default_factory=dict)
     _is_kept: bool = False
+    _is_needed: bool = False
+    """A call may not go on before its state is written down: of this step some are, or the user is asked."""
     _earlier: frozenset[str] = frozenset()
     """The calls that had their outputs when the session ended."""
     _changes: int = 0
@@ -46,11 +49,12 @@ class CallProgress:
     def begin(self, calls: Sequence[ToolCall]) -> None:
         """The next step: none of its calls has begun."""
         self._states, self._is_kept = {call.id: "waiting" for call in calls}, len(calls) > 1
+        self._is_needed = False
         self._earlier = frozenset()
 
     def go_on(self, states: Mapping[str, CallState]) -> None:
         """A step whose calls had come so far when the session ended."""
-        self._states, self._is_kept = dict(states), True
+        self._states, self._is_kept, self._is_needed = dict(states), True, True
         self._earlier = frozenset(id for id, state in states.items() if isinstance(state, ToolOutput))
 
     def output_of(self, call: str) -> ToolOutput | None:
@@ -65,7 +69,7 @@ class CallProgress:
 
     async def asked(self, call: str, changed: Mapping[str, object] | None = None) -> None:
         """The user is about to be asked about a call, `changed`: as they have made its arguments."""
-        self._is_kept = True
+        self._is_kept = self._is_needed = True
         await self._change(call, "asked" if changed is None else AskedAnew(changed))
 
     async def begun(self, call: str) -> None:
@@ -84,8 +88,18 @@ class CallProgress:
         async with self._writing:
             if self._written < change:  # else it went with another change
                 written = self._changes
-                await self.keep(dict(self._states))
+                await self._write()
                 self._written = written
+
+    async def _write(self) -> None:
+        """Where the database has no table for states any more, a call that is cut off counts as interrupted."""
+        try:
+            await self.keep(dict(self._states))
+            self._is_needed = True
+        except StoreFailed as error:
+            if self._is_needed or error.reason != "unreadable":
+                raise
+            self._is_kept = False
 
 
 def may_begin(state: CallState | None) -> bool:

@@ -108,9 +108,9 @@ class Recorder:
         self._summary = Summary()
         self._archive = ArchiveStore(store)
         self.situation = Situation()
+        """As it was last read or written."""
         self._changed: FilesChanged | None = None
         """What the turn changed in files, as far as that is known."""
-        """As it was last read or written."""
         self._kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
         self._look = look
         self._note_told = note_told
@@ -191,13 +191,8 @@ class Recorder:
         return {id: state for id, state in found.items() if state is not None}
 
     async def keep_states(self, states: Mapping[str, CallState]) -> None:
-        """How far the calls of a step have come is on disk when this returns. Where that has no table any more, a call
-        that is cut off counts as interrupted."""
-        try:
-            await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
-        except StoreFailed as error:
-            if error.reason != "unreadable":
-                raise
+        """How far the calls of a step have come is on disk when this returns."""
+        await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
 
     async def read(self) -> Conversation:
         """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
