@@ -25,6 +25,11 @@ def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> Pr
             return proxy_failed(origin, str(error))
         case httpx2.ConnectError() if (problem := _tls_problem(error)) is not None:
             return tls_failed(origin, problem)
+        case httpx2.ConnectError() if start := _start_command(origin):
+            return Unreachable(
+                f"no server is running at `{origin.host}` for {origin.model}. Start it with `{start}`, then try again.",
+                cause="not_running",
+            )
         case httpx2.ConnectError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return unreachable(origin, str(error) or type(error).__name__)
         case httpx2.LocalProtocolError():
@@ -97,9 +102,10 @@ def proxy_failed(origin: Origin, reason: str) -> ProviderError:
 
 
 def _start_command(origin: Origin) -> str:
-    """The command that starts a model server of this machine; empty if the server is unknown or elsewhere."""
+    """The command that starts a model server of this machine; empty if the server is unknown, elsewhere, or behind a
+    proxy."""
     parts = urlsplit(origin.endpoint.base_url)
-    if not is_loopback(parts.hostname or ""):
+    if not is_loopback(parts.hostname or "") or proxies.proxy_of(origin.endpoint.base_url) is not None:
         return ""
     if origin.model.startswith("ollama/"):
         return "ollama serve"
@@ -109,11 +115,6 @@ def _start_command(origin: Origin) -> str:
 def unreachable(origin: Origin, reason: str) -> Unreachable:
     said = tidy(reason, origin.endpoint.key)
     proxy = proxies.proxy_of(origin.endpoint.base_url)
-    if proxy is None and "closed" not in said and (start := _start_command(origin)):  # what closes is running
-        return Unreachable(
-            f"no server is running at `{origin.host}` for {origin.model}. Start it with `{start}`, then try again.",
-            cause="not_running",
-        )
     way = f" through {proxy.told}" if proxy is not None else ""
     check = "the proxy" if proxy is not None else "the network"
     return Unreachable(
