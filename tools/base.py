@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkabl
 
 from tools.lazy import dataclass
 from tools.outputs.cap import by_bytes
-from tools.outputs.extent import Extent
+from tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
 from tools.outputs.new_problems import NewProblems
 from tools.outputs.recall_scope import Scope
 from tools.outputs.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.outputs.stored import KeptContent
 from tools.process.jobs import BackgroundJobs
-from tools.process.output_log import MAX_OUTPUT_BYTES
 from tools.process.state import ProgramState
 from tools.seen_files import SeenFiles
 

@@ -24,8 +24,8 @@ from agent.config.option_values import (
     tokenizer_name,
 )
 from tools.lazy import dataclass
+from tools.outputs.extent import MAX_OUTPUT_BYTES
 from tools.outputs.recall_scope import SCOPES, Scope
-from tools.process.output_log import MAX_OUTPUT_BYTES
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 

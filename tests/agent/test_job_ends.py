@@ -63,9 +63,10 @@ async def test_the_outputs_of_calls_tell_it_while_a_turn_runs(project: Project) 
 
 
 async def test_what_the_model_has_looked_at_is_not_told_again(project: Project) -> None:
+    job = {"name": "bash", "arguments": {"command": "until [ -e go ]; do sleep 0.01; done; exit 3", "background": True}}
     go = {"name": "bash", "arguments": {"command": "touch go"}}
-    look = {"name": "bash_output", "arguments": {"job": "job-1", "wait": 60}}
-    steps = ({"calls": [JOB]}, {"calls": [go, look]}, {"text": "I see."}, {"text": "Yes."})
+    look = {"name": "bash_output", "arguments": {"job": "job-1", "wait": 60}}  # until it ends: it prints nothing
+    steps = ({"calls": [job]}, {"calls": [go, look]}, {"text": "I see."}, {"text": "Yes."})
     session = await project.session(*steps, mode="auto")
     for text in ("go", "on"):
         await events_of(session, text)

@@ -12,6 +12,10 @@ _NOUNS: Mapping[Unit, str] = {
 }  # fmt: skip
 
 
+MAX_OUTPUT_BYTES = 64_000_000
+"""Bytes of one program's output that are stored, where nothing else is configured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
     """What stands in an output. What says so in words beside it is not counted."""

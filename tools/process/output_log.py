@@ -5,8 +5,7 @@ from collections import deque
 from contextlib import suppress
 from threading import Lock
 
-MAX_OUTPUT_BYTES = 64_000_000
-"""Bytes of one program's output that are kept, where nothing else is configured."""
+from tools.outputs.extent import MAX_OUTPUT_BYTES
 
 ROOM = 1 << 20
 """Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""

@@ -19,10 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.lazy import dataclass
+from tools.outputs.extent import MAX_OUTPUT_BYTES
 from tools.outputs.plain_text import finished, plain
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
 from tools.process.orphans import reap_orphans
-from tools.process.output_log import MAX_OUTPUT_BYTES, OutputLog
+from tools.process.output_log import OutputLog
 
 _CHUNK = 1 << 16
 _ENDING = 0.05
