@@ -71,11 +71,23 @@ async def test_a_key_is_replaced_in_lines(
         await controller.rests()
         await chooses(controller, "/key", "1")
         await controller.shows("does not accept the key")
-        await chooses(controller, "/key", "1")
         await controller.shows("the new key for anthropic works from now on and is stored")
         controller.type(f"/key {SECRET}")
-        await controller.shows("`/key` takes the name of a provider: anthropic, openai.")
+        await controller.shows("`/key` takes the name of a provider: anthropic, openai, openai-chat, ollama.")
     assert key_in_use(setup) == SECRET
+
+
+async def test_a_key_for_a_provider_of_which_no_model_is_known_is_stored_untried(
+    tmp_path: Path, server: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
+    monkeypatch.setattr("tui.plain.lines.read_hidden", lambda question: SECRET)
+    async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
+        await controller.rests()
+        controller.type("/key openai-chat")
+        await controller.shows("no model of openai-chat is in use. Enter once more keeps it untried")
+        await controller.shows("the new key for openai-chat works from now on and is stored")
+    assert (KeyStore(setup.file.parent).key_for("openai-chat"), server.requests) == (SECRET, [])
 
 
 @SIZES

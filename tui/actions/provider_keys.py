@@ -37,6 +37,8 @@ class KeyEntry:
         model = self._model if self._model.startswith(f"{provider}/") else usual_model(provider)
         if self._untried != (provider, key):
             try:
+                if not model:
+                    raise AgentError(f"no model of {provider} is in use")
                 await try_key(config, settings.environment, model, key)
             except AuthFailed:
                 raise
@@ -65,15 +67,16 @@ async def replace_key(context: CommandContext, argument: str) -> None:
         return context.controller.notice("keys cannot be changed here; use `ebb key set PROVIDER` in a shell")
     model = session.model if session is not None else context.model or settings.config.model or ""
     current = model.partition("/")[0]
-    providers = tuple(dict.fromkeys(name for name in (current, "anthropic", "openai") if name in WITH_KEYS))
-    if argument and argument not in providers:
-        # What follows the command is on the screen and in the history: if it is a key, it is not repeated.
-        known = ", ".join(providers)
+    if argument and argument not in WITH_KEYS:
+        # If it is a key, it is not repeated here; the history of the prompt leaves out what follows `/key`.
+        known = ", ".join(WITH_KEYS)
         return context.controller.notice(
             f"`/key` takes the name of a provider: {known}. It asks for the key and does not show it"
         )
+    offered = (argument,) if argument else (current, "anthropic", "openai")
+    providers = tuple(dict.fromkeys(name for name in offered if name in WITH_KEYS))
     variables = {name: set_variable(settings, name) for name in providers}
-    panel = keys_panel((argument,) if argument else providers, variables, KeyEntry(settings, model).take, argument)
+    panel = keys_panel(providers, variables, KeyEntry(settings, model).take, argument)
     if (taken := await context.show(panel)) is None:
         return None
     provider = taken.value

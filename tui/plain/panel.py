@@ -163,7 +163,8 @@ async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) 
         outcome = await action.do(row, words)
     except AgentError as error:
         context.controller.fail(error)
-        return None
+        is_asked_again = action.asks is not None and action.asks.is_hidden
+        return await _do(context, panel, action, row) if is_asked_again else None
     finally:
         if panel.watch is not None:
             panel.watch(None)

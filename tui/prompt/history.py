@@ -37,8 +37,8 @@ class History:
         self._draft = ""
 
     def add(self, text: str) -> None:
-        """Remembers a message, unless it begins with a blank."""
-        if text and not text[0].isspace():
+        """Store a message, unless it begins with a blank or is a `/key` command, which may hold a key."""
+        if text and not text[0].isspace() and text.split(maxsplit=1)[0] != "/key":
             is_again = next(reversed(self._said.items()), None) == (text, True)
             self._take(text, True)
             if self._file is not None and len(text) <= LONGEST and not is_again:

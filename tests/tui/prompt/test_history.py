@@ -35,6 +35,14 @@ def test_a_message_that_begins_with_a_blank_is_not_kept(tmp_path: Path) -> None:
     assert history.entries() == ()
 
 
+def test_a_key_that_is_typed_behind_its_command_is_not_stored(tmp_path: Path) -> None:
+    history = History(tmp_path / "history")
+    for text in ("/key sk-ant-api03-secret", "/key", "/keys and locks"):
+        history.add(text)
+    assert history.entries() == ("/keys and locks",)
+    assert "secret" not in (tmp_path / "history").read_text()
+
+
 def test_a_line_that_was_cut_costs_itself_only(tmp_path: Path) -> None:
     file = tmp_path / "history"
     file.write_text('"whole"\n"cut in the mid')
