@@ -125,10 +125,8 @@ class _Place:
             raise PatchError(
                 f"{self.where} has {missing!r} for lines that it leaves out: write them out, or make two hunks"
             )
-        odd = odd_indentation("\n".join(self.hunk.old), "\n".join(self.hunk.new), self.target.text, "\n".join(here))
-        odd = odd and odd.replace("`new`", self.where)
-        if odd is not None:
-            raise PatchError(f"{odd}: indent it as the file is, with indented lines of it around")
+        if list(self.hunk.old) != here:  # lines that are in the file to the letter are replaced to the letter
+            self._insist_on_indentation(here)
         try:
             new = rewritten(Block(self.hunk.old, here, self.hunk.new, self.hunk.kept, lambda: step_of(self.lines)))
         except UnclearError as error:
@@ -138,6 +136,12 @@ class _Place:
                 f"{str(error).strip()!r} is to be indented: write the lines as the file has them{shown}"
             ) from error
         return _put(self.target.text, self.lines, first, last, new)
+
+    def _insist_on_indentation(self, here: Sequence[str]) -> None:
+        odd = odd_indentation("\n".join(self.hunk.old), "\n".join(self.hunk.new), self.target.text, "\n".join(here))
+        if odd is not None:
+            odd = odd.replace("`new`", self.where)
+            raise PatchError(f"{odd}: indent it as the file is, with indented lines of it around")
 
     def _free(self, starts: Sequence[int]) -> list[int]:
         count = len(self.hunk.old)

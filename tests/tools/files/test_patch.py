@@ -96,6 +96,10 @@ def test_a_first_line_without_its_indentation_tells_nothing_of_levels() -> None:
         patched("if a:\n    b\nc\n", " b\n+if d:\n+        e\n c")
 
 
+def test_a_hunk_whose_lines_are_in_the_file_to_the_letter_is_applied_to_the_letter() -> None:
+    assert patched("if a:\n\tb\nc\n", " c\n+if d:\n+ e") == "if a:\n\tb\nc\nif d:\n e\n"
+
+
 def test_a_missing_final_newline_stays_missing() -> None:
     assert patched("a\nb", "-b\n+c") == "a\nc"
     assert patched("a\nb", "@@\n+c\n*** End of File") == "a\nb\nc"
