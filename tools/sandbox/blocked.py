@@ -7,7 +7,8 @@ from re import Match
 from tools.lazy import regex
 from tools.sandbox.boundary import Boundary
 
-_UNWRITABLE = regex(r"([^\n]{0,400})(?:Read-only file system|EROFS|Device or resource busy)([^\n]{0,400})")
+_BUSY = "Device or resource busy"
+_UNWRITABLE = regex(rf"([^\n]{{0,400}})(?:Read-only file system|EROFS|{_BUSY})([^\n]{{0,400}})")
 _REFUSED = regex(r"([^\n]{0,400})(?:Permission denied|EACCES|Operation not permitted)([^\n]{0,400})")
 """What Landlock and the sandbox of macOS say of all that they hold back."""
 _PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]*/[^\s'\"`:;,()<>\[\]’‘]*")
@@ -78,8 +79,7 @@ def what_was_blocked(
     for that it named and that it may not write: other words may be those of a file that it printed."""
     if not failed:
         lines = _UNWRITABLE.finditer(printed) if boundary.kind == "bubblewrap" else ()
-        path = next(filter(None, (_unwritable(line, boundary, folder) for line in lines)), "")
-        return f"it may not write `{path}`" if path else ""
+        return next(filter(None, (_refusal_of(line, boundary, folder) for line in lines)), "")
     found = dict.fromkeys(_found(printed, boundary, folder))
     if boundary.kind == "bubblewrap" and (missing := next(filter(is_outside, _missing_in_tmp(printed)), "")):
         found[f"/tmp is the session's own, so it does not see `{missing}`"] = None
@@ -91,11 +91,15 @@ def _missing_in_tmp(printed: str) -> Iterator[str]:
     return (path for line in lines for path in _PATH.findall(line[:_LONGEST]) if path.startswith("/tmp/"))
 
 
-def _unwritable(match: Match[str], boundary: Boundary, folder: str) -> str:
-    """The path that a line names and that may not be written."""
+def _refusal_of(match: Match[str], boundary: Boundary, folder: str) -> str:
+    """What a line says that may not be done to a path, in a few words; empty if that is no work of the sandbox."""
     named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # the nearest first
     paths = [normpath(join(folder, name)) for name in named]
-    return next((path for path in paths if boundary.access_to(path) != "write"), "")
+    if path := next((path for path in paths if boundary.access_to(path) != "write"), ""):
+        return f"it may not write `{path}`"
+    protected = [place for place, access in boundary.places.items() if access != "write"]
+    path = next((path for path in paths if any(place.startswith(f"{path}/") for place in protected)), "")
+    return f"it may not remove or rename `{path}`, which holds protected files" if path and _BUSY in match[0] else ""
 
 
 def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
@@ -103,8 +107,7 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         yield f"the sandbox could not be put up ({printed.partition(': ')[2][:200].splitlines()[0]})"
         return
     for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _REFUSED).finditer(printed):
-        path = _unwritable(match, boundary, folder)
-        yield f"it may not write `{path}`" if path else "it may write only in the working folder and in /tmp"
+        yield _refusal_of(match, boundary, folder) or "it may write only in the working folder and in /tmp"
         break
     if _GIT_ELSEWHERE.search(printed):
         yield "it may write only in the working folder and in /tmp"

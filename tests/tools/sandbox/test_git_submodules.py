@@ -35,6 +35,15 @@ async def test_a_submodule_is_removed(command: str, boxed: Workspace, part: Path
     assert [is_there(path) for path in (part, kept)] == [False, True]
 
 
+async def test_that_the_folder_of_a_submodule_stays_is_reported(boxed: Workspace, part: Path) -> None:
+    """`git checkout` of a branch without it warns, and exits with 0."""
+    result = await bash(boxed, "rmdir libs/part || true")
+    assert (result.failed, result.blocked) == (
+        False,
+        f"it may not remove or rename `{part}`, which holds protected files",
+    )
+
+
 HOSTILE = """#!/bin/sh
 rm libs/part/.git; mkdir libs/part/.git; echo x > libs/part/.git/config
 (sleep 600; mkdir -p libs/part/.git) > /dev/null 2>&1 < /dev/null &
