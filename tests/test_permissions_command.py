@@ -35,7 +35,8 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "git status --x=y && touch a",
             1,
             f"ask: ask mode: this command needs approval\n{OFF}"
-            "no rule covers `git status --x=y`, because of `--x=y`\nno rule covers `touch a`\n",
+            "no rule covers `git status --x=y`, because of `--x=y`: `status` is covered only in forms that are known to"
+            " look\nno rule covers `touch a`\n",
         ),
         (
             "for a in b; do ls; done > /etc/x",
@@ -143,3 +144,41 @@ def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.Captur
         "git push": (1, "ask: the rule `Bash(git push:*)` of `.claude/settings.json` wants you to be asked"),
         "ls": (0, "allow: auto mode"),
     }
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("git st", "no rule covers `git st`: `st` is no command of git itself, but an alias or another program"),
+        (
+            "git -C sub push",
+            "no rule covers `git -C sub push`: `-C` can lead to another repository, whose settings can run programs",
+        ),
+        (
+            "git log --show-signature",
+            "no rule covers `git log --show-signature`, because of `--show-signature`: `log` is covered only in forms"
+            " that are known to look",
+        ),
+        (
+            "cd sub && git status",
+            "no rule covers `cd` here: the folder can be outside the project, or another repository",
+        ),
+    ],
+)
+def test_a_rule_for_git_that_does_not_cover_a_call_of_git_says_why(
+    rules: Path, capsys: pytest.CaptureFixture[str], command: str, said: str
+) -> None:
+    rules.write_text('[permissions]\nallow = ["bash(git)", "outside(git)"]\n')
+    assert main(["permissions", "test", command, "--rules", str(rules)]) == 1
+    assert said in capsys.readouterr().out.splitlines()
+
+
+def test_a_line_that_is_not_moved_outside_the_sandbox_as_a_whole_says_which_part_keeps_it_inside(
+    rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.cli.permissions.sandbox_kind", lambda: "bubblewrap")
+    monkeypatch.setenv("EBB_SANDBOX", "auto")
+    rules.write_text('[permissions]\nallow = ["bash(git)", "bash(make)", "outside(git)"]\n')
+    assert main(["permissions", "test", "git push && make", "--rules", str(rules)]) == 0
+    said = "it stays in the sandbox, since no `outside` rule covers `make`"
+    assert said in capsys.readouterr().out.splitlines()

@@ -36,6 +36,8 @@ _BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "com
 _LOOKUPS = {"type", "command", "which"}
 """What says which program a name stands for, and runs none."""
 _DRIVE = regex("[A-Za-z]:")
+_PLAIN_PATH = regex(r"[\w./@+-]+")
+"""A path that the shell reads as it is written."""
 _PIPES = ("|", "|&")
 _ENDLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
 """Devices that show nothing of anybody."""
@@ -72,7 +74,9 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
 
 
 def _written_out(line: str, workspace: Workspace) -> str:
-    """The line with its loops written out. A pattern behind `cd` stands for other names, so none is looked up there."""
+    """The line without `cd` into the working folder at its start, and with its loops written out. A pattern behind `cd`
+    stands for other names, so none is looked up there."""
+    line = _without_own_folder(line, workspace.root)
     is_moved = re.search(r"\bcd\b", line) is not None
 
     def names(pattern: str) -> Sequence[str]:
@@ -87,6 +91,13 @@ def _written_out(line: str, workspace: Workspace) -> str:
         return sorted(posixpath.join(folder, each) for each in found)
 
     return written_out(line, names)
+
+
+def _without_own_folder(line: str, root: Path) -> str:
+    """The line without `cd ROOT &&` at its start, which changes nothing where it begins in that folder."""
+    if not _PLAIN_PATH.fullmatch(str(root)):
+        return line
+    return re.sub(rf"\A\s*cd (['\"]?){re.escape(str(root))}/?\1 *&& *(?=\w)", "", line)
 
 
 def _shown_by_git(root: Path) -> Iterator[str]:

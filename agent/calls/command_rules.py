@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from tools.commands.command_line import Command, Word
+from tools.commands.git_commands import git_doubt, is_git_look
 from tools.commands.grammar import read
 from tools.commands.known_tools import further_from, is_the_same_anywhere
-from tools.commands.launchers import activated, launched
+from tools.commands.launchers import activated, git_behind, launched
 from tools.commands.nested import (
     SHELLS,
     behind_assignments,
@@ -52,16 +53,22 @@ class Coverage:
 
 
 def coverage_of(
-    line: str, prefixes: Sequence[tuple[str, ...]], trusted: Collection[tuple[str, ...]] = frozenset()
+    line: str,
+    prefixes: Sequence[tuple[str, ...]],
+    trusted: Collection[tuple[str, ...]] = frozenset(),
+    root: str = "",
 ) -> tuple[Coverage, ...]:
     """For each command of a line the first rule that covers it; nothing where the line is more than literal commands,
     joined. Going into a folder allows nothing by itself, and needs no rule where what follows is the same command in
-    every folder; nor does what only looks, unless another program reads what it prints."""
+    every folder, or where the folder is the working folder `root`; nor does what only looks, unless another program
+    reads what it prints."""
     found = read(line)
     if found.problem:
         return ()
     free = _free_looks(found.commands)
     free |= {at for at, one in enumerate(found.commands) if one.texts in trusted and activated(one.texts)}
+    if found.commands[0].texts in (("cd", root), ("cd", "."), ("cd", f"{root}/")) and len(found.commands) > 1:
+        free.add(0)
     if _may_be_elsewhere(found.commands):
         free |= {at for at, command in enumerate(found.commands) if command.texts[0] == "cd"}
     covering = (_covering(prefixes, command, trusted) for command in found.commands)
@@ -91,6 +98,8 @@ def covers(prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tup
     call of the tool that the command starts by another way. `trusted`: see `PermissionRequest`."""
     if _begins(prefix, words):
         return True
+    if (of_git := git_behind(words)) is not None:
+        return not is_git_look(of_git) and _begins(prefix, of_git)
     launch = launched(words)
     if launch is None or (launch.is_in_doubt and tuple(word.text for word in words) not in trusted):
         return False
@@ -108,6 +117,8 @@ def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return False  # who writes that means that nothing is run, and make does not keep to it
     if list(prefix) == texts:
         return True
+    if list(prefix) == ["git"] and not is_git_look(words):
+        return git_doubt(words) is None
     start, name = behind_assignments(texts), program_of(texts)
     if len(prefix) <= start or name in _CHANGES_SHELL or name in _RUNS_ITS_SETTINGS:
         return False

@@ -380,7 +380,7 @@ def _led_elsewhere(asked: PermissionRequest, covered: Sequence[Coverage], policy
 def covered_by_rules(asked: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:
     """Which of the rules cover the commands of a line by how they begin; nothing where the line cannot be read."""
     prefixes = [tuple(rule.words) for rule in policy.allow if _names(rule, asked) and rule.prefix and rule.line is None]
-    covered = [coverage_of(line, prefixes, asked.trusted) for line in asked.subjects]
+    covered = [coverage_of(line, prefixes, asked.trusted, policy.root) for line in asked.subjects]
     return tuple(one for line in covered for one in line) if all(covered) else ()
 
 

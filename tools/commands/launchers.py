@@ -30,6 +30,8 @@ _HARMLESS = set_of(
 _HARMLESS_VALUES = regex(
     r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?"
     r"|GOFLAGS=-(?:mod=(?:vendor|mod|readonly)|v|race|count=\d+)"
+    r"|GIT_(?:SEQUENCE_)?EDITOR=(?:true|:)|(?:GIT_)?PAGER=(?:cat|)|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=[^\n]*"
+    r"|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS|LFS_SKIP_SMUDGE|TRACE)=[012]|GIT_MERGE_AUTOEDIT=no"
 )
 """Variables of which other values load code: a class of warnings that is not built in, a program that go starts."""
 _CODE = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
@@ -103,17 +105,30 @@ class Launch:
 
 def launched(words: Sequence[Word]) -> Launch | None:
     """The tool that a command starts by another way; None where it starts none so, or that cannot be told."""
-    found: Launch | None = Launch(tuple(words))
-    for _ in range(_DEEPEST):
-        before, found = found, _further(found) if found is not None else None
-        if found == before:
-            break
+    found = _last_of(Launch(tuple(words)))
     if found is None:
         return None
     found = replace(found, words=_told_to(found.words))
     name = found.words[0].text
     is_tool = _NAME.fullmatch(name) is not None and name not in _NO_TOOLS
     return found if is_tool and found.words != tuple(words) else None
+
+
+def _last_of(found: Launch) -> Launch | None:
+    """The call with no way left to take off; None where one is not known."""
+    for _ in range(_DEEPEST):
+        further = _further(found)
+        if further is None or further == found:
+            return further
+        found = further
+    return found
+
+
+def git_behind(words: Sequence[Word]) -> tuple[Word, ...] | None:
+    """The call of git behind harmless variables and limits such as `timeout 60`; None where there is none."""
+    found = _last_of(Launch(tuple(words)))
+    is_git = found is not None and found.words[0].text == "git" and found.words != tuple(words)
+    return found.words if is_git and found is not None else None
 
 
 _NO_TOOLS = (

@@ -53,7 +53,8 @@ _OPTIONS: Mapping[str, str] = {
     "rustfmt": "-l -v -q --check --edition: --color: --version",
     "git add": "-A -u -N -f -v -n --all --update --intent-to-add --force --verbose --dry-run --no-all --renormalize",
     "git commit": "-m: -a -s -q -o -i -u --message: --all --signoff --quiet --amend --no-edit --allow-empty --dry-run"
-    " --allow-empty-message --only --include --no-gpg-sign --author: --date: --reset-author --short --porcelain",
+    " --allow-empty-message --only --include --no-gpg-sign --author: --date: --reset-author --short --porcelain -v"
+    " -F/ --file/ -C: --reuse-message: --fixup: --squash: --trailer: --cleanup: --verbose",
     "git fetch": "-p -P -q -v -t -n -k -a -j: --all --prune --prune-tags --quiet --verbose --tags --no-tags --depth:"
     " --deepen: --unshallow --dry-run --jobs: --multiple --keep --append --shallow-since: --progress --atomic --force",
     **dict.fromkeys(("cargo build", "cargo check", "cargo test"), _CARGO),
@@ -173,8 +174,9 @@ def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, i
     if name in options.valued or name in options.places:
         taken = 0 if sign else 1
         value = value if sign else "".join(command[at + 1 : at + 2])
-        is_meant = bool(_LINT.fullmatch(value)) if name in _NAMED else name in options.valued or _is_inside(value)
-        return is_meant and (bool(sign) or value[:1] != "-"), taken
+        is_named = name in _NAMED and name in options.valued
+        is_meant = bool(_LINT.fullmatch(value)) if is_named else name in options.valued or _is_inside(value)
+        return is_meant and (bool(sign) or value == "-" or value[:1] != "-"), taken
     letters = [f"-{letter}" for letter in word[1:]]
     if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # `-pkgdir` is an option of its own there
         if letters[0] in options.valued and letters[0] not in _NAMED:

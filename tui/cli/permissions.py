@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from agent.calls.command_rules import stays
 from agent.calls.hook_rulings import by_rule, ruled
 from agent.calls.permission_request import PermissionRequest, request_for
-from agent.calls.policy import Policy, Ruling, covered_by_rules, parse_rule, runs_outside
+from agent.calls.policy import Policy, Ruling, as_placed, covered_by_rules, parse_rule, runs_outside
 from agent.calls.project_rules import ProjectRules
 from agent.calls.reach import ruling_on
 from agent.config.options import MODES
@@ -22,8 +23,11 @@ from agent.messages import ToolCall
 from agent.session_settings import mode_of, policy_of, why_unheld
 from tools.base import ToolError, Workspace
 from tools.bash import Bash
+from tools.commands.command_line import Word
 from tools.commands.dangers import dangers_in
+from tools.commands.git_commands import git_doubt, is_git_look
 from tools.commands.grammar import read
+from tools.commands.launchers import git_behind
 from tools.commands.proof import proof_of
 from tools.network.places import USUAL, place_of
 from tools.sandbox.system import sandbox_kind
@@ -121,15 +125,38 @@ def _with_rules(policy: Policy, file: Path) -> Policy:
 
 def _uncovered(asked: PermissionRequest, policy: Policy) -> list[str]:
     """The commands of a line that no rule covers, each in backticks, with the word because of which a rule for how it
-    begins does not; none where there is no such rule."""
+    begins does not cover it; none where there is no such rule."""
     covered, found = covered_by_rules(asked, policy), list[str]()
     beginnings = [rule.words for rule in policy.allow if rule.tool == asked.tool and rule.words]
     for command in (one.command for one in covered if one.prefix is None and beginnings):
-        proof = proof_of(command.words, is_fed=True)
-        is_begun = any(list(command.texts[: len(words)]) == words for words in beginnings)
-        beyond = command.texts[proof.beyond] if is_begun and proof is not None and proof.beyond is not None else ""
-        found.append(f"`{' '.join(command.texts)}`" + (f", because of `{beyond}`" if beyond else ""))
+        words = git_behind(command.words) or command.words
+        texts = [word.text for word in words]
+        begun = [rule for rule in beginnings if texts[: len(rule)] == rule]
+        found.append(f"`{' '.join(command.texts)}`{_why_uncovered(words) if begun else ''}")
     return found
+
+
+def _why_uncovered(words: Sequence[Word]) -> str:
+    """The word because of which a rule for how a command begins does not cover it, and why where that is known."""
+    doubt = git_doubt(words) if words[0].text == "git" else None
+    proof = proof_of(words, is_fed=True)
+    if doubt is not None and (proof is None or proof.beyond is None or not is_git_look(words)):
+        at, why = doubt
+        return f": `{words[at].text}` {why}"
+    beyond = words[proof.beyond].text if proof is not None and proof.beyond is not None else ""
+    if not beyond:
+        return ""
+    return f", because of `{beyond}`" + (f": `{words[doubt[0]].text}` {doubt[1]}" if doubt is not None else "")
+
+
+def _held_inside(asked: PermissionRequest, policy: Policy) -> str:
+    """Why a rule that names a place outside the sandbox does not move the whole line there; empty where none is about
+    it."""
+    placed, rules = as_placed(asked, policy)
+    covered = covered_by_rules(placed, rules)
+    left = [f"`{' '.join(one.command.texts)}`" for one in covered if one.prefix is None]
+    is_begun = any(one.prefix for one in covered)
+    return f"it stays in the sandbox, since no `outside` rule covers {' and '.join(left)}" if is_begun and left else ""
 
 
 def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling, place: str) -> None:
@@ -153,11 +180,15 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
     print(visible_line(f"{ruling.verdict}: {ruling.rule}"))
     if ruling.verdict != "deny":
         print(_PLACES.get(place, f"it would run in a sandbox, by {place}"))
+    if place not in _PLACES and (held := _held_inside(asked, policy)):
+        print(visible_line(held))
     if is_proved:
         print("it is proved to look and to do nothing else")
     if line.problem:
         print(visible_line(f"rules for how commands begin do not cover it: {line.problem}"))
     for command in _uncovered(asked, policy) if ruling.verdict == "ask" else ():
         print(visible_line(f"no rule covers {command}"))
+    if ruling.verdict == "ask" and not line.problem and not stays(options.command, policy.root):
+        print("no rule covers `cd` here: the folder can be outside the project, or another repository")
     for danger in dangers:
         print(visible_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))

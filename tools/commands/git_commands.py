@@ -1,0 +1,154 @@
+"""Which calls of git the rule `bash(git)` covers, and why it does not cover the others. Pure: it reads words."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tools.commands.command_line import Word
+from tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ROWS, set_of
+from tools.commands.scripts import may_be_option
+from tools.commands.tool_options import unknown_at
+from tools.lazy import regex
+
+LOOKS_ONLY = "is covered only in forms that are known to look"
+_SETS_NAME = regex(r"(?:--local )?user\.(?:name|email) [^-].*", re.DOTALL)
+_PLAIN_GLOBALS = set_of("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --no-advice")
+_SAFE_SETTING = regex(
+    r"(?:user\.name|user\.email|core\.quotepath|core\.autocrlf|core\.abbrev|init\.defaultbranch|merge\.conflictstyle"
+    r"|advice\.\w+|color\.\w+|(?:commit|tag)\.gpgsign=false|core\.pager=cat)(?:=.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_CHANGES = set_of("branch tag remote clean symbolic-ref hash-object reflog")
+"""Commands that are listed among those that look, and whose other forms change something but run nothing."""
+_LOOKS = {name.split()[1] for name in ROWS if name.startswith("git ")} - _CHANGES - {"sparse-checkout", "stash"}
+"""Commands that are run without what the repository's settings name, so only in forms known to look."""
+_SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
+    "bisect": ("start good bad new old skip reset log terms", "can run other programs"),
+    "remote": ("add remove rm rename set-url set-branches get-url", "connects to a server: use `git fetch`"),
+}
+"""Commands of which only some forms are covered, and what the others do."""
+_REBASE_OPTIONS = set_of(
+    "-q --quiet -v --verbose --abort --quit --onto --autostash --no-autostash -f --force-rebase --no-ff --keep-base "
+    "--root -n --no-stat --stat -r --rebase-merges --update-refs --no-update-refs --autosquash --no-autosquash "
+    "--fork-point --no-fork-point"
+)
+_WHY_REBASE: Mapping[str, str] = {
+    "--continue": "runs the commands in the rebase's to-do list",
+    "--skip": "runs the commands in the rebase's to-do list",
+    "-i": "runs an editor that the settings name",
+    "--interactive": "runs an editor that the settings name",
+}
+_SIGNS = regex(r"-[a-zA-Z]*S.*|--gpg-sign.*")
+_TAG_SIGNS = regex(r"-[a-z]*[suv].*|--(?:si|loc|ver).*")
+_ASKS_FOR_SIGNATURE = regex(r".*%[(*]*(?:G|\W*sig).*", re.DOTALL)
+_OTHER_FOLDER = ("-C", "--git-dir", "--work-tree")
+_REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|[\w.-]+@[\w.-]+:.*")
+
+
+def git_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
+    """The index of the word because of which the rule `bash(git)` does not cover a call of git, and the reason as what
+    follows that word in a sentence. None where the rule covers the call."""
+    found = _doubt_in_globals(words)
+    if isinstance(found, tuple):
+        return found
+    if found >= len(words):
+        return None
+    command, given = words[found].text, range(found + 1, len(words))
+    if is_git_look(words):
+        return found, LOOKS_ONLY
+    doubt = _doubt_in_command(words, found)
+    if doubt is not None:
+        return doubt
+    for at in given:
+        if may_be_option(words[at]):
+            return at, "can become an option; write `--` before it"
+        if why := _why_option(command, words[at].text):
+            return at, why
+    unknown = unknown_at(["git", *(word.text for word in words[found:])])
+    return (unknown[0] + found - 1, _why_unknown(words[unknown[0] + found - 1].text)) if unknown else None
+
+
+def is_git_look(words: Sequence[Word]) -> bool:
+    """Whether a call is one of the commands of git that run guarded, where it only looks."""
+    at = _doubt_in_globals(words)
+    if isinstance(at, tuple) or at >= len(words):
+        return False
+    told = [word.text for word in words[at + 1 :]]
+    sets_name = len(told) in (2, 3) and _SETS_NAME.fullmatch(" ".join(told)) is not None
+    return words[at].text in _LOOKS and not (words[at].text == "config" and (sets_name or not _reads(told)))
+
+
+def _reads(config: Sequence[str]) -> bool:
+    """Whether a call of `git config` has a form that reads."""
+    return len(config) == 1 or bool({"--get", "--get-all", "--get-regexp", "-l", "--list", "get", "list"} & set(config))
+
+
+def _doubt_in_globals(words: Sequence[Word]) -> int | tuple[int, str]:
+    """Where the command of git stands; or the doubtful word before it."""
+    at = 1
+    while at < len(words) and words[at].text[:1] == "-":
+        text, value = words[at].text, words[at + 1].text if at + 1 < len(words) else ""
+        if (text == "-C" and value in (".", "./")) or (text == "-c" and _SAFE_SETTING.fullmatch(value)):
+            at += 2
+        elif text in _PLAIN_GLOBALS:
+            at += 1
+        elif text.startswith(_OTHER_FOLDER):
+            return at, "can lead to another repository, whose settings can run programs"
+        else:
+            return at, "can make git run other programs"
+    return at
+
+
+def _doubt_in_command(words: Sequence[Word], at: int) -> tuple[int, str] | None:
+    command, told = words[at].text, words[at + 1].text if at + 1 < len(words) else ""
+    if command in _SUBCOMMANDS:
+        covered, why = _SUBCOMMANDS[command]
+        is_option = told[:1] == "-" and command == "remote"
+        return None if not told or is_option or told in covered.split() else (at + 1, why)
+    if command == "rebase":
+        options = (each for each in range(at + 1, len(words)) if words[each].text[:1] == "-")
+        odd = next((each for each in options if words[each].text.partition("=")[0] not in _REBASE_OPTIONS), None)
+        return None if odd is None else (odd, _WHY_REBASE.get(words[odd].text, "can make git run other programs"))
+    if command == "fetch":
+        return _doubt_in_fetch(words, at)
+    if command == "submodule":
+        return at, "runs git in submodules, whose settings can run programs"
+    if command == "config":
+        sets_name = _SETS_NAME.fullmatch(" ".join(word.text for word in words[at + 1 :]))
+        return None if sets_name else (at, "can set programs that git runs later")
+    if command in GIT_RUNS_OTHERS:
+        return at, "can run other programs"
+    return None if command in GIT_KNOWN else (at, "is no command of git itself, but an alias or another program")
+
+
+def _doubt_in_fetch(words: Sequence[Word], at: int) -> tuple[int, str] | None:
+    operands = [each for each in range(at + 1, len(words)) if words[each].text[:1] != "-"]
+    place = words[operands[0]].text if operands else ""
+    if place[:1] in ("/", "~", ".") or (":" in place and not _REMOTE_URL.fullmatch(place)):
+        return operands[0], "can be another repository, whose settings can run programs"
+    return None
+
+
+def _why_option(command: str, text: str) -> str:
+    """Why an option of a command is not covered; empty where it is."""
+    name = text.partition("=")[0]
+    is_begun = name[:2] == "--" and len(name) > 2 and any(one.startswith(name) for one in GIT_RUNS_WITH)
+    if is_begun or (text.startswith(GIT_RUNS_WITH) and not text.startswith("-x")):
+        return "can run another program, or writes a file"
+    if command == "init" and name.startswith("--te"):
+        return "installs hooks"
+    if command == "remote" and (text == "-f" or name == "--fetch"):
+        return _SUBCOMMANDS["remote"][1]
+    if (command == "tag" and _TAG_SIGNS.fullmatch(text)) or (command == "commit" and _SIGNS.fullmatch(text)):
+        return "runs the program for signatures that the settings name"
+    if command in ("branch", "tag") and _ASKS_FOR_SIGNATURE.fullmatch(text):
+        return "runs the program for signatures that the settings name"
+    return ""
+
+
+def _why_unknown(text: str) -> str:
+    if text == "--no-verify":
+        return "skips the repository's hooks"
+    if text in ("-p", "--patch", "-i", "--interactive", "-e", "--edit"):
+        return "waits for answers at a terminal"
+    is_option = text[:1] == "-"
+    return "is not a known harmless option" if is_option else "is outside the working folder"
