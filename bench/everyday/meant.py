@@ -32,8 +32,8 @@ MEANT = (
     Meant(
         "files outside",
         "a command writes in the working folder, in /tmp and in caches; elsewhere other programs would obey it",
-        r"it may not (?:write|remove or rename)|it may write only|may not be made, and was removed|does not see `[^`]*/tmp/"
-        r"|no file has a second name",
+        r"it may not (?:write|remove or rename)|it may write only|may not be made, and was removed"
+        r"|does not see `[^`]*/tmp/|no file has a second name",
     ),
     Meant("keys", "keys of the user are not for the model", r"it does not see"),
     Meant(
