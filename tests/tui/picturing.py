@@ -55,6 +55,8 @@ class Picture:
                 await done
             for step in steps:
                 await (pilot.press(step) if isinstance(step, str) else ready(app, step)(pilot))
+            while app.context.showing.is_behind:
+                await pilot.pause()
             await pilot.pause()
 
         return self.compare(app, terminal_size=size or self.size, run_before=look)
