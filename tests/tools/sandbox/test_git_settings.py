@@ -204,7 +204,7 @@ async def test_those_of_a_submodule_are_held_in_the_same_way(boxed: Workspace) -
     assert ("`core.pager`" in result.blocked, settings(part)) == (True, before | {"user.name": "a"})
 
 
-BOUNDARY = Boundary({"/work": "write", "/work/.git/config": "read"}, "/scratch", "none")
+BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scratch", "none")
 
 
 @pytest.mark.parametrize(
@@ -219,16 +219,16 @@ BOUNDARY = Boundary({"/work": "write", "/work/.git/config": "read"}, "/scratch",
         ("remote.o.url", "host:-x", "its value has an option for another program"),
         ("remote.o.url", "fd::3", "its value names a program"),
         ("remote.o.url", "evil://x", "its value names a program"),
-        ("remote.o.url", "/work/bare.git", "it leads to a folder that commands write, whose hooks could run"),
-        ("remote.o.url", "file:///work/%62are.git", "it leads to a folder that commands write, whose hooks could run"),
-        ("remote.o.url", "/srv/../work/bare", "it leads to a folder that commands write, whose hooks could run"),
+        ("remote.o.url", "/project/bare.git", "it leads to a folder that commands write, whose hooks could run"),
+        ("remote.o.url", "file:///project/%62are.git", "it leads to a folder that commands write, whose hooks could run"),
+        ("remote.o.url", "/srv/../project/bare", "it leads to a folder that commands write, whose hooks could run"),
         ("remote.o.url", "../bare", "a folder is named by its whole path, a remote by the name that it was added with"),
         ("remote.o.url", "../known", ""),
         ("remote.o.url", "https://example.org/\nx", "its value has control characters"),
         ("branch.b.remote", ".", ""),
         ("branch.b.remote", "known", ""),
         ("branch.b.remote", "bare", "a folder is named by its whole path, a remote by the name that it was added with"),
-        ("branch.b.remote", "/work/bare", "it leads to a folder that commands write, whose hooks could run"),
+        ("branch.b.remote", "/project/bare", "it leads to a folder that commands write, whose hooks could run"),
         ("branch.b.rebase", "merges", ""),
         ("branch.b.rebase", "$(x)", "its value is none that it may have"),
         ("submodule.s.active", "TRUE", ""),
