@@ -9,6 +9,7 @@ from functools import lru_cache
 from tools.commands.command_line import Command, Word
 from tools.commands.git_commands import git_doubt, is_git_look
 from tools.commands.grammar import read
+from tools.commands.here_documents import without_here_documents
 from tools.commands.known_tools import further_from, is_the_same_anywhere
 from tools.commands.launchers import activated, git_behind, launched
 from tools.commands.nested import (
@@ -61,8 +62,9 @@ def coverage_of(
     """For each command of a line the first rule that covers it; nothing where the line is more than literal commands,
     joined. Going into a folder allows nothing by itself, and needs no rule where what follows is the same command in
     every folder, or where the folder is the working folder `root`; nor does what only looks, unless another program
-    reads what it prints."""
-    found = read(line)
+    reads what it prints. A text that the line gives a program to read is as a file of the working folder, which may
+    hold the same."""
+    found = read(without_here_documents(line))
     if found.problem:
         return ()
     free = _free_looks(found.commands)
@@ -146,7 +148,7 @@ def stays(line: str, root: str) -> bool:
     """Whether the commands stay in the working folder, as far as the text tells. A folder below it may be somebody
     else's repository, whose settings make git run programs."""
     at = root
-    for command in read(line).commands:
+    for command in read(without_here_documents(line)).commands:
         words = command.words[behind_assignments(command.texts) :]
         name = words[0].text if words else ""
         if name in ("cd", "pushd"):

@@ -27,6 +27,7 @@ from tools.commands.command_line import Word
 from tools.commands.dangers import dangers_in
 from tools.commands.git_commands import git_doubt, is_git_look
 from tools.commands.grammar import read
+from tools.commands.here_documents import without_here_documents
 from tools.commands.launchers import git_behind
 from tools.commands.proof import proof_of
 from tools.network.places import USUAL, place_of
@@ -160,7 +161,7 @@ def _held_inside(asked: PermissionRequest, policy: Policy) -> str:
 
 
 def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling, place: str) -> None:
-    line, dangers = read(options.command), dangers_in(options.command, policy.root)
+    line, dangers = read(without_here_documents(options.command)), dangers_in(options.command, policy.root)
     is_proved = asked.read_only is not None and asked.read_only.paths != ("/",)
     if options.json:
         facts = {

@@ -419,6 +419,32 @@ def test_allowed_commands_stay_in_the_working_folder(command: str, verdict: str)
 
 
 @pytest.mark.parametrize(
+    ("rules", "command", "verdict"),
+    [
+        (("bash(python3)",), "python3 - <<'PY'\nimport os\nprint(os.getcwd())\nPY", "allow"),
+        (("bash(python3)",), "cd src && python3 <<< 'print(1)'; ls", "ask"),
+        (("bash(python3)", "bash(git add)"), "python3 - <<E && git add .\nprint(1)\nE", "allow"),
+        (("bash(git commit)",), "git commit -m \"$(cat <<'EOF'\nFix it\n\nBy: a (it's me)\nEOF\n)\"", "allow"),
+        (("bash(git commit)",), "git add .\ngit commit -m \"$(cat <<'EOF'\nFix it\nEOF\n)\"", "ask"),
+        (("bash(git commit)",), "git commit --template=\"$(cat <<'EOF'\nx\nEOF\n)\"", "ask"),
+        (("bash(git commit)",), 'git commit -m "$(cat <<EOF\n$(rm x)\nEOF\n)"', "ask"),
+        (("bash(git commit)",), "git commit -m \"$(cat <<'E'\nE) ; rm x\nE\n)\"", "ask"),
+        (("bash(gh pr create)",), "gh pr create --title a --body \"$(cat <<'EOF'\n- b\nEOF\n)\"", "allow"),
+        (("bash(cat)",), "cat > a.txt <<'EOF'\nx\nEOF", "ask"),
+        (("bash(python3)",), "python3 - <<E\n$(rm x)\nE", "ask"),
+        (("bash(python3)",), "python3 - <<'E'\n1\nE\nrm x", "ask"),
+        (("bash(pytest)",), "pytest --pdb <<'E'\n!rm x\nE", "ask"),
+        (("bash(bash script.sh)",), "bash <<'E'\nrm x\nE", "ask"),
+        (("bash(make test)",), "make test -f - <<'E'\ntest: ; rm x\nE", "ask"),
+    ],
+)
+def test_a_rule_covers_a_program_that_the_line_gives_a_text(rules: tuple[str, ...], command: str, verdict: str) -> None:
+    """QwenLM/qwen-code#9381: an allowed `python` is asked about with a here-document. anthropics/claude-code#31191: so
+    is every commit whose message stands in one."""
+    assert decide(shell(command), policy(allow=rules)).verdict == verdict
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "r''m x", 'r"m" x', "r\\\nm x", "$'r\\x6d' x", "$'\\U00000072m' x", '$"rm" x', "rm${IFS}x", "RM x",

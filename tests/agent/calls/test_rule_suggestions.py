@@ -101,6 +101,15 @@ def test_a_line_of_several_commands_is_offered_a_rule_for_the_one_that_is_new() 
     assert offers_for(asked, knows) == (f"bash(={asked.subjects[0]})", "bash(ruff check)")
 
 
+def test_a_commit_with_its_message_in_a_here_document_is_offered_the_usual_rule() -> None:
+    """anthropics/claude-code#31191"""
+    commit = "git commit -m \"$(cat <<'EOF'\nFix it\n\nBy: a\nEOF\n)\""
+    assert offers(shell(commit)) == ("bash(git commit)",)
+    assert offers(shell(f"git add -A && {commit}")) == ()
+    assert offers(shell(commit.replace("Fix it", "x) ; rm b"))) == ("bash(git commit)",)
+    assert offers(shell(commit.replace("'EOF'\nFix it", "EOF\n$(rm b)"))) == ()
+
+
 @pytest.mark.parametrize(
     ("command", "offered"),
     [

@@ -1,0 +1,99 @@
+"""Texts that stand in a line for programs to read, put in a form that needs no knowledge of them: a here-document as a
+file that is read, `"$(cat <<'EOF' … EOF)"` as the quoted word that it is. Pure: for what decides, never for what runs.
+
+Only texts in which the shell replaces nothing are taken, and only in lines that are words and quotes otherwise. Whoever
+reads a here-document further than bash does takes commands for text, so each end is found twice: by the grammar, and
+line by line."""
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from tools.bash_tree import tree_of
+from tools.commands.line_limits import LONGEST, is_too_much
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tree_sitter import Node
+
+_AS_FILE = b" < here-document "
+_START = re.compile(rb"<<(?P<dash>-?)[ \t]*(?P<quote>['\"]?)(?P<end>[A-Za-z_]\w*)(?P=quote)(?=[ \t\n;|&>])")
+_FEEDS = re.compile(rb"(?<![\d<>&}])" + _START.pattern)
+_GIVEN = re.compile(rb'"\$\(cat ' + _START.pattern + rb"[ \t]*\n(?P<text>.*)\)\"", re.DOTALL)
+_REPLACED = re.compile(rb"[$`\\]")
+_WORDS_AND_QUOTES = re.compile(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$\?|'[^']*'|\"(?:[^\"\\$`]|\$\?)*\")*+")
+_JOINED = {"program", "list", "pipeline", "redirected_statement"}
+_HAS_OLD_BASH = sys.platform == "darwin"
+"""The bash of macOS looks for the end of a substitution in the here-document that stands in it."""
+
+
+def without_here_documents(text: str) -> str:
+    """The line without the texts in it for programs to read; the line itself where that cannot be told for certain."""
+    if "<<" not in text or len(text) > LONGEST or is_too_much(text):
+        return text
+    source = text.encode("utf-8", "surrogatepass")
+    root = tree_of(source)
+    if root is None or root.has_error:
+        return text
+    parts, last = list[bytes](), 0
+    for start, end, instead in sorted(_replacements(source, root)):
+        if start < last:
+            return text  # one stands in the other
+        parts += [source[last:start], instead]
+        last = end
+    found = b"".join((*parts, source[last:]))
+    return found.decode("utf-8", "surrogatepass") if parts and _WORDS_AND_QUOTES.fullmatch(found) else text
+
+
+def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, bytes]]":
+    """From where to where something else stands in place of a text."""
+    waiting = [(root, True)]
+    while waiting:
+        node, is_joined = waiting.pop()
+        if node.type == "string" and (word := _quoted(source[node.start_byte : node.end_byte])) is not None:
+            yield node.start_byte, node.end_byte, word
+            continue
+        if node.type == "herestring_redirect" and _WORDS_AND_QUOTES.fullmatch(source, node.start_byte, node.end_byte):
+            yield node.start_byte, node.end_byte, _AS_FILE
+        if node.type == "heredoc_redirect" and is_joined:
+            yield from _as_file(source, node)
+        is_joined = is_joined and node.type in _JOINED
+        waiting += [(child, is_joined) for child in node.children]
+
+
+def _as_file(source: bytes, node: "Node") -> "Iterator[tuple[int, int, bytes]]":
+    start = _FEEDS.match(source, node.start_byte)
+    begins = source.find(b"\n", node.start_byte) + 1
+    ends = next((child.end_byte for child in node.children if child.type == "heredoc_end"), -1)
+    if start is None or not begins or b"<<" in source[start.end() : begins]:
+        return
+    if not _WORDS_AND_QUOTES.fullmatch(source, start.end(), begins):
+        return  # a quote that is open there goes on into what looks like the text
+    body = _body(source[begins:], start)
+    if body is not None and begins + body[1] == ends:
+        yield start.start(), start.end(), _AS_FILE
+        yield begins, ends, b""
+
+
+def _quoted(text: bytes) -> bytes | None:
+    """The word that a text is which `cat` gives back between quotes; None for anything else."""
+    found = None if _HAS_OLD_BASH else _GIVEN.fullmatch(text)
+    body = _body(found["text"], found) if found is not None else None
+    if found is None or body is None or found["text"][body[1] :].strip():
+        return None
+    if any(line.lstrip().startswith(found["end"]) for line in body[0].split(b"\n")):
+        return None  # an older bash takes `EOF)` for the end
+    return b"'" + body[0].rstrip(b"\n").replace(b"'", b"'\"'\"'") + b"'"
+
+
+def _body(text: bytes, start: re.Match[bytes]) -> tuple[bytes, int] | None:
+    """A here-document and where the line behind it ends; None where it has no end, or where the shell replaces
+    something in it."""
+    at = 0
+    for line in text.split(b"\n"):
+        if (line.lstrip(b"\t") if start["dash"] else line) == start["end"]:
+            is_text = bool(start["quote"]) or not _REPLACED.search(text[:at])
+            return (text[:at], at + len(line)) if is_text else None
+        at += len(line) + 1
+    return None
