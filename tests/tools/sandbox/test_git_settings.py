@@ -220,7 +220,7 @@ BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scr
         ("remote.o.url", "fd::3", "its value names a program"),
         ("remote.o.url", "evil://x", "its value names a program"),
         ("remote.o.url", "/project/bare.git", "it leads to a folder that commands write, whose hooks could run"),
-        ("remote.o.url", "file:///project/%62are.git", "it leads to a folder that commands write, whose hooks could run"),
+        ("remote.o.url", "file:///project/%62are", "it leads to a folder that commands write, whose hooks could run"),
         ("remote.o.url", "/srv/../project/bare", "it leads to a folder that commands write, whose hooks could run"),
         ("remote.o.url", "../bare", "a folder is named by its whole path, a remote by the name that it was added with"),
         ("remote.o.url", "../known", ""),
