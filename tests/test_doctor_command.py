@@ -1,9 +1,11 @@
 """`ebb doctor` as a user runs it, on real homes: sound ones, and ones that something has happened to."""
 
+import base64
 import json
 import os
 import sqlite3
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +289,15 @@ def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
     (model / "model.safetensors").unlink()
     said = f"`recall.embedding_model`: `{model}` holds no static model (`model.safetensors`); "
     assert house.doctor(*setting) == {"broken meanings": (f"{said}searches go by words alone", "")}
+
+
+def test_variables_of_direnv_that_commands_do_not_get_are_named(house: House) -> None:
+    record = base64.urlsafe_b64encode(zlib.compress(b'{"p": {}, "n": {"APP_MODE": "dev", "DB_PASSWORD": "x"}}'))
+    found = house.doctor(DIRENV_DIFF=record.decode(), APP_MODE="dev", DB_PASSWORD="x")
+    assert found["note environment"] == (
+        "direnv sets variables that may hold secrets and that commands do not get: DB_PASSWORD",
+        "`EBB_PASS_ENV='DB_PASSWORD'` passes them on",
+    )
 
 
 def test_servers_are_looked_at_and_none_is_started(house: House) -> None:

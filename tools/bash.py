@@ -19,7 +19,7 @@ from tools.lazy import regex
 from tools.outputs.plain_text import printable
 from tools.process.jobs import Job
 from tools.process.program import ProcessLimits, Program
-from tools.process.shell import Launch, in_shell
+from tools.process.shell import Launch, child_environment, in_shell
 from tools.process.start import start
 from tools.process.state import ProgramState, state_of
 from tools.program_output import dropped, ended_job, job_of, new_output, news_of, with_log
@@ -336,7 +336,8 @@ async def _run_in_time(
     if launched.is_confined:
         kept = (_blocked(program, folder, workspace, access, settings), _unseen(command))
         blocked = "; ".join(filter(None, kept))
-    return _told(program, blocked, access, seconds if is_flooding else None)
+    withheld = _withheld(command, program, workspace)
+    return _telling(_told(program, blocked, access, seconds if is_flooding else None), withheld)
 
 
 async def _in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
@@ -382,9 +383,7 @@ def _blocked(
         return "; ".join((f"{removed} may not be made, and was removed", *noted))
     from tools.sandbox.blocked import may_have_been_blocked, what_was_blocked  # noqa: PLC0415  # deferred: many print little
 
-    with program.log.open("rb") as log:
-        log.seek(max(program.output.flush() - _LAST_WORDS, 0))
-        printed = log.read(_LAST_WORDS).decode("utf-8", "replace")
+    printed = _last_words(program)
     if not program.code and (noted or not may_have_been_blocked(printed)):
         return "; ".join(noted)
     try:
@@ -395,6 +394,20 @@ def _blocked(
         boundary = replace(boundary, network="open")
     found = what_was_blocked(printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
     return "; ".join(noted) or found
+
+
+def _last_words(program: Program) -> str:
+    with program.log.open("rb") as log:
+        log.seek(max(program.output.flush() - _LAST_WORDS, 0))
+        return log.read(_LAST_WORDS).decode("utf-8", "replace")
+
+
+def _withheld(command: str, program: Program, workspace: Workspace) -> str:
+    """Which variables of the user's environment the command would have needed; empty where it does not look so."""
+    from tools.process.user_variables import note_on_withheld, withheld_variables  # noqa: PLC0415  # deferred: as above
+
+    withheld = withheld_variables(os.environ, child_environment() | workspace.variables)
+    return note_on_withheld(command, _last_words(program) if program.code else "", withheld) if withheld else ""
 
 
 def _unseen(command: str) -> str:

@@ -13,6 +13,8 @@ from agent.mcp.manage import rows
 from agent.providers.keys import KeyStore, kept_key
 from agent.providers.setup import find_endpoint, first_choice, key_variable
 from tools.files.endings import endings_in
+from tools.process.shell import child_environment
+from tools.process.user_variables import withheld_by_direnv
 from tools.sandbox.network_namespace import why_no_namespace
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
 
@@ -27,6 +29,7 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
     yield from _keys(config, environment)
     yield from _model(config, environment)
     yield _sandbox(config)
+    yield from _environment(environment)
     if config.may_have_servers:
         yield from _servers(config, environment)
     if config.lsp_enabled:
@@ -58,6 +61,19 @@ def _sandbox(config: Config) -> Finding:
                 "note",
                 f"there is none, so commands that do more than look are asked about in every mode: {why}",
             )
+
+
+def _environment(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """The variables of the user's that commands do not get. Only those of direnv are named: a shell has many."""
+    withheld = withheld_by_direnv(environment, child_environment(environment))
+    if withheld:
+        names = " ".join(sorted(withheld))
+        yield Finding(
+            "environment",
+            "note",
+            f"direnv sets variables that may hold secrets and that commands do not get: {', '.join(sorted(withheld))}",
+            f"`EBB_PASS_ENV='{names}'` passes them on",
+        )
 
 
 def _embedding_model(setting: str) -> Finding:

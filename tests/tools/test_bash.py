@@ -328,8 +328,6 @@ def test_a_command_gets_what_development_needs() -> None:
         ("COMPOSER_AUTH", "{}"),
         ("npm_config_//example.org/:_authToken", "x"),
         ("npm_config__auth", "x"),
-        ("https_proxy", "http://me:word@proxy:3128"),
-        ("PIP_INDEX_URL", "https://0123456789abcdef0123@example.org/simple"),
         ("FLASK_DB", "postgres://:word@db/x"),
         ("NODE_OPTIONS", "--x=ghp_0123456789abcdef"),
         ("BASH_ENV", "/x"),
@@ -343,6 +341,21 @@ def test_a_command_gets_what_development_needs() -> None:
 def test_secrets_and_what_bash_would_run_do_not_reach_a_command(name: str, value: str) -> None:
     assert name not in child_environment({name: value})
     assert child_environment({name: value, "EBB_PASS_ENV": f"A, {name} B"})[name] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "passed"),
+    [
+        ("https_proxy", "http://me:word@proxy:3128", "http://proxy:3128"),
+        ("PIP_INDEX_URL", "https://0123456789abcdef0123@example.org/simple", "https://example.org/simple"),
+        ("npm_config_registry", "https://me:w@rd@example.org/npm/", "https://example.org/npm/"),
+        ("UV_INDEX_URL", "https://me:word@a.org/x", "https://a.org/x"),
+        ("GOPROXY", "https://me:word@a.org/x,https://b.org,direct", "https://a.org/x,https://b.org,direct"),
+    ],
+)
+def test_addresses_of_registries_and_proxies_lose_only_their_passwords(name: str, value: str, passed: str) -> None:
+    assert child_environment({name: value})[name] == passed
+    assert child_environment({name: value, "EBB_PASS_ENV": name})[name] == value
 
 
 def test_the_user_passes_on_variables_by_their_beginning_too() -> None:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.secrets.key_formats import SECRET_NAME
 from tools.secrets.redaction import SECRET_VALUE
 
@@ -56,6 +56,8 @@ _BEGINNINGS = tuple(
     """.split()  # noqa: SIM905  # a list of a hundred names is a table
 )
 
+_IS_ADDRESS = regex(r"(?i)registry|index|proxy|mirror|links|repos")
+"""Variables that name servers which packages come from, or the way to them."""
 _QUIET = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -112,13 +114,33 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
     """What a command needs of the user's environment, with everything told to be quiet.
 
     A list of what is passed on, since nobody can list how secrets are called. Names that the list covers only by their
-    beginning are looked at once more, and so is every value.
+    beginning are looked at once more, and so is every value. Addresses of registries and proxies lose their passwords.
+    Variables that direnv has set are passed on if they look like no secret.
     """
-    return {
-        name: value
+    passed = {
+        name: value if is_passed_on(name, environment) else _without_login(name, value)
         for name, value in environment.items()
-        if is_passed_on(name, environment) or _is_harmless(name, value)
-    } | _QUIET
+        if is_passed_on(name, environment) or _is_harmless(name, _without_login(name, value))
+    }
+    return _set_by_direnv(environment) | passed | _QUIET
+
+
+def _set_by_direnv(environment: Mapping[str, str]) -> dict[str, str]:
+    if "DIRENV_DIFF" not in environment:
+        return {}
+    from tools.process.user_variables import direnv_variables  # noqa: PLC0415  # deferred: few people use direnv
+
+    return direnv_variables(environment)
+
+
+def _without_login(name: str, value: str) -> str:
+    """The value of a variable; of one for a registry or proxy without the password, so that programs fail there
+    rather than use another one."""
+    if "@" not in value or not _IS_ADDRESS.search(name):
+        return value
+    from tools.secrets.registry_settings import without_login  # noqa: PLC0415  # deferred: few values have one
+
+    return without_login(value)
 
 
 def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:

@@ -30,6 +30,8 @@ _SUDO = regex(
 _OWNERS = regex(r"chown: changing ownership|chgrp: changing group|Cannot change ownership|chown\b.*\bE(?:PERM|INVAL)\b")
 _SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
 _SIGNED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
+_NO_LOGIN = regex(r"\bE40[13]\b|\bENEEDAUTH\b|\bcode E404\b|\bYN0041\b|\bERR_PNPM_FETCH_40[134]\b")
+"""What package managers print when a registry wants to know who asks."""
 _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
 _TWO_FOLDERS = regex(r"Invalid cross-device link|EXDEV")
 _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
@@ -131,7 +133,13 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         yield "no file has a second name both in /tmp, which is a folder of its own, and elsewhere"
     if _NAMESPACES.search(printed):
         yield "it may make no namespaces and mount nothing"
+    if (
+        cut := [path for path, copy in boundary.copies.items() if not copy.is_whole]
+        if _NO_LOGIN.search(printed)
+        else []
+    ):
+        yield f"it sees `{cut[0]}` without the passwords and tokens in it"
     for path, access in boundary.places.items():
-        if access.startswith("hidden") and path in printed:
+        if access.startswith("hidden") and path in printed and path not in boundary.copies:
             yield f"it does not see `{path}`"
             break

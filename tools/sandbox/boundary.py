@@ -1,9 +1,11 @@
 """What a command may write, see and reach: the value that each kind of sandbox is made from."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
+from tools.secrets.registry_settings import SettingsCopy
 
 Access: TypeAlias = Literal["write", "read", "hidden folder", "hidden file"]
 """A hidden place is empty in the sandbox, and nothing can be written there; it may be one that does not exist."""
@@ -27,6 +29,8 @@ class Boundary:
     network: Network
     kind: SandboxKind = "bubblewrap"
     """What holds it."""
+    copies: Mapping[str, SettingsCopy] = field(default_factory=dict)
+    """What commands see in the place of some of the hidden files: their settings without secrets."""
 
     def access_to(self, path: str) -> Access:
         """What may be done at an absolute resolved path."""

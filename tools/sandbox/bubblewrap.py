@@ -6,6 +6,7 @@ ended with all of it: `--new-session`, and `--die-with-parent`, which would end 
 
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from tools.process.shell import shell
 from tools.sandbox.boundary import Access, Boundary
@@ -35,10 +36,16 @@ _ESCAPES = {ord(sign): f"\\{ord(sign):03o}" for sign in " \t\n\\"}
 
 
 def bubblewrap(
-    program: Sequence[str], boundary: Boundary, folder: str, command: Sequence[str], system_calls: int, mounted: str
+    program: Sequence[str],
+    boundary: Boundary,
+    folder: str,
+    command: Sequence[str],
+    system_calls: int,
+    mounted: str,
+    copies: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """`program`: bubblewrap and the flags that this one knows; `system_calls`: a descriptor with the filter;
-    `mounted`: the kernel's table of what is mounted outside."""
+    `mounted`: the kernel's table of what is mounted outside; `copies`: descriptors of what hidden files show."""
     wanted = mounts_wanted(boundary.places, mounted)
     return (
         *program,
@@ -48,7 +55,7 @@ def bubblewrap(
         *SYSTEM,
         *(word for path in _ALSO_SEEN for word in ("--ro-bind-try", path, path)),
         *("--bind", boundary.scratch, "/tmp"),
-        *_mounts(boundary),
+        *_mounts(boundary, copies),
         *("--chdir", folder, "--"),
         *((shell(), "-c", _CHECK, "sh", *wanted, "--") if wanted else ()),
         *command,
@@ -87,12 +94,12 @@ def _lies_in_a_place(path: str, places: Mapping[str, Access]) -> bool:
     return False
 
 
-def _mounts(boundary: Boundary) -> Iterator[str]:
+def _mounts(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]:
     """Those of outer folders first, since a mount covers what lies below it. An empty one is closed when all that is
     shown in it stands there."""
     places = sorted(boundary.places.items(), key=lambda item: item[0].split("/"))
     for path, access in places:
-        yield from _mount(path, access)
+        yield from ("--ro-bind-data", str(copies[path]), path) if path in copies else _mount(path, access)
     for path, access in places:
         if access == "hidden folder":
             yield from ("--remount-ro", path)

@@ -16,6 +16,13 @@ from tools.process.shell import is_passed_on
 from tools.sandbox.boundary import Access
 from tools.sandbox.git_metadata import git_places, is_in
 from tools.secrets.files import SECRETS_BELOW_HOME, SECRETS_BELOW_NAMED, SECRETS_NAMED, SECRETS_OF_THE_SYSTEM
+from tools.secrets.registry_settings import (
+    NAMED_SETTINGS,
+    NPM,
+    SETTINGS_FILES,
+    SettingsCopy,
+    copy_without_secrets,
+)
 
 CACHES = (
     ".cache/pip", ".cache/uv", ".cache/pypoetry", ".cache/pdm", ".cache/hatch", ".cache/pre-commit", ".cache/yarn",
@@ -155,6 +162,21 @@ def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:
         )
         if not is_worked_in and (os.path.isdir(place) or os.path.isfile(place)):
             found[str(place)] = "hidden folder" if os.path.isdir(place) else "hidden file"
+    return found
+
+
+def settings_copies(places: Mapping[str, Access], home: Path) -> dict[str, SettingsCopy]:
+    """What commands see of the hidden files that have settings of package managers, without the secrets in them."""
+    named = ((NPM, os.environ.get(name, "")) for name in NAMED_SETTINGS)
+    homes = dict.fromkeys(map(str, (home.resolve(), _home_of_the_system())))
+    usual = ((name, f"{each}/{name}") for each in homes for name in SETTINGS_FILES)
+    found: dict[str, SettingsCopy] = {}
+    for name, path in (*usual, *named):
+        real = os.path.realpath(path) if os.path.isabs(path) else ""
+        if places.get(real) == "hidden file" and real not in found:
+            with suppress(OSError, UnicodeDecodeError):
+                copy = copy_without_secrets(name, Path(real).read_text("utf-8"))
+                found |= {real: copy} if copy is not None else {}
     return found
 
 

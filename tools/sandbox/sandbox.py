@@ -96,12 +96,12 @@ class Sandbox:
                 held = _in_bubblewrap(found, boundary, folder, argv, environment, asks)
                 return held if access is None else access.launch(held)
             case "landlock":
-                return _in_landlock(boundary, command, environment | {"TMPDIR": boundary.scratch})
+                return _in_landlock(boundary, command, environment | _beside_temporary_files(boundary))
             case "seatbelt":
                 from tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
 
                 line = seatbelt(boundary, command)
-                return Launch(line, environment | {"TMPDIR": boundary.scratch}, is_confined=True)
+                return Launch(line, environment | _beside_temporary_files(boundary), is_confined=True)
 
     def remove_unwanted(self) -> str:
         """Removes what no command may make; which that was, if any. Raises `OSError`."""
@@ -174,7 +174,7 @@ class Sandbox:
         """What a command that is started now may do. Raises `OSError`."""
         from tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.places import places_of  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.places import places_of, settings_copies  # noqa: PLC0415  # deferred: as above
 
         self.look()
         self.remove_unwanted()  # a command in the background may have made it
@@ -186,7 +186,7 @@ class Sandbox:
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
         held = places if may_write else without_writing(places)
         network: Network = "open" if self.has_network else "none" if access is None else "proxy"
-        return Boundary(held, str(self.scratch), network, kind)
+        return Boundary(held, str(self.scratch), network, kind, settings_copies(held, Path.home()))
 
 
 def _asking_about_renames(
@@ -220,9 +220,11 @@ def _in_bubblewrap(
 
     mounted = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     system_calls = readable(system_call_filter(os.uname().machine))
+    copies = {path: readable(copy.text.encode()) for path, copy in boundary.copies.items()}
     program = found.line if takes_in_later_mounts(mounted) else found.argv
-    line = bubblewrap(program, boundary, str(folder), argv, system_calls, mounted)
-    return Launch(line, environment, (system_calls, *held), is_wrapped=True, is_confined=True)
+    line = bubblewrap(program, boundary, str(folder), argv, system_calls, mounted, copies)
+    descriptors = (system_calls, *copies.values(), *held)
+    return Launch(line, environment, descriptors, is_wrapped=True, is_confined=True)
 
 
 def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
@@ -232,6 +234,21 @@ def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping
     calls = system_call_filter(os.uname().machine, "local" if boundary.network == "open" else "none")
     ruleset = ruleset_of(boundary.places, boundary.scratch)
     return Launch(command_line(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
+
+
+def _beside_temporary_files(boundary: "Boundary") -> dict[str, str]:
+    """Variables by which commands find the folder for temporary files, and in it npm its settings, where no file can
+    be shown in the place of another one. Raises `OSError`."""
+    from tools.secrets.registry_settings import NPM  # noqa: PLC0415  # deferred: where bubblewrap is missing
+
+    variables = {"TMPDIR": boundary.scratch}
+    copy = next((copy for copy in boundary.copies.values() if copy.name == NPM), None)
+    if copy is not None:
+        made, place = (os.path.join(boundary.scratch, name) for name in (secrets.token_hex(8), NPM))
+        Path(made).write_text(copy.text)
+        os.replace(made, place)  # commands can make a link of that name, which is not followed
+        variables["npm_config_userconfig"] = place
+    return variables
 
 
 def _remove(path: Path) -> None:

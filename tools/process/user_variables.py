@@ -1,0 +1,97 @@
+"""Variables of the user's environment that commands do not get by the list of names: those that direnv has set for
+this folder, and those that are withheld. Pure."""
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from tools.lazy import regex
+from tools.secrets.key_formats import SECRET_NAME
+from tools.secrets.redaction import SECRET_VALUE
+from tools.secrets.secret_pieces import is_mixed
+
+_DIRENV = "DIRENV_DIFF"
+_MOST_BYTES = 1 << 20
+_NEVER = regex(
+    r"(?:BASH|ZSH|LD_|DYLD_|GCONV_PATH|LOCPATH|GLIBC_|GIT_|SSH_|EBB_|DIRENV_|DBUS_|DOCKER_|SUDO_|PROMPT_COMMAND|PS[0-4]\Z"
+    r"|ENV\Z|IFS\Z|SHELLOPTS|CDPATH|LESS|PYTHONSTARTUP|PERL5|NODE_OPTIONS|RUBYOPT|JAVA_TOOL_OPTIONS).*"
+)
+"""What changes how shells and interpreters begin, or leads to another program."""
+_LONGEST_VALUE = 4_096
+_LONG_WORD = 16
+_WORD_BREAKS = regex(r"[\s:;,=/@?&.]+")
+_LONG_ROW = regex(r"(?=.*\d)[0-9a-f]{16,}|(?=.*\d)[0-9a-z]{24,}")
+_OWN = regex(r"_|OLDPWD|SHLVL|EBB_.*|DIRENV_.*")
+"""What shells and this program set for themselves."""
+
+
+def direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that direnv has set, and that hold no secret as far as name and value show."""
+    named = _set_by_direnv(environment.get(_DIRENV, ""))
+    return {name: environment[name] for name in named if name in environment and _is_plain(name, environment[name])}
+
+
+def withheld_variables(environment: Mapping[str, str], passed: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the variables that commands do not get."""
+    return tuple(name for name in environment if name not in passed and not _OWN.fullmatch(name))
+
+
+def withheld_by_direnv(environment: Mapping[str, str], passed: Mapping[str, str]) -> tuple[str, ...]:
+    """Those among them that direnv has set."""
+    named = _set_by_direnv(environment.get(_DIRENV, ""))
+    return tuple(name for name in withheld_variables(environment, passed) if name in named)
+
+
+def note_on_withheld(command: str, printed: str, withheld: tuple[str, ...]) -> str:
+    """What is said where a command names a variable that it did not get, or, where it failed, its output does; empty
+    where neither does. `printed`: the end of the output of a command that failed."""
+    names = [name for name in withheld if _is_named(name, command) or ("_" in name and _stands_in(name, printed))]
+    if not names:
+        return ""
+    are = (
+        "is set in the user's environment but was" if len(names) == 1 else "are set in the user's environment but were"
+    )
+    listed = ", ".join(f"`{name}`" for name in names[:4])
+    return f"{listed} {are} not passed to the command: the user can pass it with `EBB_PASS_ENV='{' '.join(names[:4])}'`"
+
+
+def _is_named(name: str, command: str) -> bool:
+    """Whether a command uses the value of a variable that it does not set itself."""
+    if not _stands_in(name, command):
+        return False
+    return not re.search(rf"(?:\A|[\s;&|]){re.escape(name)}=", command)
+
+
+def _stands_in(name: str, text: str) -> bool:
+    return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+@lru_cache(maxsize=4)
+def _set_by_direnv(difference: str) -> frozenset[str]:
+    return frozenset(_names_in(difference))
+
+
+def _names_in(difference: str) -> Iterator[str]:
+    """The names of the variables in direnv's record of what it has set: JSON, compressed, in base64."""
+    try:
+        packed = base64.urlsafe_b64decode(difference)
+        unpacked = zlib.decompressobj().decompress(packed, _MOST_BYTES)
+        found = json.loads(unpacked)
+    except (ValueError, zlib.error):
+        return
+    after = found.get("n") if isinstance(found, dict) else None
+    yield from (name for name in (after if isinstance(after, dict) else ()) if isinstance(name, str))
+
+
+def _is_plain(name: str, value: str) -> bool:
+    if _NEVER.fullmatch(name) or SECRET_NAME.search(name) or SECRET_VALUE.search(value) or len(value) > _LONGEST_VALUE:
+        return False
+    return not any(len(word) >= _LONG_WORD and _is_random(word) for word in _WORD_BREAKS.split(value))
+
+
+def _is_random(word: str) -> bool:
+    """Whether a word looks made by chance: letters of both cases and digits, or a long row of hexadecimal digits."""
+    return is_mixed(word) or _LONG_ROW.fullmatch(word) is not None
