@@ -21,6 +21,7 @@ from tools.commands.nested import (
     readings,
     wrapped_at,
 )
+from tools.commands.option_forms import gives_option
 from tools.commands.proof import proof_of, searches_hidden
 from tools.commands.tool_options import leads_elsewhere
 from tools.files.autorun import first_that_runs_later
@@ -265,6 +266,8 @@ class Reading:
         self.text = text
         """All of them that may name a program."""
         self._words = words
+        self.is_command = words is not None
+        """Whether they are those of one command, and not of a whole line."""
         self.pattern = pattern_at(words) if words is not None and _PATTERN.search(text) else None
         """Which of them is a pattern that stands for the program."""
 
@@ -293,19 +296,32 @@ def _may_be_name(word: str) -> bool:
 
 def holds_words(reading: Reading, wanted: Sequence[str]) -> bool:
     """Whether a program and what it is told, as a rule that forbids has them, stand in the words, with options of the
-    program in between or without."""
+    program in between or without. Options count in whatever order and form a command gives them."""
     if wanted[0] not in reading.text and reading.pattern is None:
         return False
     words = reading.words
     for start, word in enumerate(words):
         is_name = word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word))
-        if is_name or (start == reading.pattern and fnmatchcase(wanted[0], posixpath.basename(word))):
-            at = start + 1
-            for each in wanted[1:]:
-                at = _after(words, at, each)
-            if at <= len(words):
-                return True
+        is_name = is_name or (start == reading.pattern and fnmatchcase(wanted[0], posixpath.basename(word)))
+        if is_name and _stand_in_order(words, start + 1, wanted[1:]):
+            return True
+        if is_name and reading.is_command and _are_told(wanted[0], words, start + 1, wanted[1:]):
+            return True
     return False
+
+
+def _stand_in_order(words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
+    for each in wanted:
+        at = _after(words, at, each)
+    return at <= len(words)
+
+
+def _are_told(program: str, words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
+    """Whether a command is told all of it: words in order, and options anywhere behind its name."""
+    options = [each for each in wanted if each[:1] == "-" and each.strip("-")]
+    if not options or not all(gives_option(program, words[at:], each) for each in options):
+        return False
+    return _stand_in_order(words, at, [each for each in wanted if each not in options])
 
 
 def _after(words: Sequence[str], at: int, wanted: str) -> int:

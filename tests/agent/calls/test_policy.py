@@ -445,6 +445,34 @@ def test_a_rule_covers_a_program_that_the_line_gives_a_text(rules: tuple[str, ..
 
 
 @pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        *(
+            ("bash(rm -rf)", command, "deny")
+            for command in (
+                "rm -fr x", "rm -rfv x", "rm -r x -f", "rm --recursive --force x", "rm --rec --fo x", "sudo rm -Rf x",
+                "bash -c 'rm -f -r x'",
+            )
+        ),
+        *(("bash(rm -rf)", command, "allow") for command in ("rm -r x", "rm -f x", "rm x; cp -rf a b")),
+        *(("bash(git push --force)", f"git push {rest}", "deny") for rest in ("-f", "origin main --force", "o -uf x")),
+        *(("bash(git push --force)", f"git push {rest}", "allow") for rest in ("o x", "--follow-tags", "; rm -f x")),
+        ("bash(git push -f)", "git push origin --force", "deny"),
+        ("bash(git reset --hard)", "git reset HEAD~1 --hard", "deny"),
+        ("bash(git commit --no-verify)", "git commit -m 'a b' --no-verify", "deny"),
+        ("bash(npm install -g)", "npm install left-pad -g", "deny"),
+        ("bash(find -delete)", "find . -name x -delete", "deny"),
+        ("bash(find -delete)", "find . -type d -empty -ls", "allow"),
+        ("bash(rm -rf /)", "rm -fr /", "deny"),
+        ("bash(rm -rf /)", "rm -fr /tmp/x", "allow"),
+    ],
+)  # fmt: skip
+def test_a_deny_rule_knows_an_option_in_any_order_and_form(rule: str, command: str, verdict: str) -> None:
+    """anthropics/claude-code#18613: `rm -rf` is denied, and `rm -fr` or `rm --recursive --force` runs."""
+    assert decide(shell(command), policy("auto", deny=(rule,))).verdict == verdict
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "r''m x", 'r"m" x', "r\\\nm x", "$'r\\x6d' x", "$'\\U00000072m' x", '$"rm" x', "rm${IFS}x", "RM x",
