@@ -274,24 +274,35 @@ def _set_inside(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment without what has programs load something before they begin, and the command with that: what puts
     up the sandbox runs outside of it, and the folders that are named may be ones that commands write. The name that
-    the user has for the folder, over a link, would be lost on the way, too."""
-    inner = {name: value for name, value in environment.items() if name.startswith(_LOADING)}
+    the user has for the folder, over a link, would be lost on the way, too. Of a locale that is not installed each
+    shell on the way would warn as well."""
+    inner = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_LOADING) or (name == "LC_ALL" and value not in _INSTALLED_LOCALES)
+    }
     kept = {name: value for name, value in environment.items() if name not in inner}
     named = environment.get("PWD", "")
     if named != str(folder) and os.path.isabs(named) and os.path.realpath(named) == str(folder):
         inner["PWD"] = named
     if not inner:
         return kept, tuple(argv)
-    return kept, (shell(), "-c", _SETS, "sh", *(f"{name}={value}" for name, value in inner.items()), "--", *argv)
+    assignments = (f"{name}={value}" for name, value in inner.items())
+    if "=" in argv[0]:  # `env` would take it for a variable
+        return kept, (shell(), "-c", _SETS, "sh", *assignments, "--", *argv)
+    return kept, ("/usr/bin/env", *assignments, *argv)
 
 
 _LOADING = ("LD_", "DYLD_", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES")
 """How names of such variables begin."""
+_INSTALLED_LOCALES = frozenset(("", "C", "POSIX", "C.UTF-8", "C.utf8"))
+"""Those that every system has."""
 _SETS = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"'
 _TAKES_TERMINAL = (
     os.path.realpath(sys.executable), "-I", "-S", "-c",
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.argv[1], sys.argv[1:])",
+    "given = open('/proc/self/environ', 'rb').read().split(bytes(1)); "
+    "os.execve(sys.argv[1], sys.argv[1:], dict(line.split(b'=', 1) for line in given if b'=' in line))",
 )  # fmt: skip
 """Its keys would end bubblewrap, were that in the foreground of the terminal. So the command leads a session of its
 own, and the terminal belongs to that. The interpreter itself, since an environment for it may lie in /tmp."""
