@@ -334,7 +334,7 @@ async def _run_in_time(
         workspace.jobs.look_after(program)
     blocked = ""
     if launched.is_confined:
-        kept = (_blocked(program, folder, workspace, access, settings), _unseen(command))
+        kept = (_blocked(command, program, folder, workspace, access, settings), _unseen(command))
         blocked = "; ".join(filter(None, kept))
     withheld = _withheld(command, program, workspace)
     return _telling(_told(program, blocked, access, seconds if is_flooding else None), withheld)
@@ -365,6 +365,7 @@ def _goes_on(job: Job, seconds: int) -> Result:
 
 
 def _blocked(
+    command: str,
     program: Program,
     folder: Path,
     workspace: Workspace,
@@ -392,7 +393,7 @@ def _blocked(
         return "; ".join(noted)
     if access is not None and access.noted:  # what it did not reach is told already
         boundary = replace(boundary, network="open")
-    found = what_was_blocked(printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
+    found = what_was_blocked(command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
     return "; ".join(noted) or found
 
 

@@ -1,6 +1,7 @@
 """What the sandbox probably kept from a command that failed, told from what that has printed. Pure."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from os.path import join, normpath
 from re import Match
 
@@ -43,7 +44,19 @@ _GIT_ELSEWHERE = regex(
 """What Git says of a repository that it pushes to, without its place."""
 _LISTERS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree ip ifconfig"
 _MAY_LIST = regex(rf"\b(?:{_LISTERS.replace(' ', '|')})\b")
+_COMPLAINTS: Mapping[str, str] = {
+    "git": r"(?:error|fatal|gpg): [^\n]*|Host key verification failed[^\n]*|\S+: Permission denied \(publickey[^\n]*",
+    "ssh": r"Host key verification failed[^\n]*|\S+: Permission denied \(publickey[^\n]*",
+    "docker": r"(?i:error: |error )?(?:Cannot connect to the Docker daemon|permission denied while [^\n]*docker)[^\n]*",
+    "podman": r"(?i:error: )?Cannot connect to Podman[^\n]*",
+}
+"""Whole lines in which a program complains without its name."""
+_SAME = {"scp": "ssh", "sftp": "ssh", "rsync": "ssh", "docker-compose": "docker"}
+_MAY_COMPLAIN = regex(
+    "|".join(each.pattern for each in (_NETWORK, _SERVERS, _DOCKER, _SUDO, _OWNERS, _SSH, _SIGNED, _NAMESPACES))
+)
 _NOT_PUT_UP = regex(r"bwrap: (?:Can't|Unable to) [^\n]*\n?")
+_VAGUE = "it may write only in the working folder and in /tmp"
 _PLACE = regex(r"/(?:[^:\n\"]+)")
 
 
@@ -69,19 +82,38 @@ def was_overtaken(printed: str, is_there: Callable[[str], bool]) -> bool:
 
 
 def may_have_been_blocked(printed: str) -> bool:
-    """Whether a command that did not fail has printed what programs say of files that they may not write."""
-    return _UNWRITABLE.search(printed) is not None
+    """Whether a command that did not fail has printed what programs say of what is kept from them."""
+    return _UNWRITABLE.search(printed) is not None or _MAY_COMPLAIN.search(printed) is not None
+
+
+def _complaints(command: str, printed: str) -> str:
+    """The lines in which programs of a command say themselves that something went wrong."""
+    from tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands complain
+
+    names = {program_of(words) for words in readings(command)} - {""}
+    kinds = filter(None, (_COMPLAINTS.get(_SAME.get(name, name), "") for name in sorted(names)))
+    named = (rf"{re.escape(name)}: [^\n]*" for name in sorted(names))
+    return "\n".join(re.findall(rf"^(?:{'|'.join((*named, *kinds))})$", printed, re.MULTILINE)) if names else ""
 
 
 def what_was_blocked(
-    printed: str, boundary: Boundary, folder: str, is_outside: Callable[[str], bool], *, failed: bool = True
+    command: str,
+    printed: str,
+    boundary: Boundary,
+    folder: str,
+    is_outside: Callable[[str], bool],
+    *,
+    failed: bool = True,
 ) -> str:
     """What a command in a folder could not reach, in a few words; nothing where that does not look so. `is_outside`:
-    whether there is such a file outside the sandbox; `failed`: whether the command did. If not, only files are looked
-    for that it named and that it may not write: other words may be those of a file that it printed."""
+    whether there is such a file outside the sandbox; `failed`: whether the command did. If not, only what its own
+    programs complain of is looked for, and files that it named and may not write: other words may be those of a file
+    that it printed."""
     if not failed:
         lines = _UNWRITABLE.finditer(printed) if boundary.kind == "bubblewrap" else ()
-        return next(filter(None, (_refusal_of(line, boundary, folder) for line in lines)), "")
+        refusals = filter(None, (_refusal_of(line, boundary, folder) for line in lines))
+        told = (found for found in _found(_complaints(command, printed), boundary, folder) if found != _VAGUE)
+        return next(refusals, "") or "; ".join(dict.fromkeys(told))
     found = dict.fromkeys(_found(printed, boundary, folder))
     if boundary.kind == "bubblewrap" and (missing := next(filter(is_outside, _missing_in_tmp(printed)), "")):
         found[f"/tmp is the session's own, so it does not see `{missing}`"] = None
@@ -109,10 +141,10 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         yield f"the sandbox could not be put up ({printed.partition(': ')[2][:200].splitlines()[0]})"
         return
     for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _REFUSED).finditer(printed):
-        yield _refusal_of(match, boundary, folder) or "it may write only in the working folder and in /tmp"
+        yield _refusal_of(match, boundary, folder) or _VAGUE
         break
     if _GIT_ELSEWHERE.search(printed):
-        yield "it may write only in the working folder and in /tmp"
+        yield _VAGUE
     if boundary.network != "open" and _NETWORK.search(printed):
         yield "it has no network" if boundary.network == "none" else "only programs that use `HTTPS_PROXY` have network"
     elif boundary.network != "open" and _SERVERS.search(printed):
