@@ -37,9 +37,7 @@ _LAST_WORDS = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
 _REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
-_WORD = r"(?:[ \t]+(?:[\w./:@=+,-]+|'[^'\n]*'))"
-_REMOVES_SUBMODULE = regex(rf"[ \t]*(?:git[ \t]+rm{_WORD}+[ \t]*(?:2>&1[ \t]*)?(?:&&[ \t]*|;[ \t]*|\Z))+")
-"""A line that does nothing else, so that nothing of it goes on when it ends."""
+_MAY_REMOVE_SUBMODULE = regex(r"\bgit\b[^\n]*\b(?:rm|deinit)\b")
 _ASKS_GIT = regex(r"git|\bgh\b")
 _MOST_TRIES = 3
 """Of putting up one command's sandbox."""
@@ -98,6 +96,8 @@ class Bash:
             return _run_in_background(
                 command, folder, workspace, access, settings, terminal=flag(arguments, "terminal")
             )
+        if why := await undivided(lambda: _not_removed(command, folder, workspace)):
+            return Result(f"nothing was run: in the sandbox {why}", failed=True, blocked=why)
         before, edited = _obeyed(workspace), await undivided(lambda: _edited_in_place(command, folder))
         seconds = number(arguments, "timeout", DEFAULT_SECONDS)
         result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
@@ -224,7 +224,7 @@ async def _launched(
     """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
         removes = _REMOVES_WORK_TREE.search(command) is not None
-        submodules = _REMOVES_SUBMODULE.fullmatch(command) is not None
+        submodules = _removes_submodules(command, folder)
         in_a_shell = _in_shell(command, folder, workspace)
         return _confined(
             in_a_shell,
@@ -239,6 +239,25 @@ async def _launched(
 
     line = _from_root(command, folder, workspace)
     return _confined(await undivided(lambda: launch(line, workspace)), folder, workspace, access)
+
+
+def _removes_submodules(command: str, folder: Path) -> bool:
+    """Whether the line does nothing else, so that nothing of it goes on when it ends."""
+    if not _MAY_REMOVE_SUBMODULE.search(command):
+        return False
+    from tools.sandbox.submodules import can_remove_submodules  # noqa: PLC0415  # deferred: few commands remove one
+
+    return can_remove_submodules(command, folder)
+
+
+def _not_removed(command: str, folder: Path, workspace: Workspace) -> str:
+    """Why a line that removes a submodule is not begun: the sandbox would stop it halfway."""
+    if workspace.sandbox is None or workspace.read_only or not _MAY_REMOVE_SUBMODULE.search(command):
+        return ""
+    from tools.sandbox.submodules import why_not_removed  # noqa: PLC0415  # deferred: as above
+    from tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
+
+    return why_not_removed(command, folder) if sandbox_kind() == "bubblewrap" else ""
 
 
 def _in_shell(command: str, folder: Path, workspace: Workspace) -> Launch:
@@ -317,7 +336,7 @@ async def _run_in_time(
     try:
         in_time = await _in_time(program, seconds, access)
         is_flooding = not in_time and program.output.is_over
-        may_not_go_on = _REMOVES_SUBMODULE.fullmatch(command) is not None
+        may_not_go_on = launched.is_confined and _removes_submodules(command, folder)
         is_ended = is_flooding or bool(program.output.problem) or (may_not_go_on and not program.is_over)
         if is_ended:
             await program.end()

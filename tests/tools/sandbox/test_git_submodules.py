@@ -26,6 +26,8 @@ def part(boxed: Workspace) -> Path:
         "git rm -f libs/part",
         "git rm -q 'libs/part' 2>&1",
         "git rm -q a.txt && git rm -rf libs/part;",
+        'git rm -q libs/part && git commit -qm "remove part"',
+        "git rm libs/part; git commit -m 'remove part'",
     ],
 )
 async def test_a_submodule_is_removed(command: str, boxed: Workspace, part: Path) -> None:
@@ -33,6 +35,47 @@ async def test_a_submodule_is_removed(command: str, boxed: Workspace, part: Path
     assert (result.failed, result.blocked) == (False, ""), result.text
     kept = boxed.root / ".git" / "modules" / "part" / "config"
     assert [is_there(path) for path in (part, kept)] == [False, True]
+
+
+REFUSED = "the submodule `{}` is removed only by a line of `git rm` alone: run that first"
+DEINIT = "`git submodule deinit` cannot change `core.worktree`: `git rm` removes a submodule"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("git rm -q libs/part && make", REFUSED.format("libs/part")),
+        ("git commit -qm x; git rm -r libs", REFUSED.format("libs")),
+        ("git rm libs/part && git commit -am x", REFUSED.format("libs/part")),
+        ("git rm libs/part && git commit -m x --trailer a=b", REFUSED.format("libs/part")),
+        ("cd libs && git submodule deinit -f part || true", DEINIT),
+        ("git submodule deinit --all && git rm libs/part", DEINIT),
+    ],
+)
+async def test_what_would_stop_halfway_is_not_begun(command: str, why: str, boxed: Workspace, part: Path) -> None:
+    """Git would take the settings and leave the work tree, or the other way round."""
+    settings = (boxed.root / ".git" / "config").read_text()
+    result = await bash(boxed, command)
+    assert (result.failed, result.blocked) == (True, why)
+    assert result.text == f"nothing was run: in the sandbox {why}"
+    assert ((part / "a.txt").exists(), (boxed.root / ".git" / "config").read_text()) == (True, settings)
+
+
+async def test_a_commit_that_runs_hooks_is_made_by_a_line_of_its_own(boxed: Workspace, part: Path) -> None:
+    """While hooks of the project run, nothing keeps another repository from the place of the submodule."""
+    (boxed.root / "my-hooks" / "pre-commit").chmod(0o755)
+    result = await bash(boxed, "git rm -q libs/part && git commit -qm x")
+    assert result.blocked == REFUSED.format("libs/part")
+    await bash(boxed, "git rm -q libs/part")
+    assert (await bash(boxed, "git commit -qm x && git status -s -uno")).text == "no output\nexit code 0"
+
+
+@pytest.mark.parametrize(
+    "command", ["git rm --cached -q libs/part; echo x", "git rm -q a.txt; echo x", "echo git submodule deinit x"]
+)
+async def test_other_lines_run_as_they_are(command: str, boxed: Workspace, part: Path) -> None:
+    result = await bash(boxed, command)
+    assert (result.failed, result.blocked) == (False, "")
 
 
 async def test_that_the_folder_of_a_submodule_stays_is_reported(boxed: Workspace, part: Path) -> None:
