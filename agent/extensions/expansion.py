@@ -2,13 +2,18 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from agent.extensions.custom_commands import Form, TextPart, parts_of
 from tools.lazy import dataclass
 
-_PLACE = re.compile(r"\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?|(?P<number>\d))(?!\w)")
+_PLACE = re.compile(
+    r"(?P<awk>\b[gmn]?awk\b[^'\n]*)(?<=[ \t])(?P<program>'[^']*')"
+    r"|(?P<escaped>\\)?\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?(?!\w)|(?P<number>\d)(?!\w|[.,]\d))"
+)
+"""A place for arguments. Neither a price (`$1.20`) nor a field in a program of awk is one."""
 _NAMED_PLACE = re.compile(r"\$(?P<dollar>\$)|" + _PLACE.pattern + r"|\$(?P<name>[A-Za-z_]\w*)")
+_ALL = re.compile(r"\$ARGUMENTS(?!\w|\[)")
 _GIVEN = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 """An argument by its name, as prompts of Codex are given them."""
 _COMMANDS = re.compile(r"Bash\((.+)\)")
@@ -32,11 +37,11 @@ class Expansion:
 def expanded(text: str, form: Form, written: str, names: Sequence[str] = ()) -> Expansion:
     """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end. The
     first word is `$1`, but `$0` in a text that has one, as in `$ARGUMENTS[0]`. `names`: what the words are called, each
-    with a `$` before it. In a prompt of Codex `NAME=word` stands for `$NAME`, and `$$` is a `$`."""
+    with a `$` before it. In a prompt of Codex `NAME=word` stands for `$NAME`, and `$$` is a `$`; elsewhere `\\$1` is
+    `$1`."""
     parts = parts_of(text, form)
-    words = (match for part in parts if not part.is_shell for match in _PLACE.finditer(part.text))
-    first = 0 if any(match["number"] == "0" for match in words) else 1
-    has_place = any(_ARGS in part.text if form == "toml" else _PLACE.search(part.text) for part in parts)
+    first = 0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _places(part)) else 1
+    has_place = any(_ARGS in part.text if form == "toml" else any(_places(part)) for part in parts)
     put = tuple(TextPart(_put(part, form, written, first, names), part.is_shell) for part in parts)
     if written and not has_place and put == parts:
         put = (*put, TextPart(f"\n\nARGUMENTS: {written}"))
@@ -55,6 +60,10 @@ def _put(part: TextPart, form: Form, written: str, first: int, names: Sequence[s
         words = [word for word in words if word not in given]
 
     def argument(match: re.Match[str]) -> str:
+        if match["awk"]:
+            return match.re.sub(argument, match["awk"]) + _ALL.sub(lambda _: written, match["program"])
+        if match["escaped"]:
+            return match[0] if part.is_shell else match[0].removeprefix("\\")
         if match.re is _NAMED_PLACE and match["dollar"]:
             return "$" if form == "codex" else match[0]
         if match.re is _NAMED_PLACE and match["name"]:
@@ -67,6 +76,16 @@ def _put(part: TextPart, form: Form, written: str, first: int, names: Sequence[s
         return _at(words, index) if index >= 0 else match[0]
 
     return (_NAMED_PLACE if form == "codex" or names else _PLACE).sub(argument, part.text)
+
+
+def _places(part: TextPart) -> Iterator[re.Match[str]]:
+    """Where arguments stand in a part of a text."""
+    for match in _PLACE.finditer(part.text):
+        if match["awk"]:
+            yield from _places(TextPart(match["awk"]))
+            yield from _ALL.finditer(match["program"])
+        elif not match["escaped"]:
+            yield match
 
 
 def rules_of(tools: Sequence[str]) -> tuple[str, ...]:

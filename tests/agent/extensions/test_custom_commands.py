@@ -79,6 +79,26 @@ def test_arguments_stand_where_a_text_has_a_place_for_them(text: str, written: s
 
 
 @pytest.mark.parametrize(
+    ("text", "written", "becomes"),
+    [
+        ("It costs $0.01, $1.2M or $1,000, $200K. Fix $1.", "a b", "It costs $0.01, $1.2M or $1,000, $200K. Fix a."),
+        ("```bash\nps | awk '{print $2}'\n```\nKill $1.", "a", "```bash\nps | awk '{print $2}'\n```\nKill a."),
+        ("awk -F, -v n=$1 '/$ARGUMENTS/ {print $2}' f", "a", "awk -F, -v n=a '/a/ {print $2}' f"),
+        ("!`ps | awk '{print $2}'`", "a", "ps | awk '{print $2}'\n\nARGUMENTS: a"),
+        ("With awk, don't print $1 as 'x'.", "a", "With awk, don't print a as 'x'."),
+        ("\\$1 is $1, \\$ARGUMENTS is $ARGUMENTS", "a", "$1 is a, $ARGUMENTS is a"),
+        ("!`echo \\$1 $1`", "a", "echo \\$1 a"),
+        ("$1.py and $1.", "a", "a.py and a."),
+        ("Only $1.20", "a", "Only $1.20\n\nARGUMENTS: a"),
+    ],
+)
+def test_a_price_and_a_field_of_awk_are_no_places_for_arguments(text: str, written: str, becomes: str) -> None:
+    """anthropics/claude-code#78759: prices and awk's fields in a command's file become arguments, and nothing stops
+    that."""
+    assert "".join(part.text for part in expanded(text, "markdown", written).parts) == becomes
+
+
+@pytest.mark.parametrize(
     ("text", "written", "form", "names", "becomes"),
     [
         ("$FILES: $$1 is $1, $TITLE", 'x FILES="a b" TITLE=$1', "codex", (), "a b: $1 is x, $1"),
