@@ -102,6 +102,10 @@ class Bash:
         seconds = number(arguments, "timeout", DEFAULT_SECONDS)
         result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
         result = _with_changes(result, before, workspace)
+        if workspace.read_only and result.program is not None and not result.program.is_running:
+            from tools.read_only_run import unseen_changes  # noqa: PLC0415  # deferred: few sessions plan
+
+            result = _telling(result, await undivided(lambda: unseen_changes(command, workspace)))
         if edited and result.program is not None and not result.program.is_running:
             from tools.files.in_place_edits import told_of_edits  # noqa: PLC0415  # deferred: few commands edit files
 

@@ -18,12 +18,15 @@ from tools.commands.proof import proved
 from tools.commands.scripts import Operand, Proof
 from tools.files.paths import display, granted, locate
 from tools.lazy import regex
+from tools.outputs.extent import listed
 from tools.process.shell import Launch, argv_of, child_environment
 from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets
 
-_NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+_NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 """What a repository may turn on for some files or one submodule, which settings do not reach; nor do they the file of
-commits that a blame leaves out, which may be any, and of which git tells the lines that are none."""
+commits that a blame leaves out, which may be any, and of which git tells the lines that are none. To tell whether
+something in a submodule is not committed, git would run itself there, with the settings and filters of that one; which
+commit is checked out there it reads by itself."""
 _GUARDS: Mapping[str, Sequence[str]] = {
     "git status": _NO_CHILD[2:], "git diff": _NO_CHILD, "git log": _NO_CHILD, "git show": _NO_CHILD,
     "git diff-index": _NO_CHILD, "git blame": ("--no-textconv", "--no-ignore-revs-file"),
@@ -42,6 +45,7 @@ _PIPES = ("|", "|&")
 _ENDLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
 """Devices that show nothing of anybody."""
 _NO_REPOSITORY = "git was not run: this folder is in no git repository that git can read"
+_MOST_SUBMODULES = 5
 _MOST_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
 
@@ -155,6 +159,21 @@ def launch(command: str, workspace: Workspace) -> Launch:
     if is_shell or proof.name in _BUILTINS or first.redirections or any(word.globs for word in first.words):
         return Launch(argv_of(_as_line(found, argvs, path)), environment)
     return Launch(tuple(argvs[0]), environment)
+
+
+def unseen_changes(command: str, workspace: Workspace) -> str:
+    """Which changes a look of git at files does not show, in words: those in submodules that are not committed there.
+    Empty where there are no submodules, and of other commands."""
+    found = proved(_written_out(command, workspace))
+    looks = (set(each.texts) for each, proof in found if proof.name in ("git status", "git diff"))
+    if all(words & {"--cached", "--staged"} for words in looks):
+        return ""
+    from tools.process.git import top_of_repository  # noqa: PLC0415  # deferred: as above
+    from tools.sandbox.git_metadata import submodule_paths  # noqa: PLC0415  # deferred: as above
+
+    top = top_of_repository(workspace.root)
+    names = submodule_paths(top) if top is not None else []
+    return f"not shown: uncommitted changes inside submodules ({listed(names, _MOST_SUBMODULES)})" if names else ""
 
 
 def _search_path(workspace: Workspace) -> str:

@@ -116,6 +116,58 @@ async def test_a_repository_has_nothing_run_when_git_looks(
     assert (evil / ".git" / "index").read_bytes() == index
 
 
+@pytest.fixture
+def moved(workspace: Workspace) -> Path:
+    """A repository with a submodule that has programs to run, is at another commit than recorded, and changed."""
+    root, library = workspace.root, workspace.root.parent / "library"
+    for folder in (root, library):
+        folder.mkdir(exist_ok=True)
+        git(folder, "init")
+    (library / "x").write_text("1\n")
+    git(library, "add", ".")
+    git(library, "commit", "-m", "first")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", str(library), "inner")
+    git(root, "commit", "-m", "with a submodule")
+    git(root / "inner", "commit", "--allow-empty", "-m", "second")
+    module = root / ".git" / "modules" / "inner"
+    with (module / "config").open("a") as config:
+        config.write(f'[core]\n\tfsmonitor = "touch {root}/RAN-inside; false"\n')
+        config.write(f'[filter "f"]\n\tclean = touch {root}/RAN-filter; cat\n')
+    (module / "info").mkdir(exist_ok=True)
+    (module / "info" / "attributes").write_text("x filter=f\n")
+    (root / "inner" / "x").write_text("2\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("git status", "modified:   inner (new commits)"),
+        ("git status --porcelain", " M inner"),
+        ("git diff", "+Subproject commit"),
+        ("git diff --stat HEAD", "inner | 2 +-"),
+    ],
+)
+async def test_a_submodule_at_another_commit_is_shown_and_nothing_of_it_is_run(
+    workspace: Workspace, moved: Path, command: str, shown: str
+) -> None:
+    result = await looked(workspace, command)
+    assert (shown in result.text, ran(moved.parent)) == (True, set())
+    assert result.text.endswith("exit code 0\nnot shown: uncommitted changes inside submodules (inner)")
+
+
+def test_a_look_at_what_is_uncommitted_in_a_submodule_would_have_run_its_programs(moved: Path) -> None:
+    out_of(moved, "status", "--ignore-submodules=untracked")
+    assert ran(moved.parent) == {"inside", "filter"}
+
+
+@pytest.mark.parametrize("command", ["git diff --cached", "git log", "git branch", "ls"])
+async def test_what_does_not_look_at_files_says_nothing_of_submodules(
+    workspace: Workspace, moved: Path, command: str
+) -> None:
+    assert "not shown" not in (await looked(workspace, command)).text
+
+
 def test_the_same_questions_have_it_run_in_a_shell_of_the_user(evil: Path) -> None:
     config = evil / ".git" / "config"
     config.write_text(config.read_text().replace("worktree = ", "other = ").replace("process =", "other ="))

@@ -156,6 +156,14 @@ def submodules(folder: Path) -> dict[Path, Path]:
     return {link: metadata for link, metadata in each.items() if leads_to(link, metadata)}
 
 
+def submodule_paths(top: Path) -> list[str]:
+    """Where `.gitmodules` says that submodules are, of those that are checked out."""
+    paths = (
+        value for name, section, value in _settings_of(top / ".gitmodules") if (name, section) == ("path", "submodule")
+    )
+    return sorted(path for path in dict.fromkeys(paths) if os.path.lexists(top / path / ".git"))
+
+
 def leads_to(link: Path, metadata: Path) -> bool:
     """Whether the file `.git` of a work tree leads to this metadata."""
     if link.is_symlink() or not link.is_file():
