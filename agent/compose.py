@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
 from agent.calls.execute import CallRunner, SaveOpenFiles, nothing_unsaved, unguarded
+from agent.calls.git_secrets import learn_git_passwords
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, around_calls, hooks_of
@@ -169,6 +170,7 @@ class Composer:
             languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
             closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
+        await learn_git_passwords(self.secrets, self.root)  # the user may show some before any call does
         workspace.jobs.on_end = job_listener(channel, recorder, self.secrets)
         port_rule = "off" if config.sandbox_ports == "ask" and not there else config.sandbox_ports  # nobody to ask
         ports = JobPortsOnDemand(workspace, port_rule, channel.notice)

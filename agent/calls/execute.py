@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve
 from agent.calls.changed_call import ChangedCall, told_of_edit
+from agent.calls.git_secrets import learn_git_passwords
 from agent.calls.hook_rulings import HookedCall, HookWord
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
@@ -309,6 +310,8 @@ async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool
         arguments = with_secrets(allowed.call, allowed.tool, call_runner.secrets)
         reads_only = allowed.asked.read_only is not None
         effect, subjects = allowed.tool.effect, allowed.asked.subjects
+        if effect != "none":
+            await learn_git_passwords(call_runner.secrets, call_runner.workspace.root)
         async with call_runner.guard(effect, subjects, reads_only=reads_only, show=show):
             return await call_runner.interrupt.race(allowed.tool.run(arguments, workspace))
     finally:

@@ -54,6 +54,12 @@ class SecretTokens:
         self._looked_at.clear()
         self._systems.clear()
 
+    def learn_new(self, values: Mapping[str, str]) -> None:
+        """The same for values with their names, of those that are not known yet."""
+        for value, name in values.items():
+            if value not in self._known:
+                self.learn(name, value)
+
     def hide(self, text: str) -> str:
         """The text with tokens in the place of its secrets."""
         found = secrets_in(text, self._known)

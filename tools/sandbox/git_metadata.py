@@ -95,6 +95,18 @@ def included_settings(metadata: Path) -> Iterator[str]:
         yield os.sep
 
 
+def files_of_settings(folder: Path) -> Iterator[Path]:
+    """The files in which settings stand for the repository that a folder lies in: its own, those of its submodules,
+    what they include, `.gitmodules` and those of the user."""
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    waiting = [*_of_the_user(), *([top / ".gitmodules"] if top is not None else [])]
+    for metadata in dict.fromkeys((metadata_of(top) if top is not None else None) or ()):
+        for each in (metadata, *_modules(metadata / "modules", 0)):
+            waiting += [each / "config", each / "config.worktree"]
+            waiting += map(Path, included_settings(each))
+    yield from dict.fromkeys(path for path in waiting if path.is_file())
+
+
 def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
     """Name and section, in small letters, of each setting of the repository that a folder lies in, of its submodules
     and of what they include."""

@@ -1,0 +1,20 @@
+"""Passwords and tokens in the text of Git's settings: in addresses, and in headers of requests. Pure."""
+
+from tools.lazy import regex
+from tools.secrets.key_formats import known_secrets
+from tools.secrets.secret_pieces import SHORTEST
+
+_NAME = "git-settings"
+_LOGIN = regex(r"//(?P<user>[^/\s:@\"]*):(?P<password>[^/\s@\"]+)@")
+_HEADER = regex(r"(?i)\bauthorization:[ \t]*(?:basic|bearer|token)[ \t]+(?P<secret>[^\s\"]{8,})")
+
+
+def git_passwords(text: str) -> dict[str, str]:
+    """What is hidden wherever it stands, with a name for it. A password that may be any word is hidden only together
+    with the user's name, as it stands in an address."""
+    found = known_secrets({_NAME: text})
+    for match in _LOGIN.finditer(text):
+        if match["password"] not in found and len(match[0]) >= SHORTEST:
+            found[match[0]] = _NAME
+    found |= {match["secret"]: _NAME for match in _HEADER.finditer(text)}
+    return found
