@@ -12,15 +12,16 @@ from pathlib import Path
 from shutil import which
 
 from tools.base import ReadOnlyAccess, ToolError, Workspace
-from tools.commands.command_line import Command
-from tools.commands.loops import written_out
-from tools.commands.proof import proved
+from tools.commands.command_line import Command, Word
+from tools.commands.line_proof import Step, all_steps, prove_line
+from tools.commands.line_text import as_text
+from tools.commands.parts import assigned, with_values
 from tools.commands.scripts import Operand, Proof
 from tools.files.paths import display, granted, locate
 from tools.lazy import regex
 from tools.outputs.extent import listed
 from tools.process.shell import Launch, argv_of, child_environment
-from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets
+from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets, in_any_case
 
 _NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 """What a repository may turn on for some files or one submodule, which settings do not reach; nor do they the file of
@@ -33,14 +34,24 @@ _GUARDS: Mapping[str, Sequence[str]] = {
     "git grep": ("--no-textconv",),
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }  # fmt: skip
-_GREP_GUARDS = (*(f"--exclude={name}" for name in SECRET_FILES), *(f"--exclude-dir={name}" for name in SECRET_FOLDERS))
-_BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd", "set"}
+_GREP_GUARDS = (
+    *(f"--exclude={in_any_case(name)}" for name in SECRET_FILES),
+    *(f"--exclude-dir={in_any_case(name)}" for name in SECRET_FOLDERS),
+)
+_BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd", "set", "exit", "group"}
 """What the shell itself does."""
 _LOOKUPS = {"type", "command", "which"}
 """What says which program a name stands for, and runs none."""
 _DRIVE = regex("[A-Za-z]:")
 _PLAIN_PATH = regex(r"[\w./@+-]+")
 """A path that the shell reads as it is written."""
+_HARMLESS = ("HOME", "USER", "LOGNAME", "SHELL", "LANG")
+"""Variables whose values anybody may read."""
+_MEANS_SOMETHING = regex(
+    "(?:BASH|LC_|HIST|COMP|OPT|PS[0-9]|LANG|PATH|IFS|ENV|CDPATH|GLOB|POSIX|HOME|PWD|OLDPWD|TZ|TIME|TMOUT|RANDOM|SECONDS"
+    "|LINENO|REPLY|SHELL|UID|EUID|PPID|FUN|GREP_|GIT_|LS_|TERM|COLUMNS|LINES|MAIL|DIRSTACK|EPOCH|SRANDOM|HOST|EXECIGNORE)"
+)
+"""Variables that mean something to the shell, or to programs."""
 _PIPES = ("|", "|&")
 _ENDLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
 """Devices that show nothing of anybody."""
@@ -52,49 +63,76 @@ _MOST_NAMES = 2_000
 
 def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     """What the command shows; None where it is not proved that it only looks. Raises `ToolError`."""
-    found = proved(_written_out(line, workspace))
-    if not found:
+    steps = _proved(line, workspace)
+    if not steps:
         return None
-    paths, secret = dict[str, None](), ""
-    places, shows_folder = [""], False
-    for at, (command, proof) in enumerate(found):
-        _program_of(command, proof, workspace)  # who is not asked must not be told afterwards that it did not run
-        if places != [""] and command.joint not in ("&&", *(_PIPES if at > 1 else ())):
-            places.append("")  # it also runs where the folder was not entered
-        named = [path for file in proof.files for place in places for path in _paths_of(file, place, workspace)]
+    shown = _Shown(workspace)
+    shown.add(steps, [""])
+    if shown.shows_folder:
+        shown.paths[str(workspace.root)] = None
+    searches = any(step.proof.searches or step.proof.shows_found for step in all_steps(steps))
+    return ReadOnlyAccess("grep" if searches else "read", tuple(shown.paths), shown.secret)
+
+
+class _Shown:
+    """The files that commands show, collected."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.secret, self.shows_folder = workspace, "", False
+        self.paths = dict[str, None]()
+
+    def add(self, steps: Sequence[Step], places: list[str]) -> None:
+        """`places`: the folders that the commands may be run in. Raises `ToolError`."""
+        for at, step in enumerate(steps):
+            command, proof = step.command, step.proof
+            _program_of(command, proof, self.workspace)  # who is not asked is not told afterwards that it did not run
+            if len(places) == 1 and places != [""] and command.joint not in ("&&", *(_PIPES if at > 1 else ())):
+                places.append("")  # it also runs where the folder was not entered
+            found = (_paths_of(file, place, self.workspace) for file in proof.files for place in places)
+            named = [path for paths in found for path in paths]
+            self.add_files(named, proof)
+            for part in step.parts.values():
+                for line in part.lines:
+                    self.add(line, [*places])
+            if proof.name == "cd":
+                places[:] = [posixpath.join(place, proof.files[0].text) for place in places]
+            self.shows_folder = self.shows_folder or not (named or step.is_group or proof.name.startswith("git"))
+            if proof.name.startswith("git"):
+                self.paths |= dict.fromkeys(_shown_by_git(self.workspace.root))
+
+    def add_files(self, named: Sequence[tuple[Path, str]], proof: Proof) -> None:
         for path, name in named:
-            paths[str(path)] = None
-            if not (secret or proof.only_names) and (holds_secrets(str(path)) or holds_secrets(name)):
-                secret = display(path, workspace.root)
-        if proof.name == "cd":
-            places = [proof.files[0].text]
-        shows_folder = shows_folder or not (named or proof.name.startswith("git"))
-        if proof.name.startswith("git"):
-            paths |= dict.fromkeys(_shown_by_git(workspace.root))
-    if shows_folder:
-        paths[str(workspace.root)] = None
-    searches = any(proof.searches for _, proof in found)
-    return ReadOnlyAccess("grep" if searches else "read", tuple(paths), secret)
+            self.paths[str(path)] = None
+            is_secret = holds_secrets(str(path)) or holds_secrets(name) or (proof.shows_found and path.name == ".git")
+            if is_secret and not (self.secret or proof.only_names):
+                self.secret = display(path, self.workspace.root)
 
 
-def _written_out(line: str, workspace: Workspace) -> str:
-    """The line without `cd` into the working folder at its start, and with its loops written out. A pattern behind `cd`
-    stands for other names, so none is looked up there."""
-    line = _without_own_folder(line, workspace.root)
-    is_moved = re.search(r"\bcd\b", line) is not None
+def _proved(line: str, workspace: Workspace) -> tuple[Step, ...]:
+    """The commands of a line with the values of its variables put in."""
 
     def names(pattern: str) -> Sequence[str]:
-        folder, _, name = pattern.rpartition("/")
-        if is_moved or any(sign in folder for sign in "*?"):
-            return ()
         try:
-            inside = os.listdir(workspace.root / folder)
-        except OSError:
+            return sorted(_names_for(pattern, workspace.root))
+        except ToolError:
             return ()
-        found = (each for each in inside if fnmatchcase(each, name) and (each[:1] != "." or name[:1] == "."))
-        return sorted(posixpath.join(folder, each) for each in found)
 
-    return written_out(line, names)
+    plain = _with_values(_without_own_folder(line, workspace.root), workspace.root)
+    return prove_line(plain, os.urandom(8).hex(), names)
+
+
+def _with_values(line: str, root: Path) -> str:
+    """The line with the values of variables that it sets at its beginning, and of those that every session has."""
+    if "$" not in line:
+        return line
+    environment = child_environment()
+    text, values = assigned(line)
+    names = {name for name, _ in values}
+    if not names.isdisjoint(environment) or any(map(_MEANS_SOMETHING.match, names)):
+        return line
+    moves = re.search(r"\b(?:cd|read|for)\b", text) is not None
+    known = [(name, environment[name]) for name in _HARMLESS if name in environment]
+    return with_values(text, [*values, *known, *(() if moves else [("PWD", str(root))])])
 
 
 def _without_own_folder(line: str, root: Path) -> str:
@@ -123,28 +161,51 @@ def _paths_of(file: Operand, place: str, workspace: Workspace) -> Iterator[tuple
         return
     if _DRIVE.match(file.text):
         raise ToolError(f"`{file.text}` may be on another drive: use read")
-    folder, pattern = posixpath.split(written.rstrip("/") if file.globs else written)
-    names = [written]
-    if file.globs:
-        if any(sign in folder for sign in "*?[") or "[" in pattern:
-            raise ToolError("patterns in the names of folders and `[…]` are not read: name the files, or use glob")
-        try:
-            inside = os.listdir(workspace.root / folder)[: _MOST_NAMES + 1]
-        except OSError:
-            inside = []
-        if len(inside) > _MOST_NAMES:
-            raise ToolError("the pattern may stand for too many files: name them, or use glob")
-        names += [posixpath.join(folder, name) for name in inside if fnmatchcase(name, pattern)]
+    names = [written, *_names_for(written, workspace.root)] if file.globs else [written]
     for name in names:
         yield locate(name if name.startswith("/") else f"./{name}", workspace), name
+
+
+def _names_for(pattern: str, root: Path) -> Sequence[str]:
+    """The files that the shell may put in the place of a pattern. Raises `ToolError` where they are too many, or are
+    not known."""
+    if "[" in pattern:
+        raise ToolError("patterns with `[…]` are not read: name the files, or use glob")
+    found, left = ["/" if pattern.startswith("/") else ""], _MOST_NAMES
+    for part in filter(None, pattern.split("/")):
+        if not ("*" in part or "?" in part):
+            found = [posixpath.join(folder, part) for folder in found]
+            continue
+        matched = list[str]()
+        for folder in found:
+            inside = _listed(root / folder, left)
+            left -= len(inside)
+            matched += [posixpath.join(folder, name) for name in inside if _stands_for(part, name)]
+        found = matched
+    ends_in_folders = pattern.endswith("/")
+    return [f"{name}/" if ends_in_folders else name for name in found if os.path.lexists(root / name)]
+
+
+def _stands_for(pattern: str, name: str) -> bool:
+    return fnmatchcase(name, pattern) and (name[:1] != "." or pattern[:1] == ".")
+
+
+def _listed(folder: Path, most: int) -> Sequence[str]:
+    try:
+        inside = os.listdir(folder)
+    except OSError:
+        return ()
+    if len(inside) > most:
+        raise ToolError("the pattern may stand for too many files: name them, or use glob")
+    return inside
 
 
 def launch(command: str, workspace: Workspace) -> Launch:
     """How the command is run. Raises `ToolError`, also where a link leads elsewhere by now."""
     from tools.process.git import folders_outside  # noqa: PLC0415  # deferred: as above
 
-    found, shown = proved(_written_out(command, workspace)), read_only_access(command, workspace)
-    if not found or shown is None:
+    steps, shown = _proved(command, workspace), read_only_access(command, workspace)
+    if not steps or shown is None:
         raise ToolError("the command does more than look by now: look at it again")
     for path in shown.paths:
         granted(Path(path), workspace)
@@ -152,20 +213,26 @@ def launch(command: str, workspace: Workspace) -> Launch:
     path = _search_path(workspace)
     environment |= {"PATH": folders_outside(workspace.root, path)}
     environment.pop("RIPGREP_CONFIG_PATH", None)
-    if any(proof.name.startswith("git") for _, proof in found):
+    if any(step.proof.name.startswith("git") for step in all_steps(steps)):
         environment = _environment_of_git(workspace.root, environment)
-    argvs = [_argv(each, proof, workspace) for each, proof in found]
-    (first, proof), is_shell = found[0], len(found) > 1 or found[0][1].name in _LOOKUPS
-    if is_shell or proof.name in _BUILTINS or first.redirections or any(word.globs for word in first.words):
-        return Launch(argv_of(_as_line(found, argvs, path)), environment)
-    return Launch(tuple(argvs[0]), environment)
+    (step, *others), words = steps, _argv(steps[0], workspace)
+    is_shell = others or step.parts or step.settings or step.proof.name in _LOOKUPS | _BUILTINS
+    if is_shell or step.command.redirections or any(word.globs for word in words):
+        return Launch(argv_of(as_text(steps, lambda each: _written(each, workspace, path))), environment)
+    return Launch(tuple(word.text for word in words), environment)
+
+
+def _written(step: Step, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
+    """What stands before a command in the line that is run, and its words."""
+    sought = (f"PATH={shlex.quote(path)}",) if step.proof.name in _LOOKUPS else ()
+    return " ".join((*step.settings, *sought)), _argv(step, workspace)
 
 
 def unseen_changes(command: str, workspace: Workspace) -> str:
     """Which changes a look of git at files does not show, in words: those in submodules that are not committed there.
     Empty where there are no submodules, and of other commands."""
-    found = proved(_written_out(command, workspace))
-    looks = (set(each.texts) for each, proof in found if proof.name in ("git status", "git diff"))
+    steps = all_steps(_proved(command, workspace))
+    looks = (set(step.command.texts) for step in steps if step.proof.name in ("git status", "git diff"))
     if all(words & {"--cached", "--staged"} for words in looks):
         return ""
     from tools.process.git import top_of_repository  # noqa: PLC0415  # deferred: as above
@@ -197,44 +264,27 @@ def _program_of(command: Command, proof: Proof, workspace: Workspace) -> str:
     return program
 
 
-def _argv(command: Command, proof: Proof, workspace: Workspace) -> Sequence[str]:
+def _argv(step: Step, workspace: Workspace) -> Sequence[Word]:
     """The command as it is run: by its whole path, with what keeps it looking. Raises `ToolError`."""
-    program, given = _program_of(command, proof, workspace), command.texts[1:]
-    if proof.name in _BUILTINS:
-        return command.texts
+    command, proof = step.command, step.proof
+    program = Word(_program_of(command, proof, workspace))
+    given = command.words[1:]
+    texts = command.texts[1:]
+    if proof.name in _BUILTINS or step.is_group:
+        return command.words
     if proof.names_from:
         end = proof.names_from - 1
-        return (program, *given[:end], "--", *given[end:])  # no name is taken for an option
+        return (program, *given[:end], Word("--"), *given[end:])  # no name is taken for an option
     guards = _GUARDS.get(proof.name, ())
     if proof.name in ("grep", "egrep", "fgrep"):
-        guards = _GREP_GUARDS if any(word.startswith("-") and "r" in word for word in given) else ()
+        guards = _GREP_GUARDS if any(text.startswith("-") and "r" in text for text in texts) else ()
     if proof.name.startswith("git"):
-        given = given[1:] if given[:1] == ("--no-pager",) else given
+        given = given[1:] if texts[:1] == ("--no-pager",) else given
         words = proof.name.count(" ")
-        return (program, *given[:words], *guards, *given[words:])
-    end = given.index("--") if "--" in given else len(given)
-    return (program, *given[:end], *guards, *given[end:])  # of patterns that contradict each other the last one holds
-
-
-def _as_line(found: Sequence[tuple[Command, Proof]], argvs: Sequence[Sequence[str]], path: str) -> str:
-    """The commands joined as they were, each word quoted but for patterns, which have nothing to quote."""
-    parts = list[str]()
-    for (command, proof), argv in zip(found, argvs, strict=True):
-        patterns = {word.text for word in command.words if word.globs}
-        with_status = {word.text for word in command.words if word.has_status}
-        words = [
-            word if word in patterns else _with_status(word) if word in with_status else shlex.quote(word)
-            for word in argv
-        ]
-        aside = [f"{one.descriptor}{one.sign}{shlex.quote(one.target.text)}" for one in command.redirections]
-        sought = f"PATH={shlex.quote(path)}" if proof.name in _LOOKUPS else ""
-        parts += [command.joint if parts else "", sought, *words, *aside]
-    return " ".join(part for part in parts if part)
-
-
-def _with_status(word: str) -> str:
-    """A word in which `$?` stands for the exit code of the command before, quoted but for that."""
-    return '"$?"'.join(shlex.quote(part) if part else "" for part in word.split("$?"))
+        return (program, *given[:words], *map(Word, guards), *given[words:])
+    end = texts.index("--") if "--" in texts else len(texts)
+    # Of patterns that contradict each other the last one holds.
+    return (program, *given[:end], *map(Word, guards), *given[end:])
 
 
 def _environment_of_git(root: Path, environment: Mapping[str, str]) -> dict[str, str]:

@@ -7,14 +7,19 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from shutil import which
+from shutil import rmtree, which
 
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
+from tools.commands.line_proof import Step, all_steps, prove_line
+from tools.commands.line_text import as_text
+from tools.commands.parts import MARK
 from tools.commands.programs import ROWS
-from tools.commands.proof import TAKE_ANY_NAME, proved
+from tools.commands.proof import TAKE_ANY_NAME
 from tools.process.shell import shell
 
+SIGN = "0123456789abcdef"
+"""For `prove_line`."""
 HOSTILE_NAMES = (
     "a", "b.py", "-delete", "-e1etouch PWNED", "--pre=x", "-rf", "--", "-exec", "a b", "a\nb", "$(touch PWNED)",
     "`touch PWNED`", "*", "?", "[ab]", "{a,b}", "~", "#x", ".env", "é", "\u3000", "x;touch PWNED", "'", '"', "-",
@@ -100,9 +105,41 @@ _STARTS = (
 )  # fmt: skip
 _ENDS = ("", "", "", " a", "\nls", "; ls -l", " | wc -l", " ]", " ] && ls")
 _NAMES = sorted({row.split()[0] for row in ROWS} - {"command"} | {"sed", "awk", "find"})
+_FRAMES = (
+    "diff <( {0} ) {1}", "comm -12 <({0}) <({1})", "cat <({0} | {1})", "find . {1} | while read -r x; do {0}; done",
+    "{0} | while IFS= read -r x; do {1}; done", "while read x y; do {0}; done < {1}", "for x in a *.py; do {0}; done",
+    "for x in {1}; do {0}; done", "for x in $({0}); do {1}; done", "{{ {0}; {1}; }} | wc", "( {0} ) | {1}",
+    "if {0}; then {1}; else ls; fi", "if [ -f {1} ]; then {0}; fi", 'echo "$({0})" {1}', "echo $({0}); {1}",
+    "find . {0} -exec {1} {{}} +", "find . -name {1} -exec wc -l {{}} \\;", "find . {0} | xargs {1}",
+    "rg -l x {0} | xargs grep {1}", "find . | sort | xargs -I{{}} {0} {{}}", "x=a; {0}; {1}", "x={0} && {1}",
+    "LC_ALL=C {0} | {1}", "TZ={0} {1}", "{0}; echo $HOME $RANDOM $(({1}))", "cd sub && for x in a; do {0}; done; {1}",
+    "wc -l * {0}", "grep {0} *.py {1}", "{0} < <({1})",
+)  # fmt: skip
+"""Lines that hold lines, with places for them."""
+_FILLINGS = (
+    *_STARTS, "$x", '"$x"', 'wc -l "$x"', 'cat "$x"', "cat $x",
+    'echo "== $x"', "echo $x", 'printf %s "$x"', 'test -f "$x"',
+    '[ "$x" = a ]', 'grep -e "$x" a', 'grep -- "$x" a', 'head -n 1 "$x"', 'sort "$x"', "$x a", 'sed -n "$x" a', "cat",
+    'awk "$x" a', 'cd "$x"', "wc -l < \"$x\"", "printf '$x'", "read z", "x=b", "PATH=.", "-print0", "-o -name a",
+    "-maxdepth 1", "-delete", "-type l", "a", "*", "-l", "grep x", "-exec ls", "IFS=x", "unset x", "ls # ", "a b",
+)  # fmt: skip
+_LOOKS = (
+    "ls",
+    "wc -l a",
+    "sort a",
+    "cat b.py | head -n 1",
+    "grep x a",
+    "echo a",
+    "rg x",
+    'echo "$x"',
+    "find . -name a",
+)
 # What stands in a pipe writes at the same time as its neighbours, and bash writes line by line: so a call is one line.
 _PRELUDE = """
-record() { builtin printf '%s\\0' "${@//$'\\n'/$'\\3'}" $'\\1' >> "$LOG"; }
+record() { builtin printf '%s\\0' "${@//$'\\n'/$'\\3'}" $'\\1' >> "$LOG"; say; }
+say() {
+builtin printf '%s\\n' 'a' '-e1etouch PWNED' 'a b' '$(touch PWNED)' '*' '-v a[$(touch PWNED)]' 'a[$(touch PWNED)]'
+}
 command_not_found_handle() { record "$@"; }
 function [ { builtin [ "${@: -1}" = ']' ] && record test "${@:1:$#-1}" || record '[' "$@"; return $status; }
 """
@@ -143,6 +180,24 @@ def changed_build_lines(seed: int, count: int) -> Iterator[str]:
             yield line
 
 
+def lines_with_parts(seed: int, count: int) -> Iterator[str]:
+    """Loops, groups, substitutions and names that are passed on, with what shells treat in a special way in them."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        line = chance.choice(_FRAMES).format(*(_filling(chance) for _ in range(2)))
+        if chance.random() < 0.3:
+            line = chance.choice(_FRAMES).format(line, _filling(chance))
+        if chance.random() < 0.3:
+            at = chance.randint(0, len(line))
+            line = line[:at] + chance.choice(_MORE_PIECES) + line[at:]
+        yield line
+
+
+def _filling(chance: random.Random) -> str:
+    end = chance.choice(_PIECES) if chance.random() < 0.3 else ""
+    return chance.choice(_FILLINGS if chance.random() < 0.4 else _LOOKS) + end
+
+
 class RecordedBash:
     """One folder of hostile names, and what bash runs there."""
 
@@ -160,11 +215,13 @@ class RecordedBash:
 
     def ran(self, texts: Sequence[str], status: int) -> list[list[list[str]]]:
         """For each line the arguments of all that it runs, in no order. `status`: what each of them says."""
-        self.log.write_bytes(b"")
+        rmtree(self.log, ignore_errors=True)
+        self.log.mkdir()
+        # What a line leaves running writes to the file of that line, and is waited for: it has the end of a pipe open.
         script = (
-            f". '{self.prelude}'; status={status}; "
-            "while IFS= read -r -d '' line; do (eval \"$line\") </dev/null >/dev/null 2>&1; "
-            "builtin printf '\\2\\0' >> \"$LOG\"; done"
+            f". '{self.prelude}'; status={status}; n=0; LOGS=$LOG; "
+            "while IFS= read -r -d '' line; do LOG=$LOGS/$((n++)); > \"$LOG\"; "
+            '(eval "$line") 9>&1 </dev/null >/dev/null 2>&1; done; exit 0'
         )
         given = "\0".join((*texts, "")).encode()
         environment = {
@@ -182,9 +239,14 @@ class RecordedBash:
             timeout=600,
             check=True,
         )
-        written = self.log.read_bytes().decode("utf-8", "surrogateescape").replace("\3", "\n")
-        each = written.split("\2\0")
-        return [[one.split("\0")[:-1] for one in line.split("\1\0")[:-1]] for line in each[:-1]]
+        written = (
+            (self.log / str(at)).read_bytes().decode("utf-8", "surrogateescape").replace("\3", "\n")
+            for at in range(len(texts))
+        )
+        return [[one.split("\0")[:-1] for one in line.split("\1\0")[:-1]] for line in written]
+
+    def names_for(self, pattern: str) -> Sequence[str]:
+        return sorted(path.name for path in self.folder.glob(pattern) if path.name[:1] != ".")
 
     def names(self) -> set[str]:
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
@@ -202,12 +264,21 @@ def _walls(folder: Path) -> Sequence[str]:
 
 
 def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
-    """How many of the lines are proved, and those of them of which bash runs something else than was read."""
-    safe = [text for text in texts if proved(text)]
-    before = bash.names()
-    found = set[str]()
+    """How many of the lines are proved, and those of them of which bash runs something else than was proved: as they
+    stand, where they are just commands, and as they are run."""
+    proofs = {text: steps for text in texts if (steps := prove_line(text, SIGN, bash.names_for))}
+    before, found = bash.names(), set[str]()
+    as_run = {
+        text: as_text(steps, lambda step: (" ".join(step.settings), step.command.words))
+        for text, steps in proofs.items()
+    }
+    plain = [text for text, steps in proofs.items() if _is_plain(text, steps)]
     for status in (0, 1):
-        for text, ran in zip(safe, bash.ran(safe, status), strict=True):
+        for text, ran in zip(proofs, bash.ran(list(as_run.values()), status), strict=True):
+            meant = [step.command for step in all_steps(proofs[text]) if not (step.is_group or step.proof.name == "cd")]
+            if not all(any(_is_meant(argv, command) for command in meant) for argv in ran):
+                found.add(text)
+        for text, ran in zip(plain, bash.ran(plain, status), strict=True):
             meant = [command for command in read(text).commands if command.texts[0] != "cd"]
             if not all(any(_is_meant(argv, command) for command in meant) for argv in ran) or len(ran) > len(meant):
                 found.add(text)
@@ -215,17 +286,25 @@ def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
             if is_certain and not any(_is_meant(argv, meant[0]) for argv in ran):
                 found.add(text)
     assert bash.names() == before, "something was written"
-    return len(safe), sorted(found)
+    return len(proofs), sorted(found)
+
+
+def _is_plain(text: str, steps: Sequence[Step]) -> bool:
+    return [step.command.texts for step in steps] == [command.texts for command in read(text).commands] and not any(
+        step.parts or step.settings for step in steps
+    )
 
 
 def _is_meant(argv: Sequence[str], command: Command) -> bool:
+    if command.texts[0] == "echo" == argv[0] and any(MARK.search(text) for text in command.texts):
+        return True  # the shell may split what it puts there
     takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in TAKE_ANY_NAME
     return _matches(list(argv), list(command.words), is_over=takes_any_name)
 
 
 def _is_word(given: str, word: Word) -> bool:
     """Whether it is what the word says, with a number for each `$?` where the shell puts one there."""
-    pattern = re.escape(word.text)
+    pattern = MARK.sub("(?s:.*)", re.escape(word.text))
     return re.fullmatch(pattern.replace(re.escape("$?"), "[0-9]+") if word.has_status else pattern, given) is not None
 
 
@@ -239,7 +318,7 @@ def _matches(argv: list[str], words: list[Word], *, is_over: bool) -> bool:
     if not words:
         return not argv
     at = 0
-    while at < len(argv) and (fnmatchcase(argv[at], words[0].text) or argv[at] == words[0].text):
+    while at < len(argv) and (fnmatchcase(argv[at], words[0].text.replace("[^", "[!")) or argv[at] == words[0].text):
         if argv[at][:1] == "-" and not (is_over or words[0].text[:1] == "-"):
             return False
         at += 1

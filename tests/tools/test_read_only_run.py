@@ -407,3 +407,116 @@ async def test_a_search_leaves_out_what_holds_secrets_whatever_it_is_told(
     assert (given[5][:9], "--iglob=!**/.env*" in given, given[-3:]) == (
         "--iglob=!", True, ["--", "src", "exit code 0"]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "find . -type f -exec cat {} +",
+        "find . -exec grep -r '' {} +",
+        "find . -exec grep '' {} \\;",
+        "find . | xargs cat",
+        "find . -name '*' -print0 | sort -z | xargs -0 head -n 3",
+        "find . | grep -v nothing | xargs -I{} grep '' {}",
+        "find . | while read -r x; do cat \"$x\"; done",
+        "find . | while IFS= read -r x; do head -n 2 < \"$x\"; done",
+        "rg --files | xargs cat",
+        "rg -l '' | xargs cat",
+        "rg --files --hidden | while read x; do cat $x; done",
+        "grep -rl '' . | xargs cat",
+        "grep -rl '' | xargs sed -n 1,9p",
+    ],
+)  # fmt: skip
+async def test_names_that_are_passed_on_lead_to_no_link_and_to_no_secret(workspace: Workspace, line: str) -> None:
+    root = workspace.root
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "key").write_text("SECRET of another folder\n")
+    (root / "link").symlink_to(outside / "key")
+    (root / "folder").symlink_to(outside)
+    for name in (
+        "plain",
+        "a b",
+        "-e",
+        "--pre=x",
+        f"x {outside / 'key'}",
+        "x\nlink",
+        "$(touch ran)",
+        "`touch ran`",
+        "*",
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("shown\n")
+    for name in (".env", ".ENV", "server.pem", ".ssh/id", ".git/config", "sub/.env.local", "sub/x .env"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("SECRET of this folder\n")
+    try:
+        text = (await looked(workspace, line)).text
+    except AssertionError:
+        assert "-r" in line  # it is asked about
+        return
+    assert "SECRET" not in text
+    assert text.count("shown") >= 9
+    assert not (root / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ("find .ssh -type f -exec cat {} +", ".ssh"),
+        ("find .git -type f | xargs cat", ".git"),
+        ("find keys | while read x; do cat $x; done", "keys"),
+        ("cat .[e]nv", None),
+        ("grep -r -- *", None),
+        ("for f in .env a; do cat $f; done", ".env"),
+        ("diff <(sort .env) a", ".env"),
+        ("echo \"$(cat .env)\"", ".env"),
+        ("(cd .ssh && cat id)", ".ssh"),
+        ("if [ -f a ]; then cat .env; fi", ".env"),
+        ("while read x; do echo $x; done < .env", ".env"),
+        ("f=.env; cat $f", ".env"),
+        ("cat */id", ""),
+        ("cat .*/id", ".ssh/id"),
+        ("wc -l *", ""),
+        ("find . -exec wc -l {} +", ""),
+    ],
+)  # fmt: skip
+def test_files_with_secrets_are_named_wherever_they_stand_in_a_line(
+    workspace: Workspace, line: str, secret: str | None
+) -> None:
+    root = workspace.root
+    for name in ("a", ".env", ".ssh/id", ".git/config", "sub/id"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("")
+    if "keys" in line:
+        (root / "keys").symlink_to(".ssh")
+    try:
+        seen = Bash().read_only_access({"command": line}, workspace)
+    except ToolError:
+        seen = None
+    assert (seen.secret if seen is not None else None) == (".ssh" if secret == "keys" else secret)
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ("for f in *; do echo \"<$f>\"; done", "<-l>\n<a b>\n<a.txt>\n"),
+        ("wc -l * | tail -n 1", "3 total\n"),
+        ("cat sub/*/d.txt", "deep\n"),
+        ("d=sub; ls $d; echo \"in $d\"", "deeper\nin sub\n"),
+        ("diff <(sort a.txt) a.txt && echo same", "same\n"),
+        ("echo $PWD", "{root}\n"),
+        ("cd {root} && ls", "a.txt\n"),
+        ("find . -name '*.txt' | xargs grep -h deep", "deep\n"),
+        ("find . -name '*.txt' -exec cat {} + | sort", "deep\none\n"),
+    ],
+)  # fmt: skip
+async def test_loops_and_substitutions_give_what_they_give_in_a_shell(
+    workspace: Workspace, line: str, printed: str
+) -> None:
+    root = workspace.root
+    (root / "sub" / "deeper").mkdir(parents=True)
+    for name, text in (("a.txt", "one\n"), ("a b", "1\n"), ("-l", "2\n"), ("sub/deeper/d.txt", "deep\n")):
+        (root / name).write_text(text)
+    result = await looked(workspace, line.replace("{root}", str(root)))
+    assert printed.replace("{root}", str(root)) in result.text

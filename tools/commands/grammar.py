@@ -2,6 +2,7 @@
 but literal words, joined. It runs nothing and decides nothing."""
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,11 @@ class _Reader:
         order = sorted(range(len(self.found)), key=lambda at: self.found[at].start)
         commands = tuple(self.found[at] for at in order)
         if not self.problem:
-            self.check_gaps([self.spans[at] for at in order])
+            joints = self.joints([self.spans[at] for at in order])
+            commands = tuple(
+                command if command.joint == joint else replace(command, joint=joint)
+                for command, joint in zip(commands, joints, strict=False)
+            )
         if not commands:
             self.doubt("there is no command in it")
         if len(self.text) > LONG and sum(len(command.words) for command in commands) > MOST_WORDS:
@@ -127,16 +132,19 @@ class _Reader:
         self.placed = at, place
         return place
 
-    def check_gaps(self, spans: list[tuple[int, int]]) -> None:
-        """Between commands there is nothing but what joins them: no byte of the line is left unread."""
-        last = 0
+    def joints(self, spans: list[tuple[int, int]]) -> list[str]:
+        """What joins each command to the one before. Between commands there is nothing else: each byte of the line is
+        read."""
+        last, joints = 0, list[str]()
         for start, end in (*spans, (len(self.source), 0)):
             gap = _BETWEEN_COMMANDS.fullmatch(self.source, last, start)
             is_joined = gap is not None and (gap["joint"] or b"\n" in gap[0].replace(b"\\\n", b""))
             is_edge = last == 0 or end == 0
             if gap is None or not (is_joined or is_edge) or (is_edge and gap["joint"] not in (None, b";")):
                 self.doubt("its commands are not just joined")
+            joints.append((gap["joint"] or b"\n").decode() if gap is not None and last else "")
             last = end
+        return joints
 
     def walk(self, node: "Node", *, is_inner: bool) -> None:
         """Finds the commands in a node. No recursion but into words: lists lean to the left, as deep as they are

@@ -3,13 +3,12 @@ files that it names. It runs nothing and decides nothing."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cache
 
-from tools.commands.command_line import Command, Word
-from tools.commands.grammar import read
+from tools.commands.command_line import Word
 from tools.commands.nested import program_of
-from tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ONLY_KNOWN, ROWS, VERSIONS, set_of
+from tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ONLY_KNOWN, ROWS, set_of
 from tools.commands.scripts import Operand, Proof, check_tar, may_be_option, prove_awk, prove_find, prove_sed
 from tools.lazy import dataclass, regex
 
@@ -39,14 +38,7 @@ _JQ = regex(
 )
 """What looks outside of the input; a field of such a name does not."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
-_XARGS = regex(r"(?:-[0rt]+|--null|--no-run-if-empty|-[nLP] ?\d{1,4}|-I ?[{}%@_]{1,3}|-d ?(?:\\n|,)) ")
-"""Options of xargs. What `-I` replaces must not be part of a program's name: it would be another program then."""
-_NAMES_ONLY = set_of("wc ls basename dirname du stat realpath readlink echo file")
-"""They show of a file that they are given no more than its name, type or size."""
-_PASS_NAMES_ON = {"sort", "uniq", "head", "tail", "grep", "egrep", "fgrep"}
-_SHELL_OPTIONS = regex(r"(?:(?:[-+][eux]+o?|-o)(?: pipefail)?)(?: (?:[-+][eux]+o?|-o)(?: pipefail)?)*")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
-_TAKE_NUMBERS = {"echo", "printf", "test"}
 TAKE_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo"}
 """Whatever the names of files are that a pattern stands for, they look."""
 _NEVER_ATTACHED = {"tree"}
@@ -79,7 +71,7 @@ def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
     if name == "git":
         name, start = _git_command(words)
     special = {"find": prove_find, "sed": prove_sed, "awk": prove_awk}.get(name)
-    row = _program(name)
+    row = row_of(name)
     if special is None and row is None and not name.startswith("git"):
         return None
     lists = name == "tar" and len(words) > 2 and bool(_LISTS_ARCHIVE.fullmatch(words[1].text))
@@ -97,109 +89,8 @@ def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
     return proof
 
 
-def _given_names(words: Sequence[Word], *, is_fed: bool) -> Proof | None:
-    """What is proved of a program that xargs gives names of files. It is run with `--` behind its options, so that no
-    name is taken for one."""
-    if not is_fed or not all(word.is_plain for word in words):
-        return None
-    at = 1
-    while (option := _XARGS.match(" ".join((*(word.text for word in words[at : at + 2]), "")))) is not None:
-        at += option[0].count(" ")
-    if at >= len(words) or words[at].text not in _NAMES_ONLY:
-        return None
-    end = next((place for place in range(at + 1, len(words)) if words[place].text[:1] != "-"), len(words))
-    proof = proof_of((*words[at:end], Word("--"), Word("x"), *words[end:]), is_fed=True)
-    return Proof("xargs", names_from=end) if proof is not None and not proof.unproved else None
-
-
-def _lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
-    """Whether what a pipe gives is names of files that a look finds, so that none is made up on the way."""
-    for command, proof in reversed(commands):
-        texts = command.texts
-        letters = "".join(text[1:] for text in texts if text[:1] == "-" and text[:2] != "--")
-        if proof.name in _PASS_NAMES_ON and command.is_fed:
-            if "o" in letters or "--only-matching" in texts:
-                return False
-            continue
-        if proof.name in ("find", "fd", "ls", "git ls-files"):
-            return not any(text.startswith(("-printf", "--format")) for text in texts)
-        return proof.name in ("rg", "grep") and ("l" in letters or "--files" in texts) and "o" not in letters
-    return False
-
-
-def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
-    """The commands of a line of which each only looks, with what is proved of them; none of another line."""
-    line = read(text)
-    if line.problem:
-        return ()
-    found = list[tuple[Command, Proof]]()
-    for place, written in enumerate(line.commands):
-        command = _without_command(written)
-        if command.texts[0] == "cd" and place == 0:
-            proof: Proof | None = _cd(command)
-        else:
-            # What another folder than the one that was asked about holds is not known: a name is not enough.
-            is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
-            proof = _version(command) or _syntax_check(command) or _set(command) if is_by_name else None
-            if proof is None and is_by_name and command.texts[0] == "xargs":
-                proof = _given_names(command.words, is_fed=command.is_fed)
-            elif proof is None and is_by_name:
-                proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections))
-        if any(word.globs and not word.is_bare for word in command.words):
-            return ()  # which of its signs were quoted is not known any more
-        if any(word.has_status for word in command.words) and (proof is None or proof.name not in _TAKE_NUMBERS):
-            return ()
-        if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
-            return ()
-        if proof.name == "xargs" and not _lists_files(found):
-            return ()
-        proof.files += [Operand(one.target.text, len(command.words)) for one in command.redirections if one.sign == "<"]
-        found.append((command, proof))
-    is_moved = len(found) > 1 and found[0][1].name == "cd"
-    if (is_moved and any(proof.name.startswith("git") for _, proof in found)) or [proof.name for _, proof in found] == [
-        "cd"
-    ]:
-        return ()  # another folder may be somebody else's repository
-    return tuple(found)
-
-
-def _without_command(command: Command) -> Command:
-    """`command ls` as `ls`, which it is where no function has that name: no line that is proved makes any."""
-    texts, words = command.texts, command.words
-    is_prefix = texts[0] == "command" and words[0].is_bare and len(words) > 1 and texts[1] not in ("cd", "command")
-    if not is_prefix or not (words[1].is_plain and words[1].is_bare) or texts[1][:1] == "-":
-        return command
-    return replace(command, words=words[1:], texts=texts[1:])
-
-
-def _version(command: Command) -> Proof | None:
-    """A program that is only asked for its version."""
-    is_asked = len(command.words) == 2 and command.words[1].is_plain
-    return Proof("version") if is_asked and command.texts[1] in VERSIONS.get(command.texts[0], "").split() else None
-
-
-def _syntax_check(command: Command) -> Proof | None:
-    """A shell that reads a script and runs nothing of it."""
-    texts = command.texts
-    is_one = len(texts) == 3 and texts[0] in ("bash", "sh", "dash") and texts[1] == "-n" and command.words[2].is_plain
-    return Proof("sh -n", files=[Operand(texts[2], 2)]) if is_one and texts[2][:1] not in ("-", "+", "") else None
-
-
-def _set(command: Command) -> Proof | None:
-    """Options of the shell for the rest of the line, by which it stops earlier or says what it runs."""
-    is_known = len(command.texts) > 1 and _SHELL_OPTIONS.fullmatch(" ".join(command.texts[1:]))
-    return Proof("set") if command.texts[0] == "set" and is_known else None
-
-
-def _cd(command: Command) -> Proof | None:
-    given = [word for word in command.words[1:] if word.text not in ("--", "-P", "-L")]
-    if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+" or ".." in given[0].text.split("/"):
-        return None
-    return Proof("cd", files=[Operand(given[0].text, 1)])
-
-
 @cache
-def _program(name: str) -> Program | None:
+def row_of(name: str) -> Program | None:
     text = ROWS.get(name) or ONLY_KNOWN.get(name)
     if text is None:
         return None
@@ -303,7 +194,7 @@ def searches_hidden(words: Sequence[Word]) -> bool:
     """Whether a call shows lines of all files in a folder, those with a dot before their name among them."""
     name = program_of([words[0].text])
     if name in ("grep", "egrep", "fgrep"):
-        return _is_recursive(words)
+        return is_recursive(words)
     return OTHER_NAMES.get(name, name) == "rg" and any(_RG_HIDDEN.fullmatch(word.text) for word in words[1:])
 
 
@@ -346,12 +237,13 @@ def _check_operands(
     if kind.startswith("pattern"):
         kind = kind.removeprefix("pattern").strip()
         if not has_pattern:
+            proof.unproved += [at for at in operands[:1] if words[at].globs]  # of several names the others are files
             if not operands and not is_fed and proof.name != "fd":
                 proof.needs_input = True
             operands = operands[1:]
         asks_nothing = proof.name == "jq" and any(re.fullmatch("-[A-Za-z]*n.*|--null-input", one.text) for one in words)
         if (not operands and proof.name in ("egrep", "fgrep", "jq") and not asks_nothing) or (
-            proof.name == "grep" and not operands and not _is_recursive(words)
+            proof.name == "grep" and not operands and not is_recursive(words)
         ):
             proof.needs_input = not is_fed
     if kind == "none":
@@ -388,7 +280,7 @@ def _take_file(word: Word, at: int, kind: str, proof: Proof, *, is_fed: bool) ->
                 proof.files.append(Operand(path, at, word.globs))
 
 
-def _is_recursive(words: Sequence[Word]) -> bool:
+def is_recursive(words: Sequence[Word]) -> bool:
     return any(re.fullmatch(r"-[A-Za-z]*r[A-Za-z]*|--recursive", word.text) for word in words)
 
 

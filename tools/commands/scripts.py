@@ -78,6 +78,8 @@ class Proof:
     """Whether it reads what is typed, unless something is fed to it."""
     names_from: int = 0
     """Where in the command names are put that it is given; 0 where it is given none."""
+    shows_found: bool = False
+    """Whether it has another program show what is in the files that it finds."""
 
     @property
     def beyond(self) -> int | None:
@@ -87,7 +89,17 @@ class Proof:
     @property
     def only_names(self) -> bool:
         """Whether nothing of what is in its files is shown."""
-        return self.name in ("ls", "stat", "du", "find", "fd", "tree", "realpath", "readlink", "echo")
+        return not self.shows_found and self.name in (
+            "ls",
+            "stat",
+            "du",
+            "find",
+            "fd",
+            "tree",
+            "realpath",
+            "readlink",
+            "echo",
+        )
 
     @property
     def searches(self) -> bool:

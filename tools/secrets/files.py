@@ -80,6 +80,11 @@ SECRETS_OF_THE_SYSTEM = (
 )  # fmt: skip
 
 
+def in_any_case(pattern: str) -> str:
+    """The pattern for names, in which small letters stand for large ones, too."""
+    return "".join(f"[{sign}{sign.upper()}]" if sign.islower() else sign for sign in pattern)
+
+
 def holds_secrets(path: str) -> bool:
     """Whether a file is one that by its name holds passwords or keys: a `.env`, a private key."""
     *folders, name = path.casefold().split("/")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.recorded_bash import RecordedBash, changed_build_lines, escapes, lines, simple_commands
+from tests.kit.recorded_bash import RecordedBash, changed_build_lines, escapes, lines, lines_with_parts, simple_commands
 from tools.commands.command_line import Word
 from tools.commands.grammar import read
 from tools.commands.nested import hides_a_command
@@ -77,7 +77,7 @@ ONCE_MISREAD = [
 
 
 @pytest.mark.timeout(14_400)  # a million lines of each kind by night
-@pytest.mark.parametrize("lines_of", [lines, changed_build_lines])
+@pytest.mark.parametrize("lines_of", [lines, changed_build_lines, lines_with_parts])
 def test_bash_runs_what_was_proved_and_nothing_else(
     tmp_path: Path, lines_of: Callable[[int, int], Iterator[str]]
 ) -> None:

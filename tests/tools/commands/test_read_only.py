@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.commands.proof import proved
+from tests.kit.recorded_bash import SIGN
+from tools.commands.line_proof import prove_line
 from tools.secrets.files import holds_secrets
 
 
@@ -41,8 +42,8 @@ from tools.secrets.files import holds_secrets
     ],
 )
 def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, operands: tuple[str, ...]) -> None:
-    ((_, proof),) = proved(line)
-    assert tuple(file.text for file in proof.files) == operands
+    (step,) = prove_line(line, SIGN)
+    assert tuple(file.text for file in step.proof.files) == operands
 
 
 @pytest.mark.parametrize(
@@ -73,18 +74,19 @@ def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, opera
     ],
 )
 def test_a_line_is_proved_when_each_of_its_commands_is(line: str, files: list[list[str]]) -> None:
-    assert [[file.text for file in proof.files] for _, proof in proved(line)] == files
+    assert [[file.text for file in step.proof.files] for step in prove_line(line, SIGN)] == files
 
 
 REFUSED = {
     "nothing": ["", " ", "\n", "#", "'ls'", "l\\s", "if", "git", "git --no-pager", "frobnicate a"],
     "what the shell makes of it": [
-        "wc *", "cut -f1 *.c", "cat -*", "cat {a,b}", "cat {1..3}", "cat $HOME/x", 'cat "$x"', "cat $(ls)", "cat `ls`",
-        "cat <(ls)", "cat ~/x", "cat ~root/x", "cat ${x}", 'cat "$(ls)"', "cat $((1))", "cat $'a\\nb'", "cat $'\\0'",
+        "cut -f1 *.c -d:", "head -n *", "grep -e *",
+        "cat -*", "cat {a,b}", "cat {1..3}", "cat $HOME/x", 'cat "$x"', "cat $(ls)", "cat `ls`",
+        "cat >(ls)", "cat ~/x", "cat ~root/x", "cat ${x}", 'cat "$(ls)"', "cat $((1))", "cat $'a\\nb'", "cat $'\\0'",
     ],
     "more than one command": [
-        "ls | sh", "ls |& sh", "ls &", "(ls)", "{ ls; }", "! ls", "time ls",
-        "for x in a; do ls; done", "ls\nrm a", "coproc ls",
+        "ls | sh", "ls |& sh", "ls &", "(rm a)", "{ rm a; }", "! ls", "time ls",
+        "for x in a; do rm a; done", "ls\nrm a", "coproc ls",
     ],
     "redirections": [
         "ls > a", "ls >> a", "cat <<< a", "cat <<E\nx\nE", "ls >| a", "ls &> a",
@@ -152,7 +154,7 @@ REFUSED = {
         "cat $?", "$? a", "echo $$?", "echo '$?'$?", "echo $?*", "head -n $? a", "echo \"\\$? $?\"", "echo ${?}",
     ],
     "names that are made up, or given to what shows more than names": [
-        "find . | xargs rm", "find . | xargs cat", "find . | xargs -I wc wc x", "find . | xargs sh -c ls", "xargs wc",
+        "find . | xargs rm", "ls | xargs cat", "find . | xargs -I wc wc x", "find . | xargs sh -c ls", "xargs wc",
         "find . | xargs wc --files0-from=a", "find . | xargs -a b wc", "find . | xargs ls *", "find . | xargs $x",
         "echo /etc | xargs ls", "cat a | xargs wc", "find . -printf /etc | xargs ls", "find . | sed s/a/b/ | xargs ls",
         "find . | grep -o x | xargs ls", "ls; cat a | sort | xargs ls", "rg -ol x | xargs ls",
@@ -174,13 +176,13 @@ REFUSED = {
     "line", [pytest.param(line, id=f"{why}: {line!r}") for why in REFUSED for line in REFUSED[why]]
 )
 def test_anything_else_is_not_proved(line: str) -> None:
-    assert proved(line) == ()
+    assert prove_line(line, SIGN) == ()
 
 
 def test_a_long_line_of_many_words_is_not_proved_and_one_of_few_is() -> None:
-    assert proved(f"grep {'x' * 3_000} src")
-    assert proved("cat" + " a" * 100)
-    assert proved("cat" + f" {'a' * 60}" * 100) == ()
+    assert prove_line(f"grep {'x' * 3_000} src", SIGN)
+    assert prove_line("cat" + " a" * 100, SIGN)
+    assert prove_line("cat" + f" {'a' * 60}" * 100, SIGN) == ()
 
 
 @given(
@@ -190,8 +192,8 @@ def test_a_long_line_of_many_words_is_not_proved_and_one_of_few_is() -> None:
     st.text("abx/ .-", max_size=5),
 )
 def test_no_sign_of_the_shell_is_proved_wherever_it_stands(start: str, gap: str, sign: str, end: str) -> None:
-    for command, _ in proved(f"{start}{gap}{sign}{end}x"):
-        assert command.texts[0] in ("ls", "cat", "rg", "git")
+    for step in prove_line(f"{start}{gap}{sign}{end}x", SIGN):
+        assert step.command.texts[0] in ("ls", "cat", "rg", "git")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,568 @@
+"""Lines with loops, groups and substitutions in them, and with names that one program passes on to another: which are
+proved, and how each form is refused where it could do more than look."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.kit.recorded_bash import SIGN
+from tools.commands.command_line import Word
+from tools.commands.line_proof import Step, prove_line
+from tools.commands.line_text import as_text
+
+FILES = ("a.py", "b.py")
+
+
+def names(pattern: str) -> Sequence[str]:
+    return FILES if pattern == "*.py" else ()
+
+
+def words(step: Step) -> tuple[str, Sequence[Word]]:
+    return " ".join(step.settings), step.command.words
+
+
+REFUSED = {
+    "process substitution": r"""
+diff <(rm a) b
+diff <(sort -o b a) b
+diff <(sort a > b) c
+diff <(sort a >> b) c
+diff <(curl x) b
+diff <(PATH=. sort a) b
+diff <(./sort a) b
+diff <(sort $IFS a) b
+diff <(sort $(rm x)) b
+diff <(sort `rm x`) b
+diff <(sort a; rm b) c
+diff <(sort a | sh) b
+diff <(sort a & rm b) c
+diff <(sort a) > b
+diff <(sort a) >(cat)
+diff >(sort a) b
+diff <(eval x) b
+diff <(. a) b
+diff <(exec ls) b
+diff <(f() { rm a; }; f) b
+diff <(alias ls=rm; ls a) b
+diff <(trap ls EXIT) b
+diff <(cat <(rm a)) b
+diff <(cat <(cat <(cat <(cat <(cat <(cat <(ls))))))) b
+diff <() b
+diff <(# x) b
+diff <(<a) b
+<(ls)
+<(ls) a
+bash <(echo rm a)
+bash -n <(ls)
+sh <(ls)
+. <(ls)
+source <(ls)
+python3 <(ls)
+awk -f <(ls) a
+awk 1 <(rm a)
+sed -f <(ls) a
+grep -f <(ls) a
+sort -T <(ls) a
+sort -o<(ls) a
+uniq a <(ls)
+xxd a <(ls)
+cd <(ls)
+find <(ls) -delete
+find <(ls)
+git diff --no-index <(ls) a
+git log <(ls)
+rg x <(ls)
+cat a<(ls)
+cat <(ls)a
+cat "<(ls)" <(rm x)
+cat < <(rm a)
+cat < <(ls) > b
+wc --files0-from=<(ls)
+xargs rm < <(ls)
+xargs cat < <(ls)
+tee <(ls)
+exec 3< <(ls)
+jq -n -f <(ls)
+cut -f1 <(ls) --output-delimiter <(rm a)
+tar -tf <(ls)
+echo <(ls)
+printf %s <(ls)
+test -f <(ls)
+""",
+    "find -exec": r"""
+find . -exec rm {} +
+find . -exec sh -c 'cat "$1"' _ {} \;
+find . -exec sort -o {} {} \;
+find . -exec cat {} + -delete
+find . -exec cat {} \; -exec rm {} \;
+find . -delete -exec cat {} +
+find . -fprintf a x -exec cat {} +
+find . -fls a -exec cat {} +
+find . -execdir cat {} +
+find . -ok cat {} \;
+find . -exec {} +
+find . -exec {} \;
+find . -exec cat /etc/{} +
+find . -exec cat x{} +
+find . -exec cat {} {} +
+find . -exec grep x {}.bak {} +
+find . -exec grep -e {} +
+find . -exec grep -f {} a \;
+find . -exec grep -r x {} +
+find . -exec head -n {} +
+find . -exec sed -i s/a/b/ {} +
+find . -exec sed -n 'w x' {} +
+find . -exec sed {} a +
+find . -exec awk {} +
+find . -exec awk '{ system($0) }' {} +
+find . -exec xargs cat {} +
+find . -exec env cat {} +
+find . -exec ./cat {} +
+find . -exec /bin/cat {} +
+find . -exec bin/cat {} +
+find . -exec $x {} +
+find . -exec 'cat {}' +
+find . -exec wc --files0-from={} +
+find . -exec wc --files0-from {} +
+find . -exec ls {} + > a
+find . -exec cat {} + | sh
+find . -exec tee {} +
+find . -exec cp {} x \;
+find . -exec git log {} +
+find . -exec git diff {} +
+find . -exec find {} -delete \;
+find . -exec rg --pre x {} +
+find . -exec du --files0-from={} +
+find . -exec file -C -m {} +
+find . -exec stat {} + -fprint x
+find . -exec cat *.c {} +
+find . -exec cat $IFS {} +
+find -L . -exec cat {} +
+find -files0-from a -exec cat {} +
+find . -exec bash {} \;
+find . -exec source {} \;
+find . -exec test -f {} \;
+find . -exec printf {} \;
+find . -exec cat {} ';' -print -delete
+find . -exec cat -- {} +
+find . -exec nl - {} +
+find . -exec sort -T {} +
+find . -exec sort --compress-program=./x {} +
+find . -exec sort --files0-from={} +
+cd .git && find . -exec cat {} +
+cd sub && find . -exec ls {} +
+PATH=. find . -exec cat {} +
+find . -exec cat {} +; rm a
+""",
+    "xargs": r"""
+ls | xargs cat
+ls -a | xargs grep x
+cat list | xargs cat
+echo /etc/passwd | xargs cat
+printf '/etc/passwd\0' | xargs -0 cat
+find . -printf '/etc/passwd\n' | xargs cat
+find . -printf '%l\n' | xargs cat
+find . -ls | xargs cat
+git ls-files | xargs cat
+git ls-files -z | xargs -0 grep x
+fd x | xargs cat
+find . | sed s/a/b/ | xargs cat
+find . | awk '{print $1}' | xargs cat
+find . | cut -c2- | xargs cat
+find . | tr . / | xargs cat
+find . | head -c 20 | xargs cat
+find . | tail -c 9 | xargs cat
+find . | grep -o '[^.]*' | xargs cat
+find . | grep -n x | xargs cat
+find . | grep -c x | xargs cat
+find . | grep -H x | xargs cat
+find . | grep -A1 x | xargs cat
+find . | grep x list | xargs cat
+find . | sort list - | xargs cat
+find . | sort -k2 | xargs cat
+find . | uniq -c | xargs cat
+find . | rev | xargs cat
+find . | xargs -d '\n' cat
+find . | xargs -L1 cat
+find . | xargs -I{} cat {}x
+find . | xargs -I{} cat /etc/{}
+find . | xargs -I{} grep {} a
+find . | xargs -I{} grep x {} a
+find . | xargs -I{} sh -c 'cat {}'
+find . | xargs -I{} {} a
+find . | xargs -I e cat e
+find . | xargs grep -e
+find . | xargs grep -r x
+find . | xargs grep --include
+find . | xargs head -n
+find . | xargs sort -o
+find . | xargs sort --files0-from=-
+find . | xargs sed -i s/a/b/
+find . | xargs sed -n
+find . | xargs sed -n -e
+find . | xargs cut -f
+find . | xargs awk 1
+find . | xargs env cat
+find . | xargs ./cat
+find . | xargs /bin/cat
+find . | xargs cat -- a
+find . | xargs cat -
+find . | xargs -a list cat
+find . | xargs --arg-file=list cat
+find . | xargs -P2 rm
+find . | xargs cat > a
+find . | xargs cat < a
+find . < a | xargs cat
+rg -l --pre ./x y | xargs cat
+rg -lo x | xargs cat
+rg -n x | xargs cat
+rg x | xargs cat
+rg -l x -r /etc/passwd | xargs cat
+rg -L --files | xargs cat
+grep -l x a b | xargs cat
+grep -rlo x | xargs cat
+grep -Rl x | xargs cat
+cat list | grep -rl x - | xargs cat
+find . -name a -o -name b | xargs cat
+find . -path ./x -prune -o -name '*.py' | xargs cat
+find . -print -quit | xargs cat
+find . -print -o -delete | xargs cat
+find . -exec echo /etc/passwd \; | xargs cat
+find . |& xargs cat
+cd .git && find . | xargs cat
+find . | while read x; do echo $x; done | xargs cat
+(find .) | xargs cat
+{ find . ; echo /etc/passwd; } | xargs cat
+""",
+    "while read": r"""
+while read x; do rm "$x"; done < a
+while read x; do $x; done < a
+while read x; do "$x" a; done < a
+while read x; do eval "$x"; done < a
+while read x; do cat "$x"; done < a
+while read x; do cat < "$x"; done < a
+while read x; do wc -l "$x"; done < a
+while read x; do ls "$x"; done < a
+cat a | while read x; do wc -l "$x"; done
+cat a | while read x; do head "$x"; done
+ls | while read x; do cat "$x"; done
+find . | while read x; do rm "$x"; done
+find . | while read x; do cat "$x" > b; done
+find . | while read x; do cat "/etc/$x"; done
+find . | while read x; do cat "$x.bak"; done
+find . | while read x; do cat ../$x; done
+find . | while read x; do grep -f "$x" a; done
+find . | while read x; do grep -e "$x"; done
+find . | while read x; do sed "$x" a; done
+find . | while read x; do sed -n "/$x/p" a; done
+find . | while read x; do awk "$x" a; done
+find . | while read x; do awk "/$x/" a; done
+find . | while read x; do jq "$x" a; done
+find . | while read x; do sort -o "$x" a; done
+find . | while read x; do sort "-o$x" a; done
+find . | while read x; do find "$x" -delete; done
+find . | while read x; do find "$x"; done
+find . | while read x; do cd "$x"; ls; done
+find . | while read x; do git -C "$x" log; done
+find . | while read x; do git diff "$x"; done
+find . | while read x; do git log "$x"; done
+find . | while read x; do test "$x"; done
+find . | while read x; do test "$x" a; done
+find . | while read x; do test "$x" "$x"; done
+find . | while read x; do test "$x" a b; done
+find . | while read x; do test -v "$x"; done
+find . | while read x; do [ "$x" a ]; done
+find . | while read x; do [[ $x -eq 1 ]]; done
+find . | while read x; do [[ a =~ $x ]]; done
+find . | while read x; do printf "$x"; done
+find . | while read x; do printf -v "$x" a; done
+find . | while read x; do printf -- "$x"; done
+find . | while read x; do x=a; cat "$x"; done
+find . | while read x; do export x; done
+find . | while read x; do cat ${x%y}; done
+find . | while read x; do cat ${!x}; done
+find . | while read x; do cat ${x@P}; done
+find . | while read x; do echo ${x:-$(rm a)}; done
+find . | while read x; do echo $((x)); done
+find . | while read x; do cat "$x"*; done
+find . | while read x; do ls "$x"/*; done
+find . | while read x; do cat a "$x" -o b; done
+find . | while read PATH; do ls; done
+find . | while read IFS; do ls; done
+find . | while read -a x; do ls; done
+find . | while read -d '' -r x; do cat $x$y; done
+find . | while read -p "$(rm a)" x; do ls; done
+find . | while read -u 3 x; do ls; done
+find . | while read 'x[$(rm a)]'; do ls; done
+find . | while read x[0]; do ls; done
+find . | while read HOME; do ls $HOME; done
+find . | while IFS=$(rm a) read x; do ls; done
+find . | while PATH=. read x; do ls; done
+find . | while read x && rm a; do ls; done
+find . | while rm a; read x; do ls; done
+find . | until read x; do ls; done
+while true; do ls; done
+while read x; do ls; done
+find . | while read x; do ls; done > a
+find . | while read x; do ls; done &
+find . | while read x; do break; done
+find . | while read x; do read y; cat "$y"; done
+find . | while read x; do xargs cat; done
+find . | while read x; do echo "$x" | xargs cat; done
+find . | while read x; do echo "$x" | sh; done
+find . | while read x y; do cat "$y"; done
+find . -printf '/etc/passwd\n' | while read x; do cat "$x"; done
+find . | sed s/^/x/ | while read x; do cat "$x"; done
+cd .git && find . | while read x; do cat "$x"; done
+find . | while read x; do diff "$x" <(rm a); done
+find . | while read x; do cat <(cat "$x" > b); done
+find . | while read ls; do "$ls"; done
+find . | while read x; do while read x; do cat "$x"; done < list; done
+find . | while read x; do cat list | while read x; do wc -l "$x"; done; done
+find . | while read x; do for n in x; do while read $n; do cat "$x"; done < list; done; done
+find . | while read x; do for x in $(cat list); do cat "$x"; done; done
+find . | while read x; do for x in a; do cat "$x"; done; done
+cat list | while read y; do find . | while read x; do cat "$y"; done; done
+cat list | while read y; do for x in $(ls); do wc -l "$y"; done; done
+cat list | while read y; do find . | while read x; do cat "$x" "$y"; done; done
+find . | while read x; do echo "$x"; done < list | xargs cat
+for x in $(find .); do while read x; do wc -l "$x"; done < list; done
+find . < <(ls) | xargs cat
+find . -exec wc -l {} + < <(ls)
+find . 2>&1 | xargs cat
+find . |& xargs cat
+find . 2>&1 | while read x; do cat "$x"; done
+find . | while read x; do cat "$x"; done < list
+""",
+    "for, groups, if": r"""
+for x in $(cat a); do cat $x; done
+for x in $(ls); do cat $x; done
+for x in $(find .); do cat $x; done
+for x in $(rm a); do ls; done
+for x in $(ls); do rm $x; done
+for x in $(ls); do $x; done
+for x in `ls`; do wc $x; done
+for x in $(cat a); do wc -l $x; done
+for x in $y; do ls; done
+for x in "$y"; do ls; done
+for x in $@; do ls; done
+for x; do ls; done
+for x in a; do rm $x; done
+for x in rm; do $x a; done
+for x in -delete; do find . $x; done
+for x in --pre=./x; do rg $x y; done
+for x in -exec; do find . $x ls; done
+for x in '$(rm a)'; do echo $x; done
+for x in '"$(rm a)"'; do echo "$x"; done
+for x in 'a; rm b'; do ls $x; done
+for x in '`rm a`'; do echo "$x"; done
+for x in a\;rm; do ls $x; done
+for x in {a,b}; do ls; done
+for x in {1..99999}; do rm $x; done
+for x in a; do ls; done; rm b
+for x in a; do ls & done
+for x in a; do cat $x > b; done
+for x in a; do ls; done > b
+for x in a; do for y in b; do rm $y; done; done
+for x in a; do eval $x; done
+for ((;;)); do ls; done
+for x in a; { ls; }
+select x in a; do ls; done
+case a in a) ls;; esac
+f() { rm a; }; f
+f() { ls; }
+function f { ls; }
+ls() { rm a; }; ls
+{ cd sub; }; cat a
+{ cd sub; git log; }
+(cd sub; git log)
+(cd sub && git status)
+(cd ..; cat a)
+{ ls; } > a
+(ls) > a
+{ ls; } & rm a
+( rm a )
+((rm a))
+{ PATH=.; ls; }
+{ ls; }; PATH=.; ls
+(exec rm a)
+{ exec 3>a; }
+coproc { ls; }
+! { ls; }
+time { rm a; }
+if rm a; then ls; fi
+if ls; then rm a; fi
+if ls; then ls; else rm a; fi
+if ls; then ls; elif rm a; then ls; fi
+if ls; then cd sub; fi; cat a
+if ls; then ls; fi > a
+if [[ -v a[$(rm b)] ]]; then ls; fi
+while [ 1 ]; do ls; done
+{ ls; }a
+{ls;}
+c'd' .git && cat config*
+for x in c; do (${x}d .git; find . -exec cat {} +); done
+""",
+    "variables and output": r"""
+PATH=.; ls
+IFS=x; ls $IFS
+HOME=/etc; cat $HOME/passwd
+BASH_ENV=x; ls
+LD_PRELOAD=./x ls
+LD_PRELOAD=./x; ls
+x=rm; $x a
+x='ls; rm a'; $x
+x='rm a'; $x
+x=-delete; find . $x
+x=$(rm a); ls
+x=`rm a`; ls
+x=a y=b; ls
+x=a & rm b
+x=a || rm b
+x=a | rm b
+x=a;; rm b
+x=ls y $x
+x=a; x=b; rm $x
+x+=a; ls
+x[$(rm a)]=1; ls
+x[0]=1; ls
+export x=a; ls
+declare x=a; ls
+readonly x=a; ls
+x=a; echo ${x@P}
+x=a; echo ${x:=$(rm a)}
+x=a; echo ${!x}
+x=a; cat ${x/a/\/etc}
+x=../../etc; cat $x/passwd > b
+cat $HOME > a
+echo ${HOME:=$(rm a)}
+echo ${HOME/x/$(rm a)}
+cat $PWD/../x > b
+cat $x
+cat $RANDOM
+$SHELL -c ls
+$SHELL a
+$HOME/x
+find . -name $RANDOM -delete
+echo $((x))
+echo $((a[$(rm b)]))
+echo $(( $(rm a) ))
+echo ${#x[$(rm a)]}
+echo $[1]
+echo "$(rm a)"
+echo "$(ls; rm a)"
+echo "`rm a`"
+echo $(ls > a)
+echo $(<a)
+cat $(ls)
+cat "$(ls)"
+rm "$(ls)"
+"$(ls)"
+$(ls)
+$(echo rm) a
+ls "$(ls)"
+wc -l $(find .)
+find $(ls)
+sed "$(cat a)" b
+awk "$(cat a)" b
+printf "$(cat a)"
+grep $(cat a) b
+grep "$(cat a)" b -f x
+rg $(cat a)
+git log $(cat a)
+test "$(cat a)"
+[ "$(cat a)" b ]
+test "$(cat a)" "$(cat b)"
+[[ $(cat a) -eq 1 ]]
+LC_ALL=/tmp/x ls
+LC_ALL=$(rm a) ls
+TZ=:/etc/passwd date
+TZ=../x date
+TZ=/etc/passwd date
+PAGER=./x git log
+GIT_PAGER='cat; rm a' git log
+GIT_EXTERNAL_DIFF=x git diff
+LC_ALL=C PATH=. ls
+LC_ALL=C rm a
+LC_ALL=C cd sub && git log
+LC_ALL=C; rm a
+COLUMNS=1 x=1 ls
+ls | tee a
+ls | tee -a a
+ls | tee /dev/null a
+ls | tee >(sh)
+tee /dev/null
+exit $x
+exit 1; rm a
+exit $(rm a)
+ebb0part
+ebb0000000000000000n0e
+cat ebb0000000000000000n0e > a
+""",
+}
+"""A line each."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [pytest.param(line, id=f"{form}: {line}") for form, lines in REFUSED.items() for line in lines.split("\n") if line],
+)
+def test_what_could_do_more_is_not_proved(line: str) -> None:
+    assert prove_line(line, SIGN, names) == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "diff <(sort a.py) b.py; echo $?",
+        "comm -12 <(sort a.py) <(sort b.py | head -n 1)",
+        "cat <(cat <(head -n 1 a.py)) b.py",
+        "wc -l < <(cat a.py b.py)",
+        "find . -name '*.py' -exec wc -l {} + | sort",
+        "find . -name '*.py' -exec grep -n two {} \\; | sort",
+        "find . -name '*.py' | sort | xargs grep -n two",
+        "find . -type f -print0 | sort -z | xargs -0 head -n 1",
+        "find . -name '*.py' | sort | xargs -I{} grep -c two {}",
+        "grep -rl two . | sort | xargs cat",
+        "find . -name '*.py' | sort | while read -r f; do echo \"== $f\"; head -n 1 \"$f\"; done",
+        "find . -name '*.py' | sort | while IFS= read -r f; do wc -l < $f; done",
+        "ls | while read f; do wc -l $f; basename $f .py; done",
+        "cat a.py | while IFS= read -r line; do echo \"<$line>\"; done",
+        "while read -r first rest; do printf '%s|%s\\n' \"$first\" \"$rest\"; done < a.py",
+        "while read -r x; do echo got $x; done < a.py",
+        "while read -r x; do [ -n \"$x\" ] && echo yes || echo no; done < a.py",
+        "for x in a.py b.py none; do cat $x; echo $?; done; echo \"end $?\"",
+        "for x in *.py; do echo \"== $x\"; wc -c < $x; done | tail -n 2",
+        "for i in {1..3} $(seq 2) 'a b' \"c  d\"; do echo \"$i\"; done",
+        "for x in $(ls); do echo \"$x\"; wc -l \"$x\"; done",
+        "for x in a b; do for y in 1 2; do echo $x$y; done; done",
+        "for x in 1 2; do awk '{print $x}' a.py; done",
+        "for x in a.py b.py\ndo\n  test -f $x || echo none\n  echo '$x' \"${x}\"\ndone",
+        "set -e; for x in a.py none b.py; do cat $x; done; echo no",
+        "{ echo a; echo b; } | cat",
+        "(cd sub && ls); ls",
+        "(exit 3); echo $?",
+        "if [ -f a.py ]; then echo yes; else echo no; fi",
+        "if grep -q nothing a.py; then echo yes; elif [ -f b.py ]; then echo b; else echo no; fi",
+        "if ls none; then echo yes; fi; echo $?",
+        "echo \"lines: $(wc -l < a.py)\" $(cat a.py)",
+        "echo $((2 ** 10)) ${#HOME} $#; false | true; echo ${PIPESTATUS[0]}",
+        "[ \"$(wc -l < a.py)\" -gt 1 ] && echo many",
+        "LC_ALL=C sort a.py | head -n 1; TZ=UTC date -d @0 +%H",
+        "wc -l *.py; grep -c two *.py; cat a.py | tee /dev/null",
+        "echo \"$HOME\"; ls none || exit 3",
+    ],
+)  # fmt: skip
+def test_bash_does_the_same_for_the_line_as_it_stands_and_as_it_is_run(tmp_path: Path, line: str) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("a.py", "b.py", "sub/c.py"):
+        (tmp_path / name).write_text(f"one {name}\ntwo  more words\n\n")
+    steps = prove_line(line, SIGN, names)
+    assert steps
+    ran = [
+        subprocess.run(("bash", "-c", text), cwd=tmp_path, capture_output=True, text=True, check=False)
+        for text in (line, as_text(steps, words))
+    ]
+    assert (ran[0].returncode, ran[0].stdout) == (ran[1].returncode, ran[1].stdout)

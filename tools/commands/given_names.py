@@ -1,0 +1,258 @@
+"""Names of files that one program finds and another one is given: by `xargs`, by `find -exec`, by a loop that reads
+them. It runs nothing and decides nothing."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tools.commands.command_line import Command, Word
+from tools.commands.programs import set_of
+from tools.commands.proof import OTHER_NAMES, is_recursive, proof_of, row_of
+from tools.commands.scripts import Proof
+from tools.lazy import regex
+from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS
+
+_XARGS = regex(r"(?:-[0rt]+|--null|--no-run-if-empty|-[nLP] ?\d{1,4}|-I ?[{}%@_]{1,3}|-d ?(?:\\n|,)) ")
+"""Options of xargs. What `-I` replaces must not be part of a program's name: it would be another program then."""
+NAMES_ONLY = set_of("wc ls basename dirname du stat realpath readlink echo file")
+"""They show of a file that they are given no more than its name, type or size."""
+SHOW_CONTENT = set_of("grep egrep fgrep cat head tail sed nl sort cut")
+"""They show what is in a file, and take `--` before its name."""
+_PASS_NAMES_ON = {"sort", "uniq", "head", "tail", "grep", "egrep", "fgrep"}
+_FILTERS = {
+    "grep": regex("[vEiFPwxz]+"), "egrep": regex("[viwxz]+"), "fgrep": regex("[viwxz]+"), "sort": regex("[runVz]+"),
+    "head": regex(r"z|n?\d*"), "tail": regex(r"z|n?\d*"), "uniq": regex("z"),
+}  # fmt: skip
+"""What passes whole names on, with the letters of which that is known. All of them know `-z`."""
+_LIST_BY_RG, _LIST_BY_GREP = regex("[lniSsFwU0]+"), regex("[rlniEFwIsZ]+")
+_RG_NAMES = {"--files", "--files-with-matches", "--hidden", "--no-ignore", "--fixed-strings", "--ignore-case"}
+_FIND_ACTIONS = {"-print", "-print0", "-ls", "-printf", "-quit", "-prune"}
+_EITHER = {"-o", "-or", ","}
+_SAFE_LISTING = regex("-[A-Za-z]*[ld][A-Za-z]*")
+_NOT_LINKS = ("!", "-type", "l")
+
+
+def _no_secrets() -> Sequence[str]:
+    names = [part for name in SECRET_FILES for part in ("-o", "-iname", name)][1:]
+    folders = [part for name in SECRET_FOLDERS for part in ("!", "-ipath", f"*/{name}/*")]
+    return ("!", "(", *names, ")", "!", "(", "-iname", "config", "-ipath", "*.git/*", ")", *folders)
+
+
+def names_only(words: Sequence[Word], before: Sequence[tuple[Command, Proof]], *, is_fed: bool) -> Proof | None:
+    """What is proved of xargs where a look finds the names and nothing but names is shown. The program is run with `--`
+    behind its options, so that no name is taken for one."""
+    at = _behind_xargs(words)
+    if not is_fed or at >= len(words) or words[at].text not in NAMES_ONLY or not lists_files(before):
+        return None
+    end = next((place for place in range(at + 1, len(words)) if words[place].text[:1] != "-"), len(words))
+    proof = proof_of((*words[at:end], Word("--"), Word("x"), *words[end:]), is_fed=True)
+    return Proof("xargs", names_from=end) if proof is not None and not proof.unproved else None
+
+
+def _behind_xargs(words: Sequence[Word]) -> int:
+    """Where the program that xargs runs stands; behind the last word where that is not known."""
+    if not all(word.is_plain for word in words):
+        return len(words)
+    at = 1
+    while (option := _XARGS.match(" ".join((*(word.text for word in words[at : at + 2]), "")))) is not None:
+        at += option[0].count(" ")
+    return at
+
+
+def lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
+    """Whether what a pipe gives is names of files that a look finds, so that none is made up on the way."""
+    for command, proof in reversed(commands):
+        texts = command.texts
+        letters = "".join(text[1:] for text in texts if text[:1] == "-" and text[:2] != "--")
+        if proof.name in _PASS_NAMES_ON and command.is_fed:
+            if "o" in letters or "--only-matching" in texts:
+                return False
+            continue
+        if proof.name in ("find", "fd", "ls", "git ls-files"):
+            return not any(text.startswith(("-printf", "--format")) for text in texts)
+        return proof.name in ("rg", "grep") and ("l" in letters or "--files" in texts) and "o" not in letters
+    return False
+
+
+def content_by_xargs(
+    command: Command, before: Sequence[tuple[Command, Proof]]
+) -> tuple[Sequence[Command], Command, Proof] | None:
+    """xargs with a program that shows what is in the files: the commands before it that give the names, and itself, as
+    they are run, so that each name arrives whole and belongs to no link and to no file with secrets."""
+    words, at = command.words, _behind_xargs(command.words)
+    options = " ".join(word.text for word in words[1:at])
+    if at >= len(words) or re.search("(^| )-[0rt]*[dL]", options) or command.joint != "|" or _reads_a_file(command):
+        return None
+    replaced = re.search("-I ?([^ ]+)", options)
+    inner = words[at:]
+    if replaced is not None:
+        if inner[-1].text != replaced[1] or any(replaced[1] in word.text for word in inner[:-1]):
+            return None
+        inner = inner[:-1]
+    givers = separated_by_zeros(before)
+    shown = _with_a_name(inner, SHOW_CONTENT)
+    if givers is None or shown is None:
+        return None
+    first = () if re.search("(^| )(-[rt]*0|--null)", options) else (Word("-0"),)
+    given = (*words[:1], *first, *words[1:at], *inner, Word("--"), *words[len(words) - (replaced is not None) :])
+    return givers, with_words(command, given), Proof("xargs", files=list(shown.files))
+
+
+def _with_a_name(words: Sequence[Word], programs: frozenset[str]) -> Proof | None:
+    """What is proved of a program that gets the name of a file behind its words; without that name among its files."""
+    if not words or not all(word.is_plain for word in words) or words[0].text not in programs:
+        return None
+    name, is_dashed = Word("ebb"), words[0].text in SHOW_CONTENT
+    given = (*words, *((Word("--"),) if is_dashed else ()), name)
+    if any(word.text in ("--", "-") for word in words) or not _is_whole(words):
+        return None
+    if words[0].text.endswith("grep") and is_recursive(words):
+        return None
+    proof = proof_of(given, is_fed=True)
+    if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
+        return None
+    named = [file for file in proof.files if file.at == len(given) - 1]
+    proof.files = [file for file in proof.files if file.at != len(given) - 1]
+    return proof if named or proof.name in ("basename", "dirname", "echo") else None
+
+
+def _reads_a_file(command: Command) -> bool:
+    return any(one.sign == "<" for one in command.redirections)
+
+
+def _is_whole(words: Sequence[Word]) -> bool:
+    """Whether the last word is no option that takes what follows for its value."""
+    text, name = words[-1].text, OTHER_NAMES.get(words[0].text, words[0].text)
+    if len(words) == 1 or text[:1] != "-":
+        return True
+    row = row_of(name)
+    if row is None:
+        return name == "sed" and set(text[1:]) <= set("nErszu")
+    return text in row.names or text[1:].isdecimal() or set(text[1:]) <= row.letters
+
+
+def separated_by_zeros(before: Sequence[tuple[Command, Proof]]) -> Sequence[Command] | None:
+    """The commands at the end of a pipe that give names of files, as they are run to give each one whole: with a zero
+    behind it, and without links and files with secrets. None where they cannot."""
+    found = list[Command]()
+    for command, proof in reversed(before):
+        if any(one.target.text != "/dev/null" for one in command.redirections):
+            return None  # messages would be taken for names
+        if proof.name in _FILTERS and command.is_fed:
+            if command.joint != "|" or not _passes_whole(command, proof):
+                return None
+            found.insert(0, _with_option(command, "-z"))
+            continue
+        giver = _giver(command, proof)
+        return None if giver is None or command.is_fed else (giver, *found)
+    return None
+
+
+def _passes_whole(command: Command, proof: Proof) -> bool:
+    letters = _FILTERS[proof.name]
+    if proof.files or any(not word.is_plain for word in command.words):
+        return False
+    return all(
+        letters.fullmatch(text[1:]) is not None or (proof.name.endswith("grep") and text == "-e")
+        for text in command.texts[1:]
+        if text[:1] == "-"
+    )
+
+
+def _with_option(command: Command, option: str) -> Command:
+    has_it = any(option[1] in text[1:] for text in command.texts[1:] if re.fullmatch("-[A-Za-z0-9]+", text))
+    words = command.words
+    return command if has_it else with_words(command, (*words[:1], Word(option), *words[1:]))
+
+
+def _giver(command: Command, proof: Proof) -> Command | None:
+    texts = command.texts
+    given = [text for text in texts[1:] if text[:1] == "-"]
+    if proof.name == "find" and texts[0] in ("find", "gfind"):
+        return _found_with_zeros(command)
+    if proof.name == "rg":
+        is_list = "--files" in texts or "--files-with-matches" in texts or any("l" in text for text in given)
+        known = (
+            text in _RG_NAMES or text[:2] in ("-g", "-t") or text[:6] == "--glob" or _LIST_BY_RG.fullmatch(text[1:])
+            for text in given
+        )
+        return _with_option(command, "-0") if is_list and all(known) else None
+    if proof.name in ("grep", "egrep", "fgrep"):
+        letters = "".join(text[1:] for text in given if text[:2] != "--")
+        known = (text.startswith(("--include=", "--exclude")) or _LIST_BY_GREP.fullmatch(text[1:]) for text in given)
+        if not {"r", "l"} <= set(letters) or not all(known):
+            return None
+        words = _with_option(command, "-Z").words
+        return with_words(command, (*words[:1], Word("--exclude-dir=.git"), *words[1:]))
+    return None
+
+
+def _found_with_zeros(command: Command) -> Command | None:
+    """find with what keeps links and secrets out, before the one place where it prints."""
+    words, texts = list(command.words), command.texts
+    if texts[-1] in ("-print", "-print0"):
+        words, is_printed = words[:-1], True
+    else:
+        is_printed = False
+    left = {word.text for word in words}
+    if left & (_FIND_ACTIONS - {"-prune"}) or "-depth" in left:
+        return None
+    if not is_printed and left & {*_EITHER, "-prune"}:
+        return None
+    return with_words(command, (*words, *map(Word, (*_NOT_LINKS, *_no_secrets(), "-print0"))))
+
+
+def by_exec(command: Command) -> tuple[Command, Sequence[Word], int] | None:
+    """Of `find … -exec PROGRAM … {} +` (or `;`) find without it, what it runs, and where in the words that begins; None
+    of another call."""
+    texts = command.texts
+    if texts[0] not in ("find", "gfind") or texts.count("-exec") != 1 or texts[-1] not in ("+", ";"):
+        return None
+    at = texts.index("-exec")
+    inner = command.words[at + 1 : -1]
+    if len(inner) < 2 or inner[-1].text != "{}" or any("{}" in word.text for word in inner[:-1]):
+        return None
+    return with_words(command, command.words[:at]), inner, at
+
+
+def shown_by_exec(inner: Sequence[Word]) -> tuple[Proof, Sequence[Word]] | None:
+    """What is proved of a program that find runs, and the tests that find needs before it, so that the program gets no
+    link and no file with secrets where it would show what is in them."""
+    proof = _with_a_name(inner[:-1], SHOW_CONTENT | NAMES_ONLY)
+    if proof is None:
+        return None
+    if inner[0].text in SHOW_CONTENT:
+        return proof, tuple(map(Word, (*_NOT_LINKS, *_no_secrets())))
+    follows = inner[0].text == "ls" and not any(_SAFE_LISTING.fullmatch(word.text) for word in inner[1:-1])
+    return proof, tuple(map(Word, _NOT_LINKS)) if follows else ()
+
+
+def behind_dashes(command: Command, is_name: "re.Pattern[str]") -> Command:
+    """The command with `--` before the first word that the shell replaces by names which may begin with a dash; as it
+    is where an option stands behind that, or where the program knows no `--`."""
+    name = OTHER_NAMES.get(command.texts[0], command.texts[0])
+    first = next(
+        (
+            at
+            for at, word in enumerate(command.words)
+            if at and ((word.globs and word.text[:1] in "*?[") or is_name.fullmatch(word.text))
+        ),
+        0,
+    )
+    if not first or name not in TAKE_DASHES or "--" in command.texts:
+        return command
+    if any(text[:1] == "-" for text in command.texts[first:]) or not _is_whole(command.words[:first]):
+        return command
+    return with_words(command, (*command.words[:first], Word("--"), *command.words[first:]))
+
+
+TAKE_DASHES = (
+    SHOW_CONTENT
+    | NAMES_ONLY - {"echo"}
+    | set_of("rg tac uniq comm cmp diff md5sum sha1sum sha256sum sha512sum cksum paste rev")
+)
+"""Programs that take a word behind `--` for no option."""
+
+
+def with_words(command: Command, words: Sequence[Word]) -> Command:
+    return replace(command, words=tuple(words), texts=tuple(word.text for word in words))

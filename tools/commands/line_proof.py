@@ -1,0 +1,377 @@
+"""What is proved of a whole command line: that each command in it only looks, in its groups, loops and substitutions
+too. It runs nothing and decides nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from tools.commands.command_line import Command, Word
+from tools.commands.given_names import (
+    NAMES_ONLY,
+    SHOW_CONTENT,
+    behind_dashes,
+    by_exec,
+    content_by_xargs,
+    lists_files,
+    names_only,
+    separated_by_zeros,
+    shown_by_exec,
+    with_words,
+)
+from tools.commands.grammar import read
+from tools.commands.parts import MARK, Names, Part, Parts
+from tools.commands.programs import VERSIONS, set_of
+from tools.commands.proof import proof_of
+from tools.commands.scripts import Operand, Proof
+from tools.lazy import dataclass, regex
+
+_SHELL_OPTIONS = regex(r"(?:(?:[-+][eux]+o?|-o)(?: pipefail)?)(?: (?:[-+][eux]+o?|-o)(?: pipefail)?)*")
+_TAKE_NUMBERS = {"echo", "printf", "test"}
+_READ_STREAMS = SHOW_CONTENT | set_of("wc diff comm cmp paste tac md5sum sha1sum sha256sum")
+"""They only read what they are given in place of a file."""
+_TAKE_PATTERNS = set_of("grep egrep fgrep rg")
+_COMPARE = set_of("= == != -eq -ne -gt -ge -lt -le")
+_ASK_ABOUT_TEXT, _ASK_ABOUT_FILE = {"-n", "-z"}, set_of("-f -d -e -s -r -w -x -L -h")
+_EXIT = regex("[0-9]{1,3}")
+_MOVES = regex(r"\bcd\b")
+_STATEMENTS = {"group", "subshell", "loop", "words"}
+_IN_THIS_SHELL = {"group", "loop", "words"}
+_SETTINGS = regex(
+    r"(?:LC_(?:ALL|COLLATE|CTYPE|MESSAGES|NUMERIC|TIME)|LANG|LANGUAGE)=(?:C|POSIX|(?:C|en_US)\.(?:UTF-8|utf8))"
+    r"|TZ=(?:UTC|[A-Z][A-Za-z]{1,20}/[A-Z][A-Za-z_]{1,20})|NO_COLOR=1|COLUMNS=[0-9]{1,4}|(?:GIT_)?PAGER=cat"
+)
+"""Values that may stand before a command that looks."""
+_DEEPEST = 5
+"""Parts inside parts, beyond which none is taken out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedPart:
+    kind: str
+    around: tuple[str, ...]
+    lines: tuple["tuple[Step, ...]", ...] = ()
+    is_quoted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command of a line, as it is run."""
+
+    command: Command
+    proof: Proof
+    parts: Mapping[str, ProvedPart]
+    """What stands in its words, by mark."""
+    settings: tuple[str, ...] = ()
+    """Values for variables before it."""
+
+    @property
+    def is_group(self) -> bool:
+        return self.proof.name == "group"
+
+
+def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
+    """The steps, and those of their parts."""
+    for step in steps:
+        yield step
+        for part in step.parts.values():
+            for line in part.lines:
+                yield from all_steps(line)
+
+
+def _no_names(_: str) -> Sequence[str]:
+    return ()
+
+
+def prove_line(text: str, sign: str, names: Names = _no_names) -> tuple[Step, ...]:
+    """The commands of a line of which each only looks; none of another line.
+
+    `sign`: 16 random digits (hexadecimal), for the marks. `names`: the files that a pattern stands for, in order.
+    """
+    is_moved = _MOVES.search(text) is not None  # a pattern stands for other names there, so none is looked up
+    return _Prover(Parts(_no_names if is_moved else names, sign), is_moved=is_moved).line(text, 0)
+
+
+class _Prover:
+    """Proves the commands of one line, and of the lines in its parts."""
+
+    def __init__(self, parts: Parts, *, is_moved: bool) -> None:
+        self.parts = parts
+        self.is_moved = is_moved
+        """Whether the line may go into another folder."""
+        self.names_by_zeros: set[str] = set()
+        """Marks of the variables that hold names of files without links and secrets."""
+        self.names: set[str] = set()
+        """Marks of the variables that hold names of files."""
+        self.variables: tuple[str, ...] = ()
+        """Those that the loops around a line set. No loop inside sets them again, since marks say what they hold."""
+
+    def line(self, text: str, depth: int, kind: str = "") -> tuple[Step, ...]:
+        line, steps = read(text), list[Step]()
+        if line.problem and depth < _DEEPEST:
+            line = read(self.parts.take_out(text))
+        for command in () if line.problem else line.commands:
+            if not self.add(without_command(command), steps, depth):
+                return ()
+        moves = bool(steps) and steps[0].proof.name == "cd"
+        if moves and (kind in _IN_THIS_SHELL or not _keeps_to_looks(steps)):
+            return ()  # what stands behind a group would be run in that folder, too
+        return tuple(steps)
+
+    def add(self, command: Command, steps: list[Step], depth: int) -> bool:
+        """Adds a command to those before it; says no where it is not proved."""
+        if command.texts[0] in self.parts.found:
+            return self.add_group(command, steps, depth)
+        if command.texts[0] == "cd" and not self.is_moved:
+            return False
+        settings = tuple(takewhile(_SETTINGS.fullmatch, command.texts[:-1]))
+        if settings and all(word.is_plain and word.is_bare for word in command.words[: len(settings)]):
+            bare = with_words(command, command.words[len(settings) :])
+            if bare.texts[0] in ("cd", *self.parts.found) or not self.add(bare, steps, depth):
+                return False
+            steps[-1] = replace(steps[-1], settings=settings)
+            return True
+        before = [(step.command, step.proof) for step in steps]
+        executed = by_exec(command)
+        given = None if self.is_moved else content_by_xargs(command, before)
+        if executed is not None:
+            return self.add_executed(command, executed, steps)
+        if given is not None:
+            givers, command, proof = given
+            _give_content(steps, givers)
+            proof.shows_found = True
+        else:
+            command = behind_dashes(command, MARK)
+            found = prove_command(command, before)
+            if found is None:
+                return False
+            proof = found
+        return self.add_with_parts(command, proof, steps, depth)
+
+    def add_executed(self, command: Command, executed: tuple[Command, Sequence[Word], int], steps: list[Step]) -> bool:
+        finder, inner, at = executed
+        proof, shown = prove_command(finder, [(step.command, step.proof) for step in steps]), shown_by_exec(inner)
+        texts = (*command.texts, *(one.target.text for one in command.redirections))
+        if proof is None or shown is None or any(map(MARK.search, texts)):
+            return False
+        if shown[1] and self.is_moved:
+            return False
+        proof.files += shown[0].files
+        proof.shows_found = inner[0].text in SHOW_CONTENT
+        words = (*command.words[:at], *shown[1], *command.words[at:])
+        steps.append(Step(with_words(command, words), proof, {}))
+        return True
+
+    def add_group(self, command: Command, steps: list[Step], depth: int) -> bool:
+        part = self.parts.found[command.texts[0]]
+        if part.kind not in _STATEMENTS or len(command.words) != 1:
+            return False
+        values = {f"${name}" for name in part.names}
+        own = {mark for mark in MARK.findall(part.lines[-1]) if self.parts.found[mark].around[0] in values}
+        if part.kind == "words":
+            inner = self.line(part.lines[0], depth + 1)
+            self.names |= own if lists_files([(step.command, step.proof) for step in inner]) else set()
+        if part.kind != "loop":
+            return self.add_part(command, part, steps, depth)
+        if not (command.is_fed or any(one.sign == "<" for one in command.redirections)):
+            return False
+        before = [(step.command, step.proof) for step in steps]
+        self.names |= own if command.joint == "|" and lists_files(before) else set()
+        if self.add_part(command, part, steps, depth):
+            return True
+        givers = separated_by_zeros(before) if command.joint == "|" and not command.redirections else None
+        if self.is_moved or givers is None or len(part.names) != 1:
+            return False
+        self.names_by_zeros |= own
+        loop = replace(part, around=(f"while IFS= read -r -d '' {part.names[0]}\ndo ", "\ndone"))
+        copies = list(steps)
+        _give_content(copies, givers)
+        if not self.add_part(command, loop, copies, depth):
+            return False
+        steps[:] = copies
+        return True
+
+    def add_part(self, command: Command, part: Part, steps: list[Step], depth: int) -> bool:
+        if not set(part.names).isdisjoint(self.variables):
+            return False
+        outer, self.variables = self.variables, (*self.variables, *part.names)
+        proved = self.proved(part, depth)
+        self.variables = outer
+        if proved is None:
+            return False
+        files = [Operand(one.target.text, 1) for one in command.redirections if one.sign == "<"]
+        proof = Proof("group", files=files)
+        return self.add_with_parts(command, proof, steps, depth, {command.texts[0]: proved})
+
+    def proved(self, part: Part, depth: int) -> ProvedPart | None:
+        lines = tuple(self.line(line, depth + 1, part.kind) for line in part.lines)
+        return ProvedPart(part.kind, part.around, lines, part.is_quoted) if all(lines) else None
+
+    def add_with_parts(
+        self,
+        command: Command,
+        proof: Proof,
+        steps: list[Step],
+        depth: int,
+        parts: Mapping[str, ProvedPart] | None = None,
+    ) -> bool:
+        """Adds a command if each part that stands in its words stands where it does no harm."""
+        found = dict(parts or {})
+        for at, word in enumerate(command.words):
+            marks = MARK.findall(word.text)
+            if at == 0 and parts:
+                continue
+            for mark in marks:
+                part = self.parts.found.get(mark)
+                if part is None or word.globs or not self.may_stand(mark, part, at, command, proof):
+                    return False
+        for one in command.redirections:
+            for mark in MARK.findall(one.target.text):
+                part = self.parts.found.get(mark)
+                is_stream = part is not None and part.kind == "file" and one.target.text == mark and one.sign == "<"
+                is_name = mark in self.names_by_zeros and one.target.text == mark and one.sign == "<"
+                if not (is_stream or is_name):
+                    return False
+        texts = (*command.texts, *(one.target.text for one in command.redirections))
+        for mark in {mark for text in texts for mark in MARK.findall(text)} - set(found):
+            proved = self.proved(self.parts.found[mark], depth)
+            if proved is None:
+                return False
+            found[mark] = proved
+        if any(word.globs or word.has_status for word in command.words) and any(
+            not one.is_quoted for one in found.values()
+        ):
+            return False  # what is split is written by a shell of its own, in which patterns stand for no names
+        proof.files = [file for file in proof.files if not MARK.search(file.text)]
+        steps.append(Step(command, proof, found))
+        return True
+
+    def may_stand(self, mark: str, part: Part, at: int, command: Command, proof: Proof) -> bool:
+        """Whether what a part gives, which may be any text, does no harm as this word of a command."""
+        word, is_operand = command.texts[at], any(file.at == at for file in proof.files)
+        if part.kind == "file":
+            return word == mark and is_operand and proof.name in _READ_STREAMS
+        if part.kind not in ("output", "value"):
+            return False
+        if not part.is_quoted and proof.name == "echo":
+            return True
+        if proof.name in ("echo", "printf"):
+            return at > (proof.name == "printf") and (proof.name == "echo" or _has_format(command))
+        if not part.is_quoted and word != mark:
+            return False
+        if proof.name == "test":
+            return self.may_test(command, mark)
+        is_dashed = "--" in command.texts[:at] and word == mark
+        if proof.name in ("basename", "dirname"):
+            return is_dashed
+        if not is_operand:
+            first = command.texts.index("--") + 1 if is_dashed else 0
+            return at == first and first > 0 and proof.name in _TAKE_PATTERNS and part.is_quoted
+        if proof.name == "git log":
+            return is_dashed and mark in self.names
+        is_known = mark in self.names_by_zeros or (mark in self.names and proof.name in NAMES_ONLY)
+        return is_dashed and is_known and proof.name in NAMES_ONLY | SHOW_CONTENT
+
+    def may_test(self, command: Command, mark: str) -> bool:
+        given = command.texts[1:]
+        if len(given) == 2 and given[1] == mark:
+            is_file = mark in self.names or mark in self.names_by_zeros
+            return given[0] in _ASK_ABOUT_TEXT or (is_file and given[0] in _ASK_ABOUT_FILE)
+        return len(given) == 3 and given[1] in _COMPARE and given[0] not in ("!", "(")
+
+
+def _give_content(steps: list[Step], givers: Sequence[Command]) -> None:
+    """Puts the commands that give names in the place of the last ones, of which the first looks at more than names."""
+    first = len(steps) - len(givers)
+    for at, command in enumerate(givers, first):
+        steps[at] = replace(steps[at], command=command, proof=replace(steps[at].proof, shows_found=at == first))
+
+
+def _has_format(command: Command) -> bool:
+    return not MARK.search(command.texts[1]) and command.texts[1][:1] != "-"
+
+
+def _keeps_to_looks(steps: Sequence[Step]) -> bool:
+    """Whether a line that goes into another folder does something there, goes no further and runs no git: that may be
+    somebody else's repository."""
+    names = [step.proof.name for step in all_steps(steps)][1:]
+    return bool(names) and not any(name == "cd" or name.startswith("git") for name in names)
+
+
+def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> Proof | None:
+    """What is proved of a command that only looks, behind others of its line; None of another command."""
+    if command.texts[0] == "cd" and not before:
+        proof: Proof | None = _cd(command)
+    else:
+        # What another folder than the one that was asked about holds is not known: a name is not enough.
+        is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
+        proof = (
+            _version(command) or _syntax_check(command) or _set(command) or _exit(command) or _tee(command)
+            if is_by_name
+            else None
+        )
+        if proof is None and is_by_name and command.texts[0] == "xargs":
+            proof = names_only(command.words, before, is_fed=command.is_fed)
+        elif proof is None and is_by_name:
+            proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections))
+    if any(word.globs and not word.is_bare for word in command.words):
+        return None  # which of its signs were quoted is not known any more
+    if any(word.has_status for word in command.words) and (proof is None or proof.name not in _TAKE_NUMBERS):
+        return None
+    if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
+        return None
+    proof.files += [Operand(one.target.text, len(command.words)) for one in command.redirections if one.sign == "<"]
+    return proof
+
+
+def without_command(command: Command) -> Command:
+    """`command ls` as `ls`, which it is where no function has that name: no line that is proved makes any."""
+    texts, words = command.texts, command.words
+    is_prefix = texts[0] == "command" and words[0].is_bare and len(words) > 1 and texts[1] not in ("cd", "command")
+    if not is_prefix or not (words[1].is_plain and words[1].is_bare) or texts[1][:1] == "-":
+        return command
+    return replace(command, words=words[1:], texts=texts[1:])
+
+
+def _version(command: Command) -> Proof | None:
+    """A program that is only asked for its version."""
+    is_asked = len(command.words) == 2 and command.words[1].is_plain
+    return Proof("version") if is_asked and command.texts[1] in VERSIONS.get(command.texts[0], "").split() else None
+
+
+def _syntax_check(command: Command) -> Proof | None:
+    """A shell that reads a script and runs nothing of it."""
+    texts = command.texts
+    is_one = len(texts) == 3 and texts[0] in ("bash", "sh", "dash") and texts[1] == "-n" and command.words[2].is_plain
+    return Proof("sh -n", files=[Operand(texts[2], 2)]) if is_one and texts[2][:1] not in ("-", "+", "") else None
+
+
+def _set(command: Command) -> Proof | None:
+    """Options of the shell for the rest of the line, by which it stops earlier or says what it runs."""
+    is_known = len(command.texts) > 1 and _SHELL_OPTIONS.fullmatch(" ".join(command.texts[1:]))
+    return Proof("set") if command.texts[0] == "set" and is_known else None
+
+
+def _exit(command: Command) -> Proof | None:
+    """The end of the line, with an exit code."""
+    texts = command.texts
+    is_known = texts[0] == "exit" and (len(texts) == 1 or (len(texts) == 2 and _EXIT.fullmatch(texts[1])))
+    return Proof("exit") if is_known else None
+
+
+def _tee(command: Command) -> Proof | None:
+    """What passes its input on, and writes it nowhere else."""
+    is_idle = command.texts[0] == "tee" and set(command.texts[1:]) <= {"/dev/null", "-a"}
+    return Proof("tee") if is_idle and command.is_fed else None
+
+
+def _cd(command: Command) -> Proof | None:
+    given = [word for word in command.words[1:] if word.text not in ("--", "-P", "-L")]
+    if (
+        not command.words[0].is_bare
+        or len(given) != 1
+        or not given[0].is_plain
+        or given[0].text[:1] in "-~+"
+        or ".." in given[0].text.split("/")
+    ):
+        return None
+    return Proof("cd", files=[Operand(given[0].text, 1)])

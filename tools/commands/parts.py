@@ -1,0 +1,283 @@
+"""The parts of a command line that hold lines of their own: groups, loops, conditions, substitutions. Each is taken out
+and leaves a mark in its place, so that what stands around it is plain commands. It runs nothing and decides nothing."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tools.bash_tree import tree_of
+from tools.commands.line_limits import LONG, is_too_much
+from tools.lazy import dataclass, regex
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MARK = regex("ebb[0-9a-f]{16}n[0-9]+e")
+"""What stands in a line in place of a part. It holds a random number, so that no line can hold it already."""
+_OPENS = regex(r"[({$]|\b(?:for|while|if)\b")
+_PLAIN = regex(r"[\w./@%+:,-]+")
+"""What is one word for the shell wherever it is put."""
+_QUOTABLE = regex(r"[^\0-\x1f\x7f\"$`\\!]+")
+"""What is itself between double quotes."""
+_PATTERN = regex(r"[\w./@%+:,*?-]+")
+_MOST = 200
+"""Times that a loop is written out."""
+_SEQUENCE = regex(r"\{(?P<a>\d{1,6})\.\.(?P<b>\d{1,6})\}|\$\(seq (?:(?P<from>\d{1,6}) )?(?P<to>\d{1,6})\)")
+_NUMBER = regex(
+    r"\$[$#]|\$\(\([0-9 +*/%()-]+\)\)|\$\{?(?:RANDOM|SECONDS|UID|EUID)\}?|\$\{#[A-Z]+\}|\$\{PIPESTATUS\[[0-9@*]\]\}"
+)
+"""What the shell puts a number in the place of."""
+_TEXT = regex(r"\$\{?(?:HOME|USER|LOGNAME|SHELL|LANG|PWD|OLDPWD|HOSTNAME|TERM|BASH_VERSION)\}?")
+"""What the shell puts a harmless text in the place of."""
+_READ = regex(r"(?P<split>IFS=(?:[,:]|'[,:;| ]'|\"[,:;| ]\"|) )?read(?P<raw> -r)?(?P<names>(?: [a-z]\w{0,30}){1,6})")
+_ASSIGNMENT = regex(
+    r"\s*(?P<name>[A-Za-z]\w{0,30})=(?P<value>[\w./@%+:,-]+|'[\w./@%+:, -]+'|\"[\w./@%+:, -]+\")[ \t]*(?:;|&&|\n)"
+    r"(?![;&|])\s*"
+)
+_OWN_NAME = regex(r"[a-z]\w{0,30}")
+_HELD = {"program", "list", "pipeline", "redirected_statement", "command", "string", "concatenation", "file_redirect",
+         "command_name", "test_command", "unary_expression", "binary_expression"}  # fmt: skip
+"""What may hold a part that is taken out."""
+
+_EXPANSIONS = {"simple_expansion", "expansion", "arithmetic_expansion"}
+
+Names = Callable[[str], Sequence[str]]
+"""The files that a pattern stands for, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that was taken out of a line."""
+
+    kind: str
+    """`file`: `<(…)`; `output`: `$(…)`; `value`: a variable; `group`; `subshell`; `loop`: one that reads; `words`: one
+    over what a line gives."""
+    around: tuple[str, ...]
+    """What stands before its lines, between them and behind them."""
+    lines: tuple[str, ...] = ()
+    is_quoted: bool = True
+    """Whether the shell takes what it gives for one word."""
+    names: tuple[str, ...] = ()
+    """The variables that it sets."""
+
+
+class Parts:
+    """The parts of one line, and of the lines in them, by their marks."""
+
+    def __init__(self, names: Names, sign: str) -> None:
+        self.names, self.sign = names, sign
+        self.found: dict[str, Part] = {}
+
+    def add(self, part: Part) -> str:
+        mark = f"ebb{self.sign}n{len(self.found)}e"
+        self.found[mark] = part
+        return mark
+
+    def take_out(self, text: str) -> str:
+        """The line with marks in place of its outermost parts; what is not understood stays."""
+        if not _OPENS.search(text) or len(text) > LONG or is_too_much(text):
+            return text
+        try:
+            source = text.encode()
+        except UnicodeEncodeError:
+            return text
+        root = tree_of(source)
+        if root is None or root.has_error:
+            return text
+        places = list[tuple[int, int, bytes]]()
+        waiting = [(root, False)]
+        while waiting:
+            node, is_quoted = waiting.pop()
+            part = self._part(source, node, is_quoted=is_quoted)
+            if part is not None:
+                places.append((node.start_byte, node.end_byte, self.add(part).encode()))
+            elif node.type in _HELD:
+                waiting += [(child, is_quoted or node.type == "string") for child in reversed(node.children)]
+        return _with(source, sorted(places)).decode()
+
+    def _part(self, source: bytes, node: "Node", *, is_quoted: bool) -> Part | None:
+        kind, text = node.type, _text(source, node)
+        if kind == "process_substitution" and text.startswith("<("):
+            return Part("file", ("<( ", " )"), (text[2:-1],))
+        if kind == "command_substitution" and text.startswith("$("):
+            return Part("output", ("$( ", " )"), (text[2:-1],), is_quoted)
+        if kind in _EXPANSIONS and (_NUMBER.fullmatch(text) or _TEXT.fullmatch(text)):
+            return Part("value", (text,), (), is_quoted or _NUMBER.fullmatch(text) is not None)
+        if kind == "compound_statement" and text[:1] == "{" and text[1:2].isspace() and text[-1:] == "}":
+            return Part("group", ("{ ", "\n}"), (text[1:-1],))
+        if kind == "subshell":
+            return Part("subshell", ("( ", "\n)"), (text[1:-1],))
+        if kind == "for_statement":
+            lines = _bodies(source, node, self.names)
+            if lines is None:
+                return self._loop_over_output(source, node)
+            variable = node.child_by_field_name("variable")
+            names = (_text(source, variable),) if variable is not None else ()
+            return Part("group", ("{ ", *["\n"] * (len(lines) - 1), "\n}"), tuple(lines), names=names)
+        if kind == "while_statement":
+            return self._loop(source, node)
+        return _condition(source, node) if kind == "if_statement" else None
+
+    def _loop(self, source: bytes, node: "Node") -> Part | None:
+        """`while read x; do …; done`, with marks for the variables."""
+        condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
+        if condition is None or body is None or node.children[0].type != "while":
+            return None
+        found = _READ.fullmatch(_text(source, condition))
+        inside = _inside(source, body)
+        if found is None or inside is None or len(node.children_by_field_name("condition")) > 2:
+            return None
+        if source[node.start_byte : condition.start_byte].strip() != b"while":
+            return None
+        if source[condition.end_byte : body.start_byte].strip() not in (b";", b""):
+            return None
+        names = tuple(found["names"].split())
+        line = self._with_marks(source, body, inside, names)
+        return Part("loop", (f"while {found[0]}\ndo ", "\ndone"), (line,), names=names)
+
+    def _loop_over_output(self, source: bytes, node: "Node") -> Part | None:
+        """`for x in $(…); do …; done`, with marks for the variable."""
+        variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        values = node.children_by_field_name("value")
+        if variable is None or body is None or [value.type for value in values] != ["command_substitution"]:
+            return None
+        name, output = _text(source, variable), _text(source, values[0])
+        inside = _inside(source, body)
+        if inside is None or not _OWN_NAME.fullmatch(name) or not output.startswith("$("):
+            return None
+        line = self._with_marks(source, body, inside, [name])
+        return Part("words", (f"for {name} in $( ", " )\ndo ", "\ndone"), (output[2:-1], line), names=(name,))
+
+    def _with_marks(self, source: bytes, body: "Node", inside: tuple[int, int], names: Sequence[str]) -> str:
+        """What stands in a loop, with marks in place of its variables."""
+        start, end = inside
+        uses = list[tuple[int, int, bytes]]()
+        for name in names:
+            for first, last, is_quoted in _uses(source, body, name.encode()):
+                mark = self.add(Part("value", (f"${name}",), (), is_quoted))
+                uses.append((first - start, last - start, mark.encode()))
+        return _with(source[start:end], sorted(uses)).decode()
+
+
+def _text(source: bytes, node: "Node") -> str:
+    return source[node.start_byte : node.end_byte].decode()
+
+
+def _condition(source: bytes, node: "Node") -> Part | None:
+    """`if …; then …; else …; fi`."""
+    around, lines, at = list[str](), list[str](), node.start_byte
+    for child in _words_of_condition(node):
+        if around:
+            lines.append(source[at : child.start_byte].decode().strip().removesuffix(";"))
+        around.append(f"\n{child.type} " if around else f"{child.type} ")
+        at = child.end_byte
+    return Part("group", tuple(around), tuple(lines)) if len(around) > 2 else None
+
+
+def _words_of_condition(node: "Node") -> Iterator["Node"]:
+    for child in node.children:
+        if child.type in ("if", "then", "elif", "else", "fi"):
+            yield child
+        elif child.type in ("elif_clause", "else_clause"):
+            yield from _words_of_condition(child)
+
+
+def _bodies(source: bytes, loop: "Node", names: Names) -> list[str] | None:
+    """What a loop over words runs each time; None where that is not known."""
+    variable, body = loop.child_by_field_name("variable"), loop.child_by_field_name("body")
+    if variable is None or body is None or source[loop.start_byte : loop.start_byte + 3] != b"for":
+        return None
+    values = list[str]()
+    for node in loop.children_by_field_name("value"):
+        written = _text(source, node)
+        is_pattern = "*" in written or "?" in written
+        if (counted := _counted(written)) is not None:
+            values += counted
+            continue
+        if node.type in ("string", "raw_string") and _QUOTABLE.fullmatch(written[1:-1]):
+            values.append(written[1:-1])
+            continue
+        if not _PATTERN.fullmatch(written):
+            return None
+        values += names(written) if is_pattern else (written,)
+        if is_pattern and not names(written):
+            return None
+    inside = _inside(source, body)
+    if not values or len(values) > _MOST or inside is None:
+        return None
+    start, end = inside
+    uses = list(_uses(source, body, source[variable.start_byte : variable.end_byte]))
+    kind = _QUOTABLE if all(is_quoted for _, _, is_quoted in uses) else _PLAIN
+    if not all(map(kind.fullmatch, values)):
+        return None
+    return [
+        _with(source[start:end], [(a - start, b - start, value.encode()) for a, b, _ in uses]).decode()
+        for value in values
+    ]
+
+
+def _counted(written: str) -> Sequence[str] | None:
+    """The numbers that `{1..3}` and `$(seq 3)` stand for."""
+    found = _SEQUENCE.fullmatch(written)
+    if found is None:
+        return None
+    first, last = int(found["a"] or found["from"] or 1), int(found["b"] or found["to"])
+    return [str(number) for number in range(first, min(last, first + _MOST) + 1)]
+
+
+def _inside(source: bytes, body: "Node") -> tuple[int, int] | None:
+    """Where what stands between `do` and `done` begins and ends."""
+    inside = [node for node in body.children if node.type not in ("do", "done", ";")]
+    if body.type != "do_group" or not inside or any(node.type == "comment" for node in inside):
+        return None
+    return inside[0].start_byte, inside[-1].end_byte
+
+
+def _uses(source: bytes, body: "Node", name: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Where a variable stands, in order, and whether it stands between double quotes."""
+    waiting = [(body, False)]
+    while waiting:
+        node, is_quoted = waiting.pop()
+        is_variable = node.type in ("simple_expansion", "expansion")
+        if is_variable and source[node.start_byte : node.end_byte] in (b"$" + name, b"${" + name + b"}"):
+            yield node.start_byte, node.end_byte, is_quoted
+        else:
+            waiting += [(child, node.type == "string") for child in reversed(node.children)]
+
+
+def with_values(text: str, values: Sequence[tuple[str, str]]) -> str:
+    """The line with the values of variables in place of them. A value that is no plain word only stands in quotes."""
+    if "$" not in text or len(text) > LONG or is_too_much(text):
+        return text
+    try:
+        source = text.encode()
+    except UnicodeEncodeError:
+        return text
+    root = tree_of(source)
+    if root is None or root.has_error:
+        return text
+    places = list[tuple[int, int, bytes]]()
+    for name, value in values:
+        for start, end, is_quoted in _uses(source, root, name.encode()):
+            if (_QUOTABLE if is_quoted else _PLAIN).fullmatch(value):
+                places.append((start, end, value.encode()))
+    return _with(source, sorted(places)).decode()
+
+
+def assigned(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The line behind the values that it gives to variables at its beginning, and those, the last one first."""
+    values = list[tuple[str, str]]()
+    while (found := _ASSIGNMENT.match(text)) is not None:
+        value = found["value"].strip("\"'")
+        values = [(found["name"], value), *((name, old) for name, old in values if name != found["name"])]
+        text = text[found.end() :]
+    is_set_again = any(re.search(rf"\b(?:for|read|in|-r)\s+(?:\w+\s+)*{name}\b", text) for name, _ in values)
+    return ("", []) if is_set_again else (text, values)
+
+
+def _with(text: bytes, places: Sequence[tuple[int, int, bytes]]) -> bytes:
+    parts, last = list[bytes](), 0
+    for start, end, value in places:
+        parts += [text[last:start], value]
+        last = end
+    return b"".join((*parts, text[last:]))
