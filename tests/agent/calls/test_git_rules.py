@@ -113,7 +113,7 @@ ASKED = [
     ("git add *.py", "write `--` before it"),
     ("git log --show-signature", "known to look"),
     ("git diff --ext-diff", "known to look"),
-    ("GIT_PAGER=cat git log", "known to look"),
+    ("GIT_PAGER=less git log", "known to look"),
 ]
 
 
