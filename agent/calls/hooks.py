@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.calls.execute import Guard, unguarded
+from agent.calls.hook_changes import told_of_hook_changes
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Rule, concerns, parse_rule
 from agent.channel import Interrupt
@@ -128,7 +129,8 @@ class Hooks:
         for each in heard:
             if each.told:
                 self._emit(Noticed(each.told))
-        return "\n".join(each.shown for each in heard if each.shown)
+        changed = told_of_hook_changes(call, raw.file_changes, self._workspace)
+        return "\n".join(filter(None, (changed, *(each.shown for each in heard))))
 
     def _told(self, call: ToolCall, status: OutputStatus, path: Path, size: int) -> bytes:
         """What a hook reads on its standard input."""

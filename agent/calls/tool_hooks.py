@@ -9,6 +9,7 @@ from dataclasses import replace
 from agent.calls.approval import ApprovalContext
 from agent.calls.argument_aliases import our_arguments
 from agent.calls.execute import Guard
+from agent.calls.hook_changes import told_of_hook_changes
 from agent.calls.hook_rulings import NO_WORD, HookedCall, HookWord, by_rule, stricter
 from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, laid_down
 from agent.calls.permission_request import PermissionRequest
@@ -86,8 +87,9 @@ class ToolHooks:
         if self._hooks.has(event) and call.name not in RETRIEVERS:
             try:
                 heard, output = await self._heard(call, asked, status, raw)
+                changed = told_of_hook_changes(call, raw.file_changes, self._workspace)
                 raw = raw if output is None else _in_place_of(raw, output)
-                said.append(heard)
+                said += [changed, heard]
             except OSError as error:
                 self._emit(Noticed(f"hooks are not told of an output, which could not be written to a file: {error}"))
         return "\n".join(filter(None, said)), raw

@@ -186,3 +186,45 @@ async def test_hooks_are_told_which_agent_makes_a_call_and_may_send_it_on(home: 
     )
     assert (first["stop_hook_active"], second["stop_hook_active"]) == (False, True)
     assert not (home.project / "wrong").exists()
+
+
+async def test_a_formatter_behind_an_edit_does_not_stand_in_the_way_of_the_next_one(home: Hooked) -> None:
+    """Miosa-osa/OSA#171: the file is remembered as it was written, a formatter rewrites it, and the next edit is told
+    to read it first. What a hook changes is told now, and what anybody else changes has to be read as before."""
+    tidy = "sed -i 's/ *= */ = /; /^drop/d' \"$(jq -r .tool_input.file_path)\""
+    home.settings(PostToolUse=[("Edit|Write", tidy)])
+    made = {"path": "a.py", "content": "x=1\ny  = 2\ndrop\nlast = 3\n"}
+    home.replies(
+        calls(call("write", **made)),
+        calls(call("edit", path="a.py", old="last = 3", new="last   =4")),
+        calls(call("edit", path="a.py", old="y = 2", new="y = 5")),
+        calls(call("write", path="a.py", content="all")),
+        calls(bash("echo 'z = 6' >> a.py")),
+        calls(call("edit", path="a.py", old="x = 1", new="x = 7")),
+        DONE,
+    )
+    done = await home.run()
+    changed = "[A hook of the user for `{}` has changed what it wrote:]\n`a.py`, {}"
+    again = '`a.py` changed since you read it: call `read` with path="a.py" again, then decide anew'
+    assert [text for _, text in done.outputs] == [
+        "created `a.py`: 4 lines\n" + changed.format("write", "lines 1-2"),
+        "edited `a.py`, line 3\n" + changed.format("edit", "line 3"),
+        "edited `a.py`, line 2",
+        "overwrote `a.py`: 1 line",
+        "no output\nexit code 0",
+        again,
+    ]
+    assert (home.project / "a.py").read_text() == "allz = 6\n"
+
+
+async def test_a_file_that_a_hook_has_changed_in_many_places_has_to_be_read_again(home: Hooked) -> None:
+    even = "sed -i 's/^\\(.*[02468]\\)$/\\1 # even/' \"$(jq -r .tool_input.file_path)\""
+    home.settings(PostToolUse=[("Write", even)])
+    text = "".join(f"line_{number}\n" for number in range(60))
+    home.replies(
+        calls(call("write", path="a.py", content=text)), calls(call("edit", path="a.py", old="9", new="x")), DONE
+    )
+    assert [text.split("\n")[0] for _, text in (await home.run()).outputs] == [
+        "created `a.py`: 60 lines",
+        '`a.py` changed since you read it: call `read` with path="a.py" again, then decide anew',
+    ]
