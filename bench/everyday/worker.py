@@ -17,8 +17,8 @@ from bench.everyday.meant import meant_by
 from bench.everyday.runs import SECONDS, SECONDS_THAT_NEED_END, Ran, run_by_tool, run_plain
 from tools.sandbox.places import make_caches
 
-_MOST_TIMES = 3
-"""Bash runs a command once more to find out what is another one each time."""
+_MOST_TIMES = 8
+"""Further runs of `bash -c` at most, to find out what varies between two runs of the same command."""
 
 
 @dataclass(frozen=True, slots=True)
