@@ -1,6 +1,7 @@
 """`bash(git)` and `outside(git)` together: git commands are covered, and each other call has a reason."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,17 @@ def test_a_rule_for_git_covers_its_commands_inside_and_outside_the_sandbox(repos
     asked = request_for(Bash(), {"command": line}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "allow"
     assert runs_outside(asked, policy(repository.root))
+
+
+def test_the_form_in_which_agents_write_commits_is_covered_and_can_be_denied(repository: Workspace) -> None:
+    line = (
+        "git add a && git commit -m \"$(cat <<'EOF'\nfeat: x\n\nCo-Authored-By: C <c@example.org>\nEOF\n)\" && git push"
+    )
+    asked = request_for(Bash(), {"command": line}, repository, "ask")
+    rules = policy(repository.root)
+    assert decide(asked, rules).verdict == "allow"
+    for rule in ("bash(cat)", "bash(git push)", "bash(git commit)"):
+        assert decide(asked, replace(rules, deny=(parse_rule(rule),))).verdict == "deny"
 
 
 ASKED = [
