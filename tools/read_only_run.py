@@ -182,8 +182,9 @@ def _names_for(pattern: str, root: Path) -> Sequence[str]:
             left -= len(inside)
             matched += [posixpath.join(folder, name) for name in inside if _stands_for(part, name)]
         found = matched
-    ends_in_folders = pattern.endswith("/")
-    return [f"{name}/" if ends_in_folders else name for name in found if os.path.lexists(root / name)]
+    if pattern.endswith("/"):
+        return [f"{name}/" for name in found if (root / name).is_dir()]
+    return [name for name in found if os.path.lexists(root / name)]
 
 
 def _stands_for(pattern: str, name: str) -> bool:

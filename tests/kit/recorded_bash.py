@@ -11,7 +11,7 @@ from shutil import rmtree, which
 
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
-from tools.commands.line_proof import Step, all_steps, prove_line
+from tools.commands.line_proof import PRINT, TAKE_LISTS, Step, all_steps, prove_line
 from tools.commands.line_text import as_text
 from tools.commands.parts import MARK
 from tools.commands.programs import ROWS
@@ -296,7 +296,7 @@ def _is_plain(text: str, steps: Sequence[Step]) -> bool:
 
 
 def _is_meant(argv: Sequence[str], command: Command) -> bool:
-    if command.texts[0] == "echo" == argv[0] and any(MARK.search(text) for text in command.texts):
+    if command.texts[0] == argv[0] in (*PRINT, *TAKE_LISTS) and any(MARK.search(text) for text in command.texts):
         return True  # the shell may split what it puts there
     takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in TAKE_ANY_NAME
     return _matches(list(argv), list(command.words), is_over=takes_any_name)

@@ -46,7 +46,9 @@ def names_only(words: Sequence[Word], before: Sequence[tuple[Command, Proof]], *
         return None
     end = next((place for place in range(at + 1, len(words)) if words[place].text[:1] != "-"), len(words))
     proof = proof_of((*words[at:end], Word("--"), Word("x"), *words[end:]), is_fed=True)
-    return Proof("xargs", names_from=end) if proof is not None and not proof.unproved else None
+    if proof is None or proof.unproved:
+        return None
+    return Proof("xargs", names_from=0 if words[at].text == "echo" else end)  # which would print the dashes
 
 
 def _behind_xargs(words: Sequence[Word]) -> int:
@@ -68,7 +70,7 @@ def lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
             if "o" in letters or "--only-matching" in texts:
                 return False
             continue
-        if proof.name in ("find", "fd", "ls", "git ls-files"):
+        if proof.name in ("find", "fd", "ls", "git ls-files") or (proof.name == "git diff" and "--name-only" in texts):
             return not any(text.startswith(("-printf", "--format")) for text in texts)
         return proof.name in ("rg", "grep") and ("l" in letters or "--files" in texts) and "o" not in letters
     return False

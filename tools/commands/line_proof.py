@@ -29,6 +29,9 @@ _SHELL_OPTIONS = regex(r"(?:(?:[-+][eux]+o?|-o)(?: pipefail)?)(?: (?:[-+][eux]+o
 _TAKE_NUMBERS = {"echo", "printf", "test"}
 _READ_STREAMS = SHOW_CONTENT | set_of("wc diff comm cmp paste tac md5sum sha1sum sha256sum")
 """They only read what they are given in place of a file."""
+PRINT = {"echo", "printf"}
+"""They print what they get, in any number of words."""
+TAKE_LISTS = NAMES_ONLY - {"echo", "basename", "dirname"}
 _TAKE_PATTERNS = set_of("grep egrep fgrep rg")
 _COMPARE = set_of("= == != -eq -ne -gt -ge -lt -le")
 _ASK_ABOUT_TEXT, _ASK_ABOUT_FILE = {"-n", "-z"}, set_of("-f -d -e -s -r -w -x -L -h")
@@ -216,27 +219,26 @@ class _Prover:
     ) -> bool:
         """Adds a command if each part that stands in its words stands where it does no harm."""
         found = dict(parts or {})
+        texts = (*command.texts, *(one.target.text for one in command.redirections))
+        for mark in {mark for text in texts for mark in MARK.findall(text)} - set(found):
+            part = self.parts.found.get(mark)
+            proved = self.proved(part, depth) if part is not None else None
+            if proved is None:
+                return False
+            found[mark] = proved
         for at, word in enumerate(command.words):
             marks = MARK.findall(word.text)
             if at == 0 and parts:
                 continue
             for mark in marks:
-                part = self.parts.found.get(mark)
-                if part is None or word.globs or not self.may_stand(mark, part, at, command, proof):
+                if word.globs or not self.may_stand(mark, found[mark], at, command, proof):
                     return False
         for one in command.redirections:
             for mark in MARK.findall(one.target.text):
-                part = self.parts.found.get(mark)
-                is_stream = part is not None and part.kind == "file" and one.target.text == mark and one.sign == "<"
+                is_stream = found[mark].kind == "file" and one.target.text == mark and one.sign == "<"
                 is_name = mark in self.names_by_zeros and one.target.text == mark and one.sign == "<"
                 if not (is_stream or is_name):
                     return False
-        texts = (*command.texts, *(one.target.text for one in command.redirections))
-        for mark in {mark for text in texts for mark in MARK.findall(text)} - set(found):
-            proved = self.proved(self.parts.found[mark], depth)
-            if proved is None:
-                return False
-            found[mark] = proved
         if any(word.globs or word.has_status for word in command.words) and any(
             not one.is_quoted for one in found.values()
         ):
@@ -245,19 +247,20 @@ class _Prover:
         steps.append(Step(command, proof, found))
         return True
 
-    def may_stand(self, mark: str, part: Part, at: int, command: Command, proof: Proof) -> bool:
+    def may_stand(self, mark: str, part: ProvedPart, at: int, command: Command, proof: Proof) -> bool:
         """Whether what a part gives, which may be any text, does no harm as this word of a command."""
         word, is_operand = command.texts[at], any(file.at == at for file in proof.files)
         if part.kind == "file":
             return word == mark and is_operand and proof.name in _READ_STREAMS
         if part.kind not in ("output", "value"):
             return False
-        if not part.is_quoted and proof.name == "echo":
-            return True
-        if proof.name in ("echo", "printf"):
-            return at > (proof.name == "printf") and (proof.name == "echo" or _has_format(command))
+        if proof.name in PRINT:
+            return proof.name == "echo" or (at > 1 and _has_format(command))
         if not part.is_quoted and word != mark:
             return False
+        if part.kind == "output" and proof.name in TAKE_LISTS:
+            is_list = lists_files([(step.command, step.proof) for step in part.lines[0]])
+            return is_list and is_operand and "--" in command.texts[:at] and not part.is_quoted
         if proof.name == "test":
             return self.may_test(command, mark)
         is_dashed = "--" in command.texts[:at] and word == mark

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from tools.commands.command_line import Word
-from tools.commands.line_proof import ProvedPart, Step
+from tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedPart, Step
 from tools.commands.parts import MARK
 from tools.lazy import regex
 
@@ -26,7 +26,7 @@ def as_text(steps: Sequence[Step], written: Written) -> str:
         else:
             before, given = written(step)
             words = " ".join((*([before] if before else ()), *(_word(word, step, written) for word in given)))
-        is_split = step.proof.name == "echo" and any(not part.is_quoted for part in step.parts.values())
+        is_split = step.proof.name in PRINT and any(not part.is_quoted for part in step.parts.values())
         command = f"{words} {redirections}" if redirections else words
         joint = step.command.joint if pieces else ""
         pieces += [*([joint] if joint else ()), f"( set -f; {command} )" if is_split else command]
@@ -58,5 +58,6 @@ def _quoted(word: Word, text: str) -> str:
 def _replaced(mark: str, step: Step, written: Written) -> str:
     part = step.parts[mark]
     text = _part(part, written)
-    is_one_word = part.is_quoted or step.proof.name != "echo"
-    return f'"{text}"' if part.kind in ("output", "value") and is_one_word else text
+    is_list = step.proof.name in PRINT or (part.kind == "output" and step.proof.name in TAKE_LISTS)
+    is_text = part.kind in ("output", "value") and (part.is_quoted or not is_list)
+    return f'"{text}"' if is_text else text

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MARK = regex("ebb[0-9a-f]{16}n[0-9]+e")
 """What stands in a line in place of a part. It holds a random number, so that no line can hold it already."""
-_OPENS = regex(r"[({$]|\b(?:for|while|if)\b")
+_OPENS = regex(r"[({$!]|\b(?:for|while|if)\b")
 _PLAIN = regex(r"[\w./@%+:,-]+")
 """What is one word for the shell wherever it is put."""
 _QUOTABLE = regex(r"[^\0-\x1f\x7f\"$`\\!]+")
@@ -90,13 +90,13 @@ class Parts:
             node, is_quoted = waiting.pop()
             part = self._part(source, node, is_quoted=is_quoted)
             if part is not None:
-                places.append((node.start_byte, node.end_byte, self.add(part).encode()))
+                places.append((_start(source, node), node.end_byte, self.add(part).encode()))
             elif node.type in _HELD:
                 waiting += [(child, is_quoted or node.type == "string") for child in reversed(node.children)]
         return _with(source, sorted(places)).decode()
 
     def _part(self, source: bytes, node: "Node", *, is_quoted: bool) -> Part | None:
-        kind, text = node.type, _text(source, node)
+        kind, text = node.type, source[_start(source, node) : node.end_byte].decode()
         if kind == "process_substitution" and text.startswith("<("):
             return Part("file", ("<( ", " )"), (text[2:-1],))
         if kind == "command_substitution" and text.startswith("$("):
@@ -107,6 +107,8 @@ class Parts:
             return Part("group", ("{ ", "\n}"), (text[1:-1],))
         if kind == "subshell":
             return Part("subshell", ("( ", "\n)"), (text[1:-1],))
+        if kind == "negated_command" and text[:1] == "!" and text[1:2].isspace():
+            return Part("group", ("! ", ""), (text[1:],))
         if kind == "for_statement":
             lines = _bodies(source, node, self.names)
             if lines is None:
@@ -157,6 +159,12 @@ class Parts:
                 mark = self.add(Part("value", (f"${name}",), (), is_quoted))
                 uses.append((first - start, last - start, mark.encode()))
         return _with(source[start:end], sorted(uses)).decode()
+
+
+def _start(source: bytes, node: "Node") -> int:
+    """Where a node begins, without the blanks that the grammar counts to a variable behind another one."""
+    text = source[node.start_byte : node.end_byte]
+    return node.end_byte - len(text.lstrip(b" \t\n"))
 
 
 def _text(source: bytes, node: "Node") -> str:
@@ -238,9 +246,9 @@ def _uses(source: bytes, body: "Node", name: bytes) -> Iterator[tuple[int, int, 
     waiting = [(body, False)]
     while waiting:
         node, is_quoted = waiting.pop()
-        is_variable = node.type in ("simple_expansion", "expansion")
-        if is_variable and source[node.start_byte : node.end_byte] in (b"$" + name, b"${" + name + b"}"):
-            yield node.start_byte, node.end_byte, is_quoted
+        is_variable, start = node.type in ("simple_expansion", "expansion"), _start(source, node)
+        if is_variable and source[start : node.end_byte] in (b"$" + name, b"${" + name + b"}"):
+            yield start, node.end_byte, is_quoted
         else:
             waiting += [(child, node.type == "string") for child in reversed(node.children)]
 

@@ -39,7 +39,7 @@ _JQ = regex(
 """What looks outside of the input; a field of such a name does not."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
-TAKE_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo"}
+TAKE_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
 """Whatever the names of files are that a pattern stands for, they look."""
 _NEVER_ATTACHED = {"tree"}
 """They take the next word for a letter's value, and what follows the letter for letters: `tree -Po PATTERN FILE`."""
@@ -255,7 +255,7 @@ def _check_operands(
         if kind == "path?":
             # The next one would be written, and of several names that a pattern stands for the second one.
             proof.unproved += [at for place, at in enumerate(operands) if place or words[at].globs]
-    if proof.name == "echo":  # it shows names where patterns stand for some
+    if proof.name in ("echo", "printf"):  # they show names where patterns stand for some
         proof.files += [Operand(words[at].text, at, globs=True) for at in operands if words[at].globs]
     if kind[:4] in ("path", "rev*"):
         for at in operands:

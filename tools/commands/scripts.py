@@ -99,6 +99,7 @@ class Proof:
             "realpath",
             "readlink",
             "echo",
+            "printf",
         )
 
     @property

@@ -16,7 +16,7 @@ FILES = ("a.py", "b.py")
 
 
 def names(pattern: str) -> Sequence[str]:
-    return FILES if pattern == "*.py" else ()
+    return FILES if pattern == "*.py" else ("sub/",) if pattern == "*/" else ()
 
 
 def words(step: Step) -> tuple[str, Sequence[Word]]:
@@ -463,7 +463,15 @@ rm "$(ls)"
 $(ls)
 $(echo rm) a
 ls "$(ls)"
-wc -l $(find .)
+wc -l $(cat a)
+cat $(find .)
+head $(ls)
+sort $(ls)
+wc $(find . -printf '%l')
+wc -l a$(ls)
+wc -l $(ls) -c
+wc $(ls)/x
+stat $(ls; rm a)
 find $(ls)
 sed "$(cat a)" b
 awk "$(cat a)" b
@@ -553,6 +561,12 @@ def test_what_could_do_more_is_not_proved(line: str) -> None:
         "LC_ALL=C sort a.py | head -n 1; TZ=UTC date -d @0 +%H",
         "wc -l *.py; grep -c two *.py; cat a.py | tee /dev/null",
         "echo \"$HOME\"; ls none || exit 3",
+        "wc -l $(find . -name '*.py' | sort)",
+        "for x in a b; do echo \"$x $x  $x\"; done",
+        "cat a.py | while IFS=' ' read -r a b; do echo \"$b $a\"; done",
+        "! grep -q nothing a.py && echo none; ! ls > /dev/null | wc -l; echo $?",
+        "printf '%s,' $(ls); printf '%s\\n' *.py; for d in */; do echo \"$d $(ls \"$d\")\"; done",
+        "ls | xargs -I{} echo 'file {}'; ls | xargs echo",
     ],
 )  # fmt: skip
 def test_bash_does_the_same_for_the_line_as_it_stands_and_as_it_is_run(tmp_path: Path, line: str) -> None:
