@@ -32,9 +32,6 @@ _SAID = {
 _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _BLANK = ord(" ")
 _STATUS = "$?"
-_TEXT_OF_CAT = regex(r"\"\$\(cat <<'(?P<end>[A-Za-z_]\w*)'\n(?P<lines>(?:[^'\"\\`$\n]*\n)*?)(?P=end)\n[ \t]*\)\"")
-"""A text in lines, as agents and scripts write the message of a commit. Signs that quote or expand something are not
-among it, so that every shell finds the same end."""
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
@@ -339,8 +336,6 @@ class _Reader:
 
     def double_quoted(self, node: "Node", text: str) -> tuple[str, bool]:
         """What stands between the quotes, and whether the shell puts something else in its place."""
-        if (lines := _lines_of_cat(text)) is not None:
-            return lines, False
         if node.type == "translated_string":
             self.doubt('there are texts such as `$"…"` in it')
             text = text[1:]
@@ -362,20 +357,6 @@ class _Reader:
         self.depth += 1
         self.walk(node, is_inner=True)
         self.depth -= 1
-
-
-def _lines_of_cat(text: str) -> str | None:
-    """What `"$(cat <<'EOF' … EOF)"` stands for; None of another word, and where old shells may find another end: they
-    count brackets in the text, and none behind a `#`."""
-    found = _TEXT_OF_CAT.fullmatch(text)
-    if found is None or found["end"] in found["lines"].split("\n"):
-        return None
-    lines, depth = found["lines"], 0
-    for sign in lines:
-        depth += (sign == "(") - (sign == ")")
-        if depth < 0:
-            return None
-    return None if depth or ("(" in lines and "#" in lines) else lines.rstrip("\n")
 
 
 def _behind_target(node: "Node") -> list["Node"]:
