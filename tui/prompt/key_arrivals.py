@@ -7,7 +7,7 @@ from tools.lazy import dataclass
 GUARD = 0.3
 """Seconds without a key, and behind the painting of a question, before a key counts as an answer."""
 
-_ARRIVAL = "ebb_arrival"
+_ARRIVAL, _BEHIND_ESCAPE = "ebb_arrival", "ebb_behind_escape"
 
 Purpose: TypeAlias = Literal["answer", "text", "ahead"]
 """`answer`: typed by itself at the question. `text`: it came with others, as what is pasted does; a field may take it,
@@ -48,6 +48,17 @@ def arrival_of(event: object, made_at: float) -> Arrival:
     """How an event came; where nobody has written that down, it came when it was made."""
     arrival = getattr(event, _ARRIVAL, None)
     return arrival if isinstance(arrival, Arrival) else Arrival(made_at)
+
+
+def note_escape(event: object, character: str) -> None:
+    """Writes on a key that it came as Esc and a character right behind it, as Alt does."""
+    setattr(event, _BEHIND_ESCAPE, character)
+
+
+def behind_escape(event: object) -> str:
+    """The character of a key that came so; empty for any other."""
+    character = getattr(event, _BEHIND_ESCAPE, "")
+    return character if isinstance(character, str) else ""
 
 
 class Arrivals:

@@ -26,7 +26,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from tools.lazy import regex
-from tui.prompt.key_arrivals import Arrival, stamp
+from tui.prompt.key_arrivals import Arrival, note_escape, stamp
 from tui.terminal.display import Display
 from tui.terminal.replies import PAUSE, PIECES, REPLY_TIMEOUT, TerminalReplies, may_be_pasted, pasted_in
 from tui.terminal.signals import has_terminal, is_told_to_end
@@ -45,6 +45,13 @@ _ESC_AND_MORE = regex(r"\x1b(?=[/!#@])")
 _MODIFIED_ENTER = regex(r"\x1b(?:[\r\n]|\[27;([2-8]);13~)")
 """Alt-Enter as most terminals send it, and Enter with Shift, Alt or Ctrl as xterm does: the usual parser drops what is
 held with it."""
+_ALT = regex(r"\x1b[^\x1b\[\]OPX^_\x00-\x1f\x7f]")
+"""Alt with a character. The usual parser waits for more, and takes a second one behind it for `^` and the character."""
+_ALT_PIECES = regex(f"({_ALT.pattern})")
+_ALT_ARROW = regex(r"\x1b\x1b[\[O]([ABCD])")
+"""Alt with an arrow where a terminal puts Esc before what the key sends by itself."""
+_ALT_BACKSPACE = regex(r"\x1b\[127;11u")
+"""Option with Backspace, as Ghostty on macOS sends it."""
 _GIVEN_BACK = (
     "\x1b[m\x1b[r\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
@@ -88,6 +95,8 @@ class _Parser(XTermParser):
         """What was pasted so far; None when nothing is being pasted."""
         self._end = ""
         """What may be the beginning of the mark behind it."""
+        self._begun = ""
+        """What the usual parser has of a sequence that may go on."""
 
     def feed(self, data: str) -> Iterator[Message]:
         if self.pasted is not None:
@@ -124,11 +133,25 @@ class _Parser(XTermParser):
                 yield from self._waited()
                 yield Paste(text)
             elif text:  # nothing at all, as of half a character, would mean the end of all typing
-                yield from super().feed(text)
+                yield from self._pressed(_ALT_ARROW.sub("\x1b[1;3\\1", text))
+
+    def _pressed(self, text: str) -> Iterator[Message]:
+        """Keys, where Alt with a character is one as soon as the next one begins."""
+        for piece in filter(None, _ALT_PIECES.split(text)):
+            if self._timeout_time is not None and _ALT.fullmatch(self._begun):
+                yield from self._waited()
+            yield from super().feed(piece)
+            begins = piece.rfind("\x1b")
+            self._begun = piece[begins:] if begins >= 0 else self._begun + piece
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
         found = _MODIFIED_ENTER.fullmatch(sequence)
-        return super()._sequence_to_key_events(f"\x1b[13;{found[1] or 3}u" if found else sequence, alt)
+        known = f"\x1b[13;{found[1] or 3}u" if found else _ALT_BACKSPACE.sub("\x1b[127;3u", sequence)
+        character = sequence if alt else sequence[1:] if _ALT.fullmatch(sequence) else ""
+        for key in super()._sequence_to_key_events(known, alt):
+            if character:
+                note_escape(key, character)
+            yield key
 
     def _paste(self, parts: list[str], data: str) -> Iterator[Message]:
         """What is pasted is told when all of it is there. The usual parser takes each character by itself, and some for

@@ -18,6 +18,16 @@ from tui.text.styles import painted, palette_of
 from tui.view.panel import PanelAction, PanelRow
 from tui.widgets.text_box import TextBox
 
+_KEYS = {
+    **dict.fromkeys(("alt+left", "alt+b"), "cursor_left_word"),
+    **dict.fromkeys(("alt+right", "alt+f"), "cursor_right_word"),
+    **dict.fromkeys(("alt+backspace", "ctrl+backspace"), "delete_left_word"),
+    **dict.fromkeys(("alt+delete", "ctrl+delete", "alt+d"), "delete_right_word"),
+    "alt+shift+left": "cursor_left_word(True)", "alt+shift+right": "cursor_right_word(True)",
+    "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "home", "super+right": "end",
+}  # fmt: skip
+"""What shells and terminals do with keys that Textual leaves alone here, or takes for the other direction."""
+
 
 class Field(Input):
     """An input that holds what was typed as it is, draws all of it safely and says how much of it nobody sees. Its
@@ -36,6 +46,13 @@ class Field(Input):
         """Writes on here what was begun elsewhere."""
         self.screen.set_focus(self)  # at once: the next character is for it
         self.insert_text_at_cursor(character)
+
+    async def _on_key(self, event: events.Key) -> None:
+        action = _KEYS.get(event.key)
+        if action is not None:
+            event.stop()
+            event.prevent_default()
+            await self.run_action(action)
 
     def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()

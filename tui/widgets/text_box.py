@@ -1,6 +1,6 @@
 """A text area that holds what was typed as it is, and draws all of it safely."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import overload
 
 from rich.cells import cell_len
@@ -17,6 +17,14 @@ from tui.text.sanitise import drawn, pasted_text
 
 TextPosition = tuple[int, int]
 """Line and column, both from 0."""
+_KEYS: Mapping[str, str] = {
+    "alt+left": "cursor_word_left", "alt+right": "cursor_word_right", "alt+b": "cursor_word_left",
+    "alt+f": "cursor_word_right", "alt+shift+left": "cursor_word_left(True)", "alt+d": "delete_word_right",
+    "alt+shift+right": "cursor_word_right(True)", "ctrl+delete": "delete_word_right",
+    "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "cursor_line_start",
+    "super+right": "cursor_line_end",
+}  # fmt: skip
+"""What shells and terminals do with keys that Textual leaves alone."""
 
 
 class _Lines(Document):
@@ -94,6 +102,13 @@ class TextBox(TextArea):
 
     def get_column_width(self, row: int, column: int) -> int:
         return cell_len(expand_tabs_inline(drawn(self.document.get_line(row))[:column], self.indent_width))
+
+    async def _on_key(self, event: events.Key) -> None:
+        action = _KEYS.get(event.key)
+        if action is not None and not self.read_only:
+            event.stop()
+            event.prevent_default()
+            await self.run_action(action)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()

@@ -6,6 +6,7 @@ from itertools import takewhile
 from textual import events
 from textual.widgets import TextArea
 
+from tui.prompt.key_arrivals import behind_escape
 from tui.prompt.vim import Vim, press
 from tui.widgets.pasted_units import index_of, location_of
 
@@ -24,8 +25,16 @@ class VimKeys:
         return self.vim.shown
 
     def takes(self, event: events.Key) -> bool:
-        """Does what a key means; tells whether it meant anything here."""
-        key = event.character if event.is_printable and event.character else event.key
+        """Does what a key means; tells whether it meant anything here. Esc with a character so quickly behind it that
+        both came as Alt and that character is Esc and the character."""
+        if character := behind_escape(event):
+            if self.vim.mode == "insert" or self.vim.pending:
+                self._press("escape")
+            self._press(character)
+            return True
+        return self._press(event.character if event.is_printable and event.character else event.key)
+
+    def _press(self, key: str) -> bool:
         if self.vim.mode == "normal" and key == "backspace":
             key = "h"
         text = self._area.text

@@ -1,10 +1,14 @@
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.message import Message
 
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tui.prompt.vim import STARTS, Vim, VimStep, press
+from tui.terminal.colour_query import TerminalInput
 
 NAMES = {"⎋": "escape", "⏎": "enter", "↻": "ctrl+r"}
 
@@ -141,3 +145,24 @@ async def test_the_prompt_takes_keys_of_vi() -> None:
         t.prompt.put("")
         await t.says("/vim")
         assert not t.prompt.border_subtitle
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.03, 0.09, 0.2])
+async def test_a_key_right_behind_esc_is_one_of_the_normal_mode(pause: float) -> None:
+    """anthropics/claude-code#16738: Esc and `b` in quick succession come as Alt with `b`, and the insert mode stays."""
+    async with terminal(FakeSession()) as t:
+        await t.says("/vim")
+        heard: list[Message] = []
+        typing, now = TerminalInput(heard.append, debug=False), 1.0
+        with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+            typing.hear(b"one two\x1b")
+            now += pause
+            typing.wait()
+            for typed in (b"bx", b"0\x1bgg\x1bdw"):
+                typing.hear(typed)
+                now += 0.2
+                typing.wait()
+        for message in heard:
+            t.app.post_message(message)
+        await t.until(lambda: t.prompt.text == "wo")
+        assert str(t.prompt.border_subtitle) == "NORMAL"

@@ -234,6 +234,34 @@ def test_enter_keeps_what_is_held_with_it(typed: str, key: str) -> None:
     assert [event.key for event in heard if isinstance(event, Key)] == [key]
 
 
+@pytest.mark.parametrize(
+    ("reads", "keys"),
+    [
+        (["\x1bd\x1bd", "\x1bd"], ["alt+d"] * 3),
+        (["\x1b", "d", "\x1b", "d"], ["alt+d"] * 2),
+        (["\x1bx\x1b[B"], ["alt+x", "down"]),
+        (["\x1bb\x1bf"], ["ctrl+left", "ctrl+right"]),
+        (["\x1b\x1b[D", "\x1b\x1bOC"], ["alt+left", "alt+right"]),
+        (["\x1b[127;11u", "\x1b[127;3u"], ["alt+backspace"] * 2),
+        (["\x1b", "\x1b"], ["escape"] * 2),
+    ],
+)
+def test_alt_is_told_of_each_key_that_it_is_held_with(reads: list[str], keys: list[str]) -> None:
+    """can1357/oh-my-pi#2064: Option with Backspace in Ghostty sends `ESC [127;11u`, which is not understood.
+    kovidgoyal/kitty#838: iTerm2 sends `ESC ESC [D` for Option with an arrow, which would be Esc, and end a turn."""
+    heard: list[Message] = []
+    hearing = TerminalInput(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        for read in reads:
+            hearing.hear(read.encode())
+            now += 0.03
+            hearing.wait()
+        now += 1.0
+        hearing.wait()
+    assert [each.key for each in heard if isinstance(each, Key)] == keys
+
+
 def test_the_end_of_a_paste_may_come_late() -> None:
     heard: list[Message] = []
     hearing = TerminalInput(heard.append, debug=False)

@@ -84,6 +84,35 @@ async def test_one_key_moves_over_and_deletes_what_is_seen_as_one(seen: str) -> 
         assert field.value == "ab"
 
 
+@pytest.mark.parametrize(
+    ("key", "left"),
+    [
+        ("alt+left", "alpha beta |gamma"), ("alt+b", "alpha beta |gamma"), ("ctrl+left", "alpha beta |gamma"),
+        ("alt+backspace", "alpha beta |"), ("shift+backspace", "alpha beta gamm|"), ("super+left", "|alpha beta gamma"),
+        ("home alt+d", "| beta gamma"), ("home ctrl+delete", "| beta gamma"), ("home alt+delete", "| beta gamma"),
+        ("home shift+delete", "|lpha beta gamma"), ("home alt+right x", "alphax| beta gamma"),
+        ("home alt+f x", "alphax| beta gamma"), ("home super+right x", "alpha beta gammax|"),
+        ("alt+shift+left x", "alpha beta x|"),
+    ],
+)  # fmt: skip
+async def test_keys_of_shells_and_terminals_move_and_delete_by_words(key: str, left: str) -> None:
+    """openai/codex#687: Alt with arrows and Delete do nothing. google-gemini/gemini-cli#19296: nor does Alt-D.
+    kovidgoyal/kitty#3329: Shift with Backspace comes as a key of its own, which is to delete as well."""
+    async with terminal(FakeSession([])) as t:
+        t.prompt.put("alpha beta gamma")
+        await t.pilot.press(*key.split())
+        await t.pilot.press("|")
+        assert t.prompt.text == left
+        await t.press("ctrl+r", until=lambda: t.app.screen.query("#past-sought:focus"))
+        field = t.app.screen.query_one("#past-sought", Input)
+        field.value = "alpha beta gamma"
+        field.cursor_position = len(field.value)
+        await t.pilot.press(*key.split())
+        await t.pilot.press("|")
+        # An input goes to the beginning of the next word, and takes the blank before it along.
+        assert field.value.replace(" ", "") == left.replace(" ", "")
+
+
 async def test_what_nobody_sees_is_counted_beside_the_prompt_also_in_what_is_folded() -> None:
     async with terminal(FakeSession([]), size=(120, 30)) as t:
         t.prompt.post_message(Paste("\u200b" * 12))
