@@ -415,7 +415,7 @@ def _blocked(
     except OSError:  # what still runs changes the folders that are looked at
         return "; ".join(noted)
     if access is not None and access.noted:  # what it did not reach is told already
-        boundary = replace(boundary, network="open")
+        boundary = replace(boundary, network="open", copies={})  # a proxy's refusal reads like that of a registry
     found = what_was_blocked(command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
     return "; ".join(noted) or found
 

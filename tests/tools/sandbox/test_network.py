@@ -108,6 +108,15 @@ async def test_what_was_refused_is_told_to_the_model_and_not_asked_about_again(b
     assert told.blocked == ""
 
 
+async def test_a_refusal_of_the_proxy_is_not_taken_for_one_of_a_registry(boxed: Workspace) -> None:
+    """npm says `E403` of both."""
+    (Path.home() / ".npmrc").write_text("//registry.other.net/:_authToken=0123456789abcdef\n")
+    command = "curl -sS http://other.net/ ; echo npm error code E403; false"
+    assert (await bash(boxed, command)).blocked == ""
+    alone = await bash(boxed, "echo npm error code E403; false")
+    assert alone.blocked == f"it sees `{Path.home()}/.npmrc` without the passwords and tokens in it"
+
+
 async def test_settings_for_git_that_a_hook_has_spoilt_harm_no_command(boxed: Workspace) -> None:
     assert boxed.sandbox is not None
     boxed.sandbox.variables["GIT_CONFIG_COUNT"] = "many"
