@@ -73,6 +73,8 @@ class NetworkAccess:
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
         found = {name: value for name, value in before.items() if not name.lower().endswith("_proxy")}
         found |= {each: proxy for name in names for each in (name, name.lower())} | {"NO_PROXY": HERE, "no_proxy": HERE}
+        # npm takes these from its files otherwise, before the usual variables.
+        found |= {"npm_config_proxy": proxy, "npm_config_https_proxy": proxy, "npm_config_noproxy": HERE}
         written = found.get("GIT_CONFIG_COUNT", "")  # a hook of the project may have set it
         count = int(written) if written.isdecimal() and len(written) < _LONGEST_COUNT else 0
         found |= {

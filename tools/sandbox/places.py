@@ -165,7 +165,7 @@ def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:
     return found
 
 
-def settings_copies(places: Mapping[str, Access], home: Path) -> dict[str, SettingsCopy]:
+def settings_copies(places: Mapping[str, Access], home: Path, *, goes_by_proxy: bool) -> dict[str, SettingsCopy]:
     """What commands see of the hidden files that have settings of package managers, without the secrets in them."""
     named = ((NPM, os.environ.get(name, "")) for name in NAMED_SETTINGS)
     homes = dict.fromkeys(map(str, (home.resolve(), _home_of_the_system())))
@@ -175,7 +175,7 @@ def settings_copies(places: Mapping[str, Access], home: Path) -> dict[str, Setti
         real = os.path.realpath(path) if os.path.isabs(path) else ""
         if places.get(real) == "hidden file" and real not in found:
             with suppress(OSError, UnicodeDecodeError):
-                copy = copy_without_secrets(name, Path(real).read_text("utf-8"))
+                copy = copy_without_secrets(name, Path(real).read_text("utf-8"), goes_by_proxy=goes_by_proxy)
                 found |= {real: copy} if copy is not None else {}
     return found
 

@@ -186,7 +186,8 @@ class Sandbox:
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
         held = places if may_write else without_writing(places)
         network: Network = "open" if self.has_network else "none" if access is None else "proxy"
-        return Boundary(held, str(self.scratch), network, kind, settings_copies(held, Path.home()))
+        copies = settings_copies(held, Path.home(), goes_by_proxy=network == "proxy")
+        return Boundary(held, str(self.scratch), network, kind, copies)
 
 
 def _asking_about_renames(

@@ -27,12 +27,14 @@ class SettingsCopy:
     is_whole: bool
 
 
-def copy_without_secrets(name: str, text: str) -> SettingsCopy | None:
-    """The settings that hold no secret. Of npm's each line is judged by itself; another file is whole or none."""
+def copy_without_secrets(name: str, text: str, *, goes_by_proxy: bool = False) -> SettingsCopy | None:
+    """The settings that hold no secret. Of npm's each line is judged by itself; another file is whole or none. None
+    also of one that names a proxy where commands have to use that of the sandbox (`goes_by_proxy`)."""
     if len(text.encode()) > _MOST_BYTES:
         return None
     if name != NPM:
-        return None if _may_hold_secret(text) else SettingsCopy(name, text, is_whole=True)
+        leads_past = goes_by_proxy and "proxy" in text.casefold()
+        return None if leads_past or _may_hold_secret(text) else SettingsCopy(name, text, is_whole=True)
     lines = text.splitlines(keepends=True)
     cleaned = (_LOGIN.sub("", line) for line in lines)
     kept = "".join(line for line in cleaned if _NPM_SECTION.fullmatch(line.rstrip()) or not _may_hold_secret(line))

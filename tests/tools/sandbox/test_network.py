@@ -117,6 +117,29 @@ async def test_a_refusal_of_the_proxy_is_not_taken_for_one_of_a_registry(boxed: 
     assert alone.blocked == f"it sees `{Path.home()}/.npmrc` without the passwords and tokens in it"
 
 
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+async def test_npm_goes_by_the_proxy_of_the_sandbox_though_its_settings_name_another(boxed: Workspace) -> None:
+    """Behind a company's proxy, npm's manual has it in `~/.npmrc`."""
+    settings = "proxy=http://127.0.0.1:9/\nhttps-proxy=http://127.0.0.1:9/\nnoproxy=example.org\nfetch-retries=0\n"
+    (Path.home() / ".npmrc").write_text(settings)
+    await bash(boxed, "npm view left --registry http://example.org/")
+    assert rules(boxed).asked == ["example.org"]
+    serve = f"{PYTHON} -m http.server 8123 --bind 127.0.0.1"
+    job = await bash(boxed, serve, background=True)
+    assert job.program is not None
+    await asyncio.sleep(1)
+    result = await bash(boxed, "npm view left --registry http://127.0.0.1:8123/ 2>&1 | grep -o E404 | head -n 1")
+    assert result.text == "E404\nexit code 0"
+    assert rules(boxed).asked == ["example.org"]
+
+
+async def test_curl_goes_by_the_proxy_of_the_sandbox_though_its_settings_name_another(boxed: Workspace) -> None:
+    (Path.home() / ".curlrc").write_text("proxy = http://127.0.0.1:9/\n")
+    assert (await bash(boxed, "curl -sS http://example.org/")).text == "hi\nexit code 0"
+    (Path.home() / ".curlrc").write_text("silent\n")
+    assert (await bash(boxed, "cat ~/.curlrc")).text == "silent\nexit code 0"
+
+
 async def test_settings_for_git_that_a_hook_has_spoilt_harm_no_command(boxed: Workspace) -> None:
     assert boxed.sandbox is not None
     boxed.sandbox.variables["GIT_CONFIG_COUNT"] = "many"
