@@ -29,7 +29,12 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("command", "code", "said"),
     [
         ("git status -s", 0, f"allow: allow rule bash(git status)\n{OFF}it is proved to look and to do nothing else\n"),
-        ("grep -az KEY /proc/1/environ", 1, f"ask: `/proc/1/environ` is outside the working folder\n{OFF}"),
+        (
+            "grep -az KEY /proc/1/environ",
+            1,
+            f"ask: `/proc/1/environ` is outside the working folder\n{OFF}it is not proved to only look: "
+            "`/proc/1/environ` belongs to a running process, secrets included: leave it alone\n",
+        ),
         ("env -S 'rm x'", 5, "deny: deny rule bash(rm)\n"),
         (
             "git status --x=y && touch a",
@@ -89,6 +94,7 @@ def test_a_script_reads_one_object(rules: Path, capsys: pytest.CaptureFixture[st
         "commands": [["cat", "a"], ["head", "-1"]],
         "files": [str(Path.cwd() / "a"), str(Path.cwd())],
         "dangers": [],
+        "doubts": [],
     }
 
 
@@ -182,3 +188,24 @@ def test_a_line_that_is_not_moved_outside_the_sandbox_as_a_whole_says_which_part
     assert main(["permissions", "test", "git push && make", "--rules", str(rules)]) == 0
     said = "it stays in the sandbox, since no `outside` rule covers `make`"
     assert said in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "make -n test | head",
+            "`make -n test` runs parts of the Makefile all the same: `$(shell …)`, ",
+        ),
+        ("npm view ms version", "`npm view ms version` asks a registry, or obeys settings of the project"),
+        ("npm ls", "it is not proved to only look: npm was not run: there is no readable package.json"),
+        ("env", "`env` can print secrets of the environment"),
+        ("python3 -m json.tool a", "`python3 -m json.tool a` can run a module of that name in the working folder"),
+    ],
+)
+def test_it_says_why_what_seems_to_look_is_asked_about(
+    rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, said: str
+) -> None:
+    monkeypatch.chdir(rules.parent)
+    assert main(["permissions", "test", "--mode", "ask", command]) == 1
+    assert said in capsys.readouterr().out

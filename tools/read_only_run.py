@@ -32,6 +32,7 @@ _GUARDS: Mapping[str, Sequence[str]] = {
     "git status": _NO_CHILD[2:], "git diff": _NO_CHILD, "git log": _NO_CHILD, "git show": _NO_CHILD,
     "git diff-index": _NO_CHILD, "git blame": ("--no-textconv", "--no-ignore-revs-file"),
     "git grep": ("--no-textconv",),
+    "npm ls": ("--logs-max=0", "--no-update-notifier"),
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }  # fmt: skip
 _GREP_GUARDS = (
@@ -260,6 +261,11 @@ def _program_of(command: Command, proof: Proof, workspace: Workspace) -> str:
         raise ToolError(f"there is no program `{name}` outside the working folder: use read, grep or glob")
     if proof.name == "version" and which(name, path=path) != which(name, path=folders_outside(root, path)):
         raise ToolError(f"`{name}` lies in the working folder, whose programs are not run")
+    if proof.name == "npm ls":
+        from tools.npm_packages import npm_doubt  # noqa: PLC0415  # deferred: few commands ask npm
+
+        if doubt := npm_doubt(root):
+            raise ToolError(f"npm was not run: {doubt}")
     if proof.name.startswith("git") and top_of_repository(root) is None:
         raise ToolError(_NO_REPOSITORY)
     return program

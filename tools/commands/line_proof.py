@@ -35,6 +35,11 @@ TAKE_LISTS = NAMES_ONLY - {"echo", "basename", "dirname"}
 _TAKE_PATTERNS = set_of("grep egrep fgrep rg")
 _COMPARE = set_of("= == != -eq -ne -gt -ge -lt -le")
 _ASK_ABOUT_TEXT, _ASK_ABOUT_FILE = {"-n", "-z"}, set_of("-f -d -e -s -r -w -x -L -h")
+_NPM_LIST = regex(
+    r"(?: (?:--depth[= ][0-9]{1,3}|-a|--all|--json|-l|--long|--parseable|--prod(?:uction)?|--omit=dev"
+    r"|[@a-z0-9][\w@./^~-]*))*"
+)
+_NPM_FILES = ("package.json", "package-lock.json", "npm-shrinkwrap.json", "node_modules/.package-lock.json")
 _EXIT = regex("[0-9]{1,3}")
 _MOVES = regex(r"\bcd\b")
 _STATEMENTS = {"group", "subshell", "loop", "words"}
@@ -297,7 +302,7 @@ def _keeps_to_looks(steps: Sequence[Step]) -> bool:
     """Whether a line that goes into another folder does something there, goes no further and runs no git: that may be
     somebody else's repository."""
     names = [step.proof.name for step in all_steps(steps)][1:]
-    return bool(names) and not any(name == "cd" or name.startswith("git") for name in names)
+    return bool(names) and not any(name == "cd" or name.startswith(("git", "npm")) for name in names)
 
 
 def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> Proof | None:
@@ -308,7 +313,12 @@ def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> 
         # What another folder than the one that was asked about holds is not known: a name is not enough.
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
         proof = (
-            _version(command) or _syntax_check(command) or _set(command) or _exit(command) or _tee(command)
+            _version(command)
+            or _syntax_check(command)
+            or _set(command)
+            or _exit(command)
+            or _tee(command)
+            or _npm_list(command)
             if is_by_name
             else None
         )
@@ -359,6 +369,17 @@ def _exit(command: Command) -> Proof | None:
     texts = command.texts
     is_known = texts[0] == "exit" and (len(texts) == 1 or (len(texts) == 2 and _EXIT.fullmatch(texts[1])))
     return Proof("exit") if is_known else None
+
+
+def _npm_list(command: Command) -> Proof | None:
+    """The packages that are installed. npm runs nothing for that where no settings of the project are there."""
+    texts = command.texts
+    is_list = (
+        texts[0] == "npm" and texts[1:2] in (("ls",), ("list",)) and _NPM_LIST.fullmatch(" ".join(("", *texts[2:])))
+    )
+    is_plain = all(word.is_plain and " " not in word.text for word in command.words)
+    files = [Operand(name, len(texts)) for name in _NPM_FILES]
+    return Proof("npm ls", files=files) if is_list and is_plain else None
 
 
 def _tee(command: Command) -> Proof | None:

@@ -25,6 +25,7 @@ from tools.base import ToolError, Workspace
 from tools.bash import Bash
 from tools.commands.command_line import Word
 from tools.commands.dangers import dangers_in
+from tools.commands.doubts import doubt_about_look
 from tools.commands.git_commands import git_doubt, is_git_look
 from tools.commands.grammar import read
 from tools.commands.here_documents import without_here_documents
@@ -150,6 +151,19 @@ def _why_uncovered(words: Sequence[Word]) -> str:
     return f", because of `{beyond}`" + (f": `{words[doubt[0]].text}` {doubt[1]}" if doubt is not None else "")
 
 
+def _doubts(command: str, asked: PermissionRequest, policy: Policy) -> list[str]:
+    """Why a command that seems to only look is not proved to, in sentences."""
+    if asked.read_only is not None and asked.read_only.paths != ("/",):
+        return []
+    root = Path(policy.root)
+    try:
+        Bash().read_only_access({"command": command}, Workspace(root, root))
+    except ToolError as error:
+        return [f"it is not proved to only look: {error}"]
+    found = ((one.texts, doubt_about_look(one.texts)) for one in read(without_here_documents(command)).commands)
+    return [f"`{' '.join(texts)}` {doubt}" for texts, doubt in found if doubt]
+
+
 def _held_inside(asked: PermissionRequest, policy: Policy) -> str:
     """Why a rule that names a place outside the sandbox does not move the whole line there; empty where none is about
     it."""
@@ -175,6 +189,7 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
             "commands": [list(command.texts) for command in line.commands],
             "files": list(asked.read_only.paths) if asked.read_only is not None and is_proved else [],
             "dangers": [asdict(danger) for danger in dangers],
+            "doubts": _doubts(options.command, asked, policy),
         }
         print_json(sys.stdout, facts)
         return
@@ -185,6 +200,8 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
         print(visible_line(held))
     if is_proved:
         print("it is proved to look and to do nothing else")
+    for doubt in _doubts(options.command, asked, policy) if ruling.verdict != "allow" else ():
+        print(visible_line(doubt))
     if line.problem:
         print(visible_line(f"rules for how commands begin do not cover it: {line.problem}"))
     for command in _uncovered(asked, policy) if ruling.verdict == "ask" else ():

@@ -509,6 +509,55 @@ ebb0part
 ebb0000000000000000n0e
 cat ebb0000000000000000n0e > a
 """,
+    "npm": r"""
+npm ls --prefix x
+npm ls --prefix=x
+npm --prefix x ls
+npm ls -g
+npm ls --global
+npm ls --location=global
+npm ls --script-shell=./x
+npm ls --node-options=--require=./x.js
+npm ls --userconfig x
+npm ls --logs-dir=x
+npm ls --cache=x
+npm ls --onload-script=./x
+npm ls --workspace x
+npm ls --depth=x
+npm ls --depth
+npm ls --depth -g
+npm ls *
+npm ls $x
+npm ls $(rm a)
+npm ls 'a --prefix x'
+npm ls > a
+npm ls; npm test
+npm ls && npm run x
+npm_config_prefix=x npm ls
+NODE_OPTIONS=--require=./x npm ls
+PATH=. npm ls
+./npm ls
+node_modules/.bin/npm ls
+cd sub && npm ls
+(cd sub && npm ls)
+npm ll
+npm la
+npm exec ls
+npm x ls
+npm view ms
+npm outdated
+npm root --prefix x
+npx npm ls
+npm -c ls
+while read x; do npm ls "$x"; done < a
+npm ls <(rm a)
+make -n
+make -n test
+make --dry-run
+make -np
+make -q
+gmake -n
+""",
 }
 """A line each."""
 
