@@ -137,10 +137,12 @@ def _with_values(line: str, root: Path) -> str:
 
 
 def _without_own_folder(line: str, root: Path) -> str:
-    """The line without `cd ROOT &&` at its start, which changes nothing where it begins in that folder."""
+    """The line without `cd ROOT &&` and `git -C ROOT` at its start, which change nothing where it begins there."""
     if not _PLAIN_PATH.fullmatch(str(root)):
         return line
-    return re.sub(rf"\A\s*cd (['\"]?){re.escape(str(root))}/?\1 *&& *(?=\w)", "", line)
+    own = re.escape(str(root))
+    line = re.sub(rf"\A\s*cd (['\"]?){own}/?\1 *&& *(?=\w)", "", line)
+    return re.sub(rf"\A\s*git +-C +(['\"]?)(?:{own}/?|\.)\1 +(?=[a-z])", "git ", line)
 
 
 def _shown_by_git(root: Path) -> Iterator[str]:

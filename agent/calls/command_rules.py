@@ -3,6 +3,7 @@ one that forbids is looked for in all that may be meant. Pure: it knows words an
 
 import posixpath
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -74,11 +75,20 @@ def coverage_of(
         free.add(0)
     if _may_be_elsewhere(found.commands):
         free |= {at for at, command in enumerate(found.commands) if command.texts[0] == "cd"}
-    covering = (_covering(prefixes, command, trusted) for command in found.commands)
+    covering = (_covering(prefixes, _in_own_folder(command, root), trusted) for command in found.commands)
     return tuple(
         Coverage(command, () if prefix is None and at in free else prefix)
         for at, (command, prefix) in enumerate(zip(found.commands, covering, strict=True))
     )
+
+
+def _in_own_folder(command: Command, root: str) -> Command:
+    """A call of git without `-C` that leads to the working folder; a look as it is, since it may not be run as one."""
+    texts = command.texts
+    if texts[:2] != ("git", "-C") or len(texts) < 4 or texts[2] not in (".", "./", root, f"{root}/"):
+        return command
+    words = (command.words[0], *command.words[3:])
+    return command if is_git_look(words) else replace(command, words=words, texts=(texts[0], *texts[3:]))
 
 
 def _free_looks(commands: Sequence[Command]) -> set[int]:

@@ -58,6 +58,7 @@ git remote set-url origin https://example.org/y.git
 git config user.name 'A B'
 git -c user.name=x -c commit.gpgsign=false commit -m y
 git -C . push
+git -C ROOT commit -m x
 git stash push -m wip
 git worktree add ../wt -b f
 git archive HEAD
@@ -95,6 +96,7 @@ def test_the_form_in_which_agents_write_commits_is_covered_and_can_be_denied(rep
 
 ASKED = [
     ("git -C sub push", "can lead to another repository"),
+    ("git -C sub/.. push", "can lead to another repository"),
     ("git --git-dir=x push", "can lead to another repository"),
     ("git -c core.sshCommand=x fetch", "can make git run other programs"),
     ("git -c user.name=x -c alias.a=!x a", "can make git run other programs"),
@@ -150,7 +152,11 @@ def test_a_rule_for_one_command_of_git_is_as_narrow_as_before(repository: Worksp
     assert [verdict(command) for command in commands] == ["allow", "ask", "allow", "ask", "ask"]
 
 
-def test_a_look_behind_a_change_to_the_working_folder_is_run_as_a_look(repository: Workspace) -> None:
-    asked = request_for(Bash(), {"command": f"cd {repository.root} && git log -3"}, repository, "ask")
+@pytest.mark.parametrize(
+    "line", ["cd {} && git log -3", "git -C {} log -3", "cd {} && git  -C '{}' log", "git -C . log"]
+)
+def test_a_look_that_names_the_working_folder_is_run_as_a_look(repository: Workspace, line: str) -> None:
+    command = line.replace("{}", str(repository.root))
+    asked = request_for(Bash(), {"command": command}, repository, "ask")
     ruling = decide(asked, Policy(str(repository.root)))
     assert (ruling.verdict, ruling.is_guarded) == ("allow", True)
