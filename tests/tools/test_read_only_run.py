@@ -425,6 +425,9 @@ async def test_a_search_leaves_out_what_holds_secrets_whatever_it_is_told(
         "rg --files --hidden | while read x; do cat $x; done",
         "grep -rl '' . | xargs cat",
         "grep -rl '' | xargs sed -n 1,9p",
+        "git ls-files -co | xargs cat",
+        "git ls-files -z --others --cached | grep -z . | xargs -0 grep ''",
+        "git ls-files -o | while read x; do cat \"$x\"; done",
     ],
 )  # fmt: skip
 async def test_names_that_are_passed_on_lead_to_no_link_and_to_no_secret(workspace: Workspace, line: str) -> None:
@@ -450,6 +453,10 @@ async def test_names_that_are_passed_on_lead_to_no_link_and_to_no_secret(workspa
     for name in (".env", ".ENV", "server.pem", ".ssh/id", ".git/config", "sub/.env.local", "sub/x .env"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("SECRET of this folder\n")
+    if line.startswith("git"):
+        (root / ".git" / "config").unlink()
+        git(root, "init")
+        git(root, "config", "url.SECRET.insteadOf", "x")
     try:
         text = (await looked(workspace, line)).text
     except AssertionError:

@@ -9,7 +9,7 @@ from tools.commands.command_line import Command, Word
 from tools.commands.programs import set_of
 from tools.commands.proof import OTHER_NAMES, is_recursive, proof_of, row_of
 from tools.commands.scripts import Proof
-from tools.lazy import regex
+from tools.lazy import dataclass, regex
 from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS
 
 _XARGS = regex(r"(?:-[0rt]+|--null|--no-run-if-empty|-[nLP] ?\d{1,4}|-I ?[{}%@_]{1,3}|-d ?(?:\\n|,)) ")
@@ -26,10 +26,26 @@ _FILTERS = {
 """What passes whole names on, with the letters of which that is known. All of them know `-z`."""
 _LIST_BY_RG, _LIST_BY_GREP = regex("[lniSsFwU0]+"), regex("[rlniEFwIsZ]+")
 _RG_NAMES = {"--files", "--files-with-matches", "--hidden", "--no-ignore", "--fixed-strings", "--ignore-case"}
+_LIST_BY_GIT = {
+    "git ls-files": set_of("-z -c -m -o -co -oc -cz -mo -om --cached --modified --others --exclude-standard --"),
+    "git diff": set_of("-z --name-only --cached --staged --"),
+}
+"""Of commands of git that list files the options that leave it at that."""
 _FIND_ACTIONS = {"-print", "-print0", "-ls", "-printf", "-quit", "-prune"}
 _EITHER = {"-o", "-or", ","}
 _SAFE_LISTING = regex("-[A-Za-z]*[ld][A-Za-z]*")
 _NOT_LINKS = ("!", "-type", "l")
+
+
+@dataclass(frozen=True, slots=True)
+class Givers:
+    """The commands at the end of a pipe that give names of files, as they are run to give each one whole: with a zero
+    behind it, and without links out of the folder and files with secrets."""
+
+    commands: Sequence[Command]
+    """In place of as many at the end of the pipe."""
+    further: Sequence[Command] = ()
+    """What follows them in the pipe."""
 
 
 def _no_secrets() -> Sequence[str]:
@@ -76,9 +92,7 @@ def lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
     return False
 
 
-def content_by_xargs(
-    command: Command, before: Sequence[tuple[Command, Proof]]
-) -> tuple[Sequence[Command], Command, Proof] | None:
+def content_by_xargs(command: Command, before: Sequence[tuple[Command, Proof]]) -> tuple[Givers, Command, Proof] | None:
     """xargs with a program that shows what is in the files: the commands before it that give the names, and itself, as
     they are run, so that each name arrives whole and belongs to no link and to no file with secrets."""
     words, at = command.words, _behind_xargs(command.words)
@@ -133,9 +147,8 @@ def _is_whole(words: Sequence[Word]) -> bool:
     return text in row.names or text[1:].isdecimal() or set(text[1:]) <= row.letters
 
 
-def separated_by_zeros(before: Sequence[tuple[Command, Proof]]) -> Sequence[Command] | None:
-    """The commands at the end of a pipe that give names of files, as they are run to give each one whole: with a zero
-    behind it, and without links and files with secrets. None where they cannot."""
+def separated_by_zeros(before: Sequence[tuple[Command, Proof]]) -> Givers | None:
+    """None where they cannot give names so."""
     found = list[Command]()
     for command, proof in reversed(before):
         if any(one.target.text != "/dev/null" for one in command.redirections):
@@ -145,9 +158,40 @@ def separated_by_zeros(before: Sequence[tuple[Command, Proof]]) -> Sequence[Comm
                 return None
             found.insert(0, _with_option(command, "-z"))
             continue
+        if command.is_fed:
+            return None
+        if (by_git := _listed_by_git(command, proof)) is not None:
+            return Givers((by_git, *found), _resolved())
         giver = _giver(command, proof)
-        return None if giver is None or command.is_fed else (giver, *found)
+        return None if giver is None else Givers((giver, *found))
     return None
+
+
+def _listed_by_git(command: Command, proof: Proof) -> Command | None:
+    """Git with a zero behind each name. It lists links, too, so its names are looked up afterwards."""
+    known = _LIST_BY_GIT.get(proof.name)
+    end = proof.name.count(" ") + (2 if command.texts[1:2] == ("--no-pager",) else 1)
+    if known is None or (proof.name == "git diff" and "--name-only" not in command.texts):
+        return None
+    if any(text[:1] == "-" and text not in known and text[:14] != "--diff-filter=" for text in command.texts[end:]):
+        return None
+    zero = () if {"-z", "-cz"} & set(command.texts) else (Word("-z"),)
+    return with_words(command, (*command.words[:end], *zero, *command.words[end:]))
+
+
+def _piped(*texts: str) -> Command:
+    return Command(tuple(map(Word, texts)), texts, joint="|")
+
+
+def _resolved() -> Sequence[Command]:
+    """What leaves of names those that lead to files in the working folder, by the names of these."""
+    files = "|".join(SECRET_FILES).replace(".", "[.]").replace("*", "[^/]*")
+    folders = "|".join(SECRET_FOLDERS).replace(".", "[.]")
+    unwanted = rf"^/|(^|/)({files})$|(^|/)({folders})(/|$)|(^|/)[.]git/"
+    return (
+        _piped("xargs", "-0", "-r", "realpath", "-e", "-z", "-q", "--relative-base=.", "--"),
+        _piped("grep", "-a", "-z", "-v", "-i", "-E", "-e", unwanted),
+    )
 
 
 def _passes_whole(command: Command, proof: Proof) -> bool:

@@ -9,6 +9,7 @@ from tools.commands.command_line import Command, Word
 from tools.commands.given_names import (
     NAMES_ONLY,
     SHOW_CONTENT,
+    Givers,
     behind_dashes,
     by_exec,
     content_by_xargs,
@@ -49,6 +50,8 @@ _SETTINGS = regex(
     r"|TZ=(?:UTC|[A-Z][A-Za-z]{1,20}/[A-Z][A-Za-z_]{1,20})|NO_COLOR=1|COLUMNS=[0-9]{1,4}|(?:GIT_)?PAGER=cat"
 )
 """Values that may stand before a command that looks."""
+_MOST_LINES = 400
+"""Lines in one line, beyond which nothing is proved: a loop has one for each of its words."""
 _DEEPEST = 5
 """Parts inside parts, beyond which none is taken out."""
 
@@ -106,6 +109,7 @@ class _Prover:
         self.parts = parts
         self.is_moved = is_moved
         """Whether the line may go into another folder."""
+        self.left = _MOST_LINES
         self.names_by_zeros: set[str] = set()
         """Marks of the variables that hold names of files without links and secrets."""
         self.names: set[str] = set()
@@ -114,6 +118,9 @@ class _Prover:
         """Those that the loops around a line set. No loop inside sets them again, since marks say what they hold."""
 
     def line(self, text: str, depth: int, kind: str = "") -> tuple[Step, ...]:
+        self.left -= 1
+        if self.left < 0:
+            return ()
         line, steps = read(text), list[Step]()
         if line.problem and depth < _DEEPEST:
             line = read(self.parts.take_out(text))
@@ -287,11 +294,12 @@ class _Prover:
         return len(given) == 3 and given[1] in _COMPARE and given[0] not in ("!", "(")
 
 
-def _give_content(steps: list[Step], givers: Sequence[Command]) -> None:
+def _give_content(steps: list[Step], givers: Givers) -> None:
     """Puts the commands that give names in the place of the last ones, of which the first looks at more than names."""
-    first = len(steps) - len(givers)
-    for at, command in enumerate(givers, first):
+    first = len(steps) - len(givers.commands)
+    for at, command in enumerate(givers.commands, first):
         steps[at] = replace(steps[at], command=command, proof=replace(steps[at].proof, shows_found=at == first))
+    steps += [Step(command, Proof(command.texts[0]), {}) for command in givers.further]
 
 
 def _has_format(command: Command) -> bool:

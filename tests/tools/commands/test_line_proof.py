@@ -165,8 +165,14 @@ printf '/etc/passwd\0' | xargs -0 cat
 find . -printf '/etc/passwd\n' | xargs cat
 find . -printf '%l\n' | xargs cat
 find . -ls | xargs cat
-git ls-files | xargs cat
-git ls-files -z | xargs -0 grep x
+git ls-files -s | xargs cat
+git ls-files -t | xargs cat
+git ls-files --format=%(path) | xargs cat
+git diff | xargs cat
+git diff --name-status | xargs cat
+git diff --name-only --output=x | xargs cat
+git log --name-only | xargs cat
+git status -s | xargs cat
 fd x | xargs cat
 find . | sed s/a/b/ | xargs cat
 find . | awk '{print $1}' | xargs cat
