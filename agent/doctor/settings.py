@@ -14,7 +14,7 @@ from agent.providers.keys import KeyStore, kept_key
 from agent.providers.setup import find_endpoint, first_choice, key_variable
 from tools.files.endings import endings_in
 from tools.process.shell import child_environment
-from tools.process.user_variables import withheld_by_direnv
+from tools.process.user_variables import withheld_direnv_variables
 from tools.sandbox.network_namespace import why_no_namespace
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
 
@@ -65,7 +65,7 @@ def _sandbox(config: Config) -> Finding:
 
 def _environment(environment: Mapping[str, str]) -> Iterator[Finding]:
     """The variables of the user's that commands do not get. Only those of direnv are named: a shell has many."""
-    withheld = withheld_by_direnv(environment, child_environment(environment))
+    withheld = withheld_direnv_variables(environment, child_environment(environment))
     if withheld:
         names = " ".join(sorted(withheld))
         yield Finding(

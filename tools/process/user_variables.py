@@ -22,6 +22,7 @@ _NEVER = regex(
 """What changes how shells and interpreters begin, or leads to another program."""
 _LONGEST_VALUE = 4_096
 _LONG_WORD = 16
+_MOST_NAMED = 4
 _WORD_BREAKS = regex(r"[\s:;,=/@?&.]+")
 _LONG_ROW = regex(r"(?=.*\d)[0-9a-f]{16,}|(?=.*\d)[0-9a-z]{24,}")
 _OWN = regex(r"_|OLDPWD|SHLVL|EBB_.*|DIRENV_.*")
@@ -39,7 +40,7 @@ def withheld_variables(environment: Mapping[str, str], passed: Mapping[str, str]
     return tuple(name for name in environment if name not in passed and not _OWN.fullmatch(name))
 
 
-def withheld_by_direnv(environment: Mapping[str, str], passed: Mapping[str, str]) -> tuple[str, ...]:
+def withheld_direnv_variables(environment: Mapping[str, str], passed: Mapping[str, str]) -> tuple[str, ...]:
     """Those among them that direnv has set."""
     named = _set_by_direnv(environment.get(_DIRENV, ""))
     return tuple(name for name in withheld_variables(environment, passed) if name in named)
@@ -51,18 +52,20 @@ def note_on_withheld(command: str, printed: str, withheld: tuple[str, ...]) -> s
     names = [name for name in withheld if _is_named(name, command) or ("_" in name and _stands_in(name, printed))]
     if not names:
         return ""
-    are = (
-        "is set in the user's environment but was" if len(names) == 1 else "are set in the user's environment but were"
-    )
-    listed = ", ".join(f"`{name}`" for name in names[:4])
-    return f"{listed} {are} not passed to the command: the user can pass it with `EBB_PASS_ENV='{' '.join(names[:4])}'`"
+    named = names[:_MOST_NAMED]
+    listed, wanted = ", ".join(f"`{name}`" for name in named), f"EBB_PASS_ENV='{' '.join(named)}'"
+    if len(named) == 1:
+        return f"{listed} is set in the user's environment but not for commands: the user can pass it with `{wanted}`"
+    return f"{listed} are set in the user's environment but not for commands: the user can pass them with `{wanted}`"
 
 
 def _is_named(name: str, command: str) -> bool:
     """Whether a command uses the value of a variable that it does not set itself."""
     if not _stands_in(name, command):
         return False
-    return not re.search(rf"(?:\A|[\s;&|]){re.escape(name)}=", command)
+    name = re.escape(name)
+    uses = rf"\$\{{?{name}\b|(?:environ|getenv|\benv|\bENV)\W{{1,12}}(?:get\W{{1,3}})?{name}\b|\bprintenv[ \t]+{name}\b"
+    return bool(re.search(uses, command)) and not re.search(rf"(?:\A|[\s;&|]){name}=", command)
 
 
 def _stands_in(name: str, text: str) -> bool:

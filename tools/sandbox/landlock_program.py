@@ -48,7 +48,7 @@ def program_of(name: str) -> str:
     return found or sys.exit(f"`{name}`: No such file or directory")
 
 
-def environment_given() -> dict[bytes, bytes]:
+def initial_environment() -> dict[bytes, bytes]:
     """The environment as it was given: where Python finds no locale, it sets `LC_CTYPE` for what it starts, too."""
     with open("/proc/self/environ", "rb") as block:
         return dict(line.split(b"=", 1) for line in block.read().split(b"\0") if b"=" in line)
@@ -59,4 +59,4 @@ if __name__ == "__main__":
         put_on(int(sys.argv[1]), bytes.fromhex(sys.argv[2]))
     except OSError as error:
         sys.exit(f"sandbox: {error}")
-    os.execve(program_of(sys.argv[3]), sys.argv[3:], environment_given())
+    os.execve(program_of(sys.argv[3]), sys.argv[3:], initial_environment())

@@ -28,7 +28,7 @@ def put_on(system_calls: bytes) -> int:
     return int(ctypes.CDLL(None).syscall(SECCOMP, SET_FILTER, NEW_LISTENER, ctypes.byref(steps)))
 
 
-def environment_given() -> dict[bytes, bytes]:
+def initial_environment() -> dict[bytes, bytes]:
     """The environment as it was given: where Python finds no locale, it sets `LC_CTYPE` for what it starts, too."""
     with open("/proc/self/environ", "rb") as block:
         return dict(line.split(b"=", 1) for line in block.read().split(b"\0") if b"=" in line)
@@ -41,4 +41,4 @@ if __name__ == "__main__":
         sender.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [listener]))])
         os.close(listener)
     sender.close()
-    os.execve(sys.argv[3], sys.argv[3:], environment_given())
+    os.execve(sys.argv[3], sys.argv[3:], initial_environment())

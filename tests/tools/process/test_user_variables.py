@@ -1,4 +1,4 @@
-"""Variables that direnv sets reach commands if they look like no secret; a command that needs another one is told."""
+"""Variables that direnv sets reach commands if they look like no secret; output names those that a command lacked."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from tests.tools.test_bash import bash
 from tools.base import Workspace
 from tools.process.shell import child_environment
-from tools.process.user_variables import note_on_withheld, withheld_by_direnv
+from tools.process.user_variables import note_on_withheld, withheld_direnv_variables
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_what_direnv_has_set_reaches_commands_if_it_looks_like_no_secret(exporte
         "NOT_OF_DIRENV": None,
         "DIRENV_DIFF": None,
     }
-    withheld = withheld_by_direnv(exported, passed)
+    withheld = withheld_direnv_variables(exported, passed)
     assert sorted(withheld) == ["ADMIN_PASSWORD", "BASH_ENV", "DSN", "HASH", "STRIPE"]
 
 
@@ -55,7 +55,7 @@ async def test_a_command_that_names_a_withheld_variable_is_told_so(
 ) -> None:
     monkeypatch.setenv("MY_DATABASE", "x")
     told = (
-        "`MY_DATABASE` is set in the user's environment but was not passed to the command: the user can pass it with"
+        "`MY_DATABASE` is set in the user's environment but not for commands: the user can pass it with"
         " `EBB_PASS_ENV='MY_DATABASE'`"
     )
     result = await bash(workspace, "echo db=$MY_DATABASE")
@@ -67,6 +67,25 @@ async def test_a_command_that_names_a_withheld_variable_is_told_so(
     monkeypatch.setenv("EBB_PASS_ENV", "MY_DATABASE")
     result = await bash(workspace, "echo db=$MY_DATABASE")
     assert result.text == "db=x\nexit code 0"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_used"),
+    [
+        ("psql $A_B", True),
+        ("psql ${A_B:-x}", True),
+        ("printenv A_B", True),
+        ("node -e 'console.log(process.env.A_B)'", True),
+        ("python3 -c 'import os; print(os.environ[\"A_B\"])'", True),
+        ("python3 -c 'import os; print(os.environ.get(\"A_B\"))'", True),
+        ("ruby -e 'puts ENV[\"A_B\"]'", True),
+        ("grep -rn A_B src", False),
+        ("A_B=1 make; echo $A_B", False),
+        ("echo $A_BC", False),
+    ],
+)
+def test_a_command_that_only_searches_for_the_name_uses_no_value(command: str, is_used: bool) -> None:
+    assert bool(note_on_withheld(command, "", ("A_B",))) == is_used
 
 
 def test_a_note_names_few_variables_and_only_whole_names() -> None:

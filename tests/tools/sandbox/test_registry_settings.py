@@ -34,7 +34,7 @@ def one_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Registry(ThreadingHTTPServer):
-    """Has one package, for whoever asks."""
+    """A registry with one package, which records each request."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
