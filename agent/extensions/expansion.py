@@ -2,9 +2,11 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from agent.extensions.custom_commands import Form, TextPart, parts_of
+from agent.extensions.folder_names import filled_line, filled_words
 from tools.lazy import dataclass
 
 _PLACE = re.compile(
@@ -19,6 +21,7 @@ _GIVEN = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 _COMMANDS = re.compile(r"Bash\((.+)\)")
 _UNCLEAR = frozenset("*?[]{}()$`|&;<>\n\\")
 _ARGS = "{{args}}"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _FILE = re.compile(r"@\{([^{}\n]+)\}")
 
 
@@ -34,18 +37,24 @@ class Expansion:
         return " ".join(part.text for part in self.parts if not part.is_shell)
 
 
-def expanded(text: str, form: Form, written: str, names: Sequence[str] = ()) -> Expansion:
+def expanded(
+    text: str, form: Form, written: str, names: Sequence[str] = (), values: Mapping[str, str] = _NOTHING
+) -> Expansion:
     """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end. The
     first word is `$1`, but `$0` in a text that has one, as in `$ARGUMENTS[0]`. `names`: what the words are called, each
     with a `$` before it. In a prompt of Codex `NAME=word` stands for `$NAME`, and `$$` is a `$`; elsewhere `\\$1` is
-    `$1`."""
-    parts = parts_of(text, form)
+    `$1`. `values`: what stands for `${NAME}`."""
+    parts = tuple(_filled(part, values) for part in parts_of(text, form))
     first = 0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _places(part)) else 1
     has_place = any(_ARGS in part.text if form == "toml" else any(_places(part)) for part in parts)
     put = tuple(TextPart(_put(part, form, written, first, names), part.is_shell) for part in parts)
     if written and not has_place and put == parts:
         put = (*put, TextPart(f"\n\nARGUMENTS: {written}"))
     return Expansion(put)
+
+
+def _filled(part: TextPart, values: Mapping[str, str]) -> TextPart:
+    return TextPart((filled_line if part.is_shell else filled_words)(part.text, values), part.is_shell)
 
 
 def _put(part: TextPart, form: Form, written: str, first: int, names: Sequence[str]) -> str:

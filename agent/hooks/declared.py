@@ -21,6 +21,7 @@ from agent.config.hook_tables import (
 )
 from agent.config.values import Config
 from agent.extensions.extension_files import UnusableFile, files_below, is_script, scripts_among, table_of, text_of
+from agent.extensions.folder_names import in_one_word
 from agent.extensions.places import Owner, Place, places
 from agent.extensions.plugins import used_plugins
 from agent.extensions.trust import Item, digest_of_text
@@ -103,11 +104,11 @@ class Hook:
 
     def argv(self, project: str) -> tuple[str, ...]:
         """The program that it is, with its arguments; none where it is a server."""
+        folders = {PROJECT_DIR: project, PLUGIN_ROOT: self.plugin}
         match self.entry.action:
             case str() as line:
-                return argv_of(line)
+                return argv_of(in_one_word(line, folders))
             case tuple() as words:
-                folders = {PROJECT_DIR: project, PLUGIN_ROOT: self.plugin}
                 filled = [_FOLDER.sub(lambda found: folders[found[1]], word) for word in words]
                 return (os.path.expanduser(filled[0]), *filled[1:])
             case _:

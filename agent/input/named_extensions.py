@@ -75,9 +75,8 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
     if named.model:
         env.targets.wish = Wish(named.model, f"`/{named.name}`")
     await _offer_rules(named, extensions, env)
-    text = text.replace("${CLAUDE_PROJECT_DIR}", env.recorder.project)
-    text = text.replace("${CLAUDE_SESSION_ID}", env.recorder.session)
-    expansion = expanded(text, form, written, named.arguments)
+    values = {"CLAUDE_PROJECT_DIR": env.recorder.project, "CLAUDE_SESSION_ID": env.recorder.session}
+    expansion = expanded(text, form, written, named.arguments, values)
     pieces, size = list[str](), 0
     for part in expansion.parts:
         pieces.append(await _printed(part.text, named, env) if part.is_shell else part.text)

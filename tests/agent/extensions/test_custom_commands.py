@@ -221,6 +221,22 @@ async def test_a_command_is_put_in_with_what_it_runs_and_the_files_that_it_names
     await sessions.close()
 
 
+async def test_the_folder_of_the_project_is_one_word_in_a_command(tmp_path: Path) -> None:
+    """Of the same kind as anthropics/claude-code#5648: a blank in the path of the project."""
+    folder = tmp_path / "My Projects"
+    folder.mkdir()
+    brought = Brought(folder)
+    brought.write("a.txt", "content of a")
+    text = "Look at @${CLAUDE_PROJECT_DIR}/a.txt: !`wc -l < ${CLAUDE_PROJECT_DIR}/a.txt`, ${CLAUDE_PROJECT_DIR}."
+    brought.write(".claude/commands/look.md", text, of_user=True)
+    sessions, session = await open_session(brought)
+    await say(session, "/look")
+    text, file = notes(session)[:2]
+    assert f'Look at @"{brought.project}/a.txt": 0, {brought.project}.' in text
+    assert "content of a" in file
+    await sessions.close()
+
+
 async def test_what_may_not_run_or_becomes_too_long_is_not_sent(brought: Brought) -> None:
     brought.write(".claude/commands/big.md", "$ARGUMENTS" * 100, of_user=True)
     brought.write(".claude/commands/bad.md", "!`rm -rf /`", of_user=True)

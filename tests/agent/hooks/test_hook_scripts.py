@@ -94,6 +94,22 @@ async def test_a_formatter_a_linter_a_guard_a_protector_and_a_log_around_calls(h
     assert done.told == []
 
 
+@pytest.mark.parametrize("line", ["$CLAUDE_PROJECT_DIR/", "bash ${CLAUDE_PROJECT_DIR:-.}/"])
+async def test_a_hook_is_found_in_a_project_with_a_blank_in_its_path(tmp_path: Path, line: str) -> None:
+    """anthropics/claude-code#5648, ruvnet/agentic-flow#184: with an unquoted `$CLAUDE_PROJECT_DIR` no hook is found
+    there. A guard let everything through, or refused everything where the shell exits with 2."""
+    folder = tmp_path / "My Projects"
+    folder.mkdir()
+    home = Hooked(folder)
+    home.write(f"{HOOKS}/guard.sh", GUARD)
+    home.settings(PreToolUse=[("Bash", f"{line}{HOOKS}/guard.sh")])
+    home.replies(calls(bash("rm -rf build"), bash("echo hi")), DONE)
+    done = await home.run()
+    assert done.outputs[0][1].startswith("denied: a hook refuses it: nothing is removed by force here. ")
+    assert done.outputs[1] == ("done", "hi\nexit code 0")
+    assert done.told == []
+
+
 async def test_context_at_the_start_and_with_each_prompt(home: Hooked) -> None:
     home.write(
         f"{HOOKS}/start.sh",
