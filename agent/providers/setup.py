@@ -55,7 +55,7 @@ def first_choice(environment: Mapping[str, str]) -> str:
 
 def has_key(environment: Mapping[str, str], variable: str, model: str) -> bool:
     """Whether there is a key for a model, in its variable or kept."""
-    return bool(environment.get(variable) or kept_key(environment, model.partition("/")[0]))
+    return bool(_value(environment, variable) or kept_key(environment, model.partition("/")[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,22 +173,28 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     url = address_of(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
-    key = (environment.get(key_name) if key_name else None) or kept_key(environment, name, url)
+    key = _value(environment, key_name or "") or kept_key(environment, name, url)
     if not key and name != "ollama" and not is_loopback(host):
         told = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
         told += f"or set the environment variable {key_name}"
-        others = [(key, model) for key, model in FIRST_CHOICE if environment.get(key)]
+        others = [(key, model) for key, model in FIRST_CHOICE if _value(environment, key)]
         raise AuthFailed(told + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
     usual = LOCAL_TIMEOUT if is_loopback(host) else TIMEOUT
     return Endpoint(url.rstrip("/"), key or None, settings.timeout or usual)
+
+
+def _value(environment: Mapping[str, str], variable: str) -> str:
+    """What a variable holds, without the blanks around it: lines of a file that was written on Windows leave a carriage
+    return, what was copied a newline."""
+    return environment.get(variable, "").strip()
 
 
 def address_of(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
     """Where a provider is reached. Raises `ConfigError` for a malformed URL."""
     variable, usual_url = _BASE_URLS[name]
     url, source = usual_url, "the default"
-    if environment.get(variable):
-        url, source = environment[variable], f"environment {variable}"
+    if told := _value(environment, variable):
+        url, source = told, f"environment {variable}"
     if settings.base_url:
         url, source = settings.base_url, f"`providers.{name}.base_url`"
     if name == "ollama" and "://" not in url:

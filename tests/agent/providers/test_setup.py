@@ -39,6 +39,21 @@ def test_the_environment_says_where_and_with_which_key(
     assert find_endpoint(name, configured(tmp_path).provider(name), environment) == expected
 
 
+@pytest.mark.parametrize("around", [" {}\n", "{}\r", "\t{} "])
+def test_blanks_around_what_the_environment_says_do_not_count(around: str, tmp_path: Path) -> None:
+    """prime-vector/open-agent-spec#91, crewAIInc/crewAI#5999: a valid key from a file with the line ends of Windows, or
+    with a newline behind it, is refused."""
+    said = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://x/v1", "OLLAMA_HOST": "far"}
+    environment = {name: around.format(value) for name, value in said.items()}
+    for name, endpoint in (("openai", Endpoint("https://x/v1", "k")), ("ollama", Endpoint("http://far:11434"))):
+        assert find_endpoint(name, configured(tmp_path).provider(name), environment) == endpoint
+
+
+def test_a_variable_of_blanks_holds_no_key(tmp_path: Path) -> None:
+    with pytest.raises(AuthFailed, match="there is no key for openai: "):
+        find_endpoint("openai", configured(tmp_path).provider("openai"), {"OPENAI_API_KEY": " \r\n"})
+
+
 def test_the_configuration_wins_over_the_environment(tmp_path: Path) -> None:
     config = configured(
         tmp_path,
