@@ -1,8 +1,10 @@
 """A call as the policy sees it: what it may do at the most, and to what."""
 
+import os
 import posixpath
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import cast
 
 from agent.config.options import Mode
@@ -34,7 +36,7 @@ class PermissionRequest:
     trusted: frozenset[tuple[str, ...]] = frozenset()
     """The words of commands that start a tool of the project and are known to be that tool."""
     by_settings: str = ""
-    """What the repository has a command of git run that rules cover, in words: a setting or a hook."""
+    """What the repository, or one that is pushed to, has a command of git run that rules cover, in words."""
 
 
 def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: Mode) -> PermissionRequest:
@@ -56,12 +58,21 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
 def _run_by_settings(line: str, workspace: Workspace) -> str:
     texts = [command.texts for command in read(line).commands]
     of_git = [words for words in texts if "git" in map(posixpath.basename, words)]
+    pushed = (word for words in of_git if "push" in words for word in words[words.index("push") + 1 :])
+    if hooked := next((word for word in pushed if _is_repository(workspace.root, word)), ""):
+        return f"the hooks of `{hooked}`"
     told = {word for words in of_git for word in _AS_THEY_ARE.intersection(words)}
     if not told:
         return ""
     from tools.process.git import run_by_settings  # noqa: PLC0415  # deferred: few commands are such
 
     return next(filter(None, (run_by_settings(workspace.root, command) for command in sorted(told))), "")
+
+
+def _is_repository(root: Path, word: str) -> bool:
+    """Whether Git may take a word for the path of a repository of this machine."""
+    path = os.path.join(root, os.path.expanduser(word.removeprefix("--repo=").removeprefix("file://")))
+    return word[:2] not in ("", "-") and any(os.path.lexists(os.path.join(path, name)) for name in ("HEAD", ".git"))
 
 
 @lru_cache(maxsize=256)

@@ -41,7 +41,7 @@ _SIGNS = regex(r"-[a-zA-Z]*S.*|--gpg-sign.*")
 _TAG_SIGNS = regex(r"-[a-z]*[suv].*|--(?:si|loc|ver).*")
 _ASKS_FOR_SIGNATURE = regex(r".*%[(*]*(?:G|\W*sig).*", re.DOTALL)
 _OTHER_FOLDER = ("-C", "--git-dir", "--work-tree")
-_REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|[\w.-]+@[\w.-]+:.*")
+_REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|(?:[\w.-]+@)?\w[\w.-]+:(?!:|//).*")
 
 
 def git_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
@@ -103,7 +103,9 @@ def _doubt_in_command(words: Sequence[Word], at: int) -> tuple[int, str] | None:
     if command in _SUBCOMMANDS:
         covered, why = _SUBCOMMANDS[command]
         is_option = told[:1] == "-" and command == "remote"
-        return None if not told or is_option or told in covered.split() else (at + 1, why)
+        if told and not is_option and told not in covered.split():
+            return at + 1, why
+        return _doubt_in_remote(words, at + 1) if command == "remote" and told in ("add", "set-url") else None
     if command == "rebase":
         options = (each for each in range(at + 1, len(words)) if words[each].text[:1] == "-")
         odd = next((each for each in options if words[each].text.partition("=")[0] not in _REBASE_OPTIONS), None)
@@ -126,6 +128,16 @@ def _doubt_in_fetch(words: Sequence[Word], at: int) -> tuple[int, str] | None:
     if place[:1] in ("/", "~", ".") or (":" in place and not _REMOTE_URL.fullmatch(place)):
         return operands[0], "can be another repository, whose settings can run programs"
     return None
+
+
+def _doubt_in_remote(words: Sequence[Word], at: int) -> tuple[int, str] | None:
+    """An address that leads to a folder: what is pushed there runs its hooks."""
+    operands = [each for each in range(at + 1, len(words)) if words[each].text[:1] != "-"]
+    odd = next((each for each in operands[1:] if not _REMOTE_URL.fullmatch(words[each].text)), None)
+    if odd is None:
+        return None
+    has_helper = "::" in words[odd].text
+    return odd, "can run another program" if has_helper else "can be another repository, whose hooks can run"
 
 
 def _why_option(command: str, text: str) -> str:

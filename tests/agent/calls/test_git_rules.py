@@ -54,7 +54,8 @@ git branch -D x
 git branch -u origin/x
 git symbolic-ref HEAD refs/heads/x
 git remote add up https://example.org/y.git
-git remote set-url origin https://example.org/y.git
+git remote add gh git@github.com:me/x.git
+git remote set-url --push origin https://example.org/y.git
 git config user.name 'A B'
 git -c user.name=x -c commit.gpgsign=false commit -m y
 git -C . push
@@ -81,6 +82,17 @@ def test_a_rule_for_git_covers_its_commands_inside_and_outside_the_sandbox(repos
     asked = request_for(Bash(), {"command": line}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "allow"
     assert runs_outside(asked, policy(repository.root))
+
+
+@pytest.mark.parametrize("place", ["up", "up.git", "./up", "ROOT/up", "file://ROOT/up", "--repo=up"])
+def test_a_push_to_a_folder_is_asked_about_since_hooks_there_run(repository: Workspace, place: str) -> None:
+    """A command in the sandbox can make such a repository, and `outside(git)` would run its hooks outside."""
+    for name in ("up", "up.git"):
+        subprocess.run(["git", "init", "-q", "--bare", str(repository.root / name)], check=True)
+    line = f"git push {place.replace('ROOT', str(repository.root))} main"
+    asked = request_for(Bash(), {"command": line}, repository, "ask")
+    assert decide(asked, policy(repository.root)).verdict == "ask"
+    assert not runs_outside(asked, policy(repository.root))
 
 
 def test_the_form_in_which_agents_write_commits_is_covered_and_can_be_denied(repository: Workspace) -> None:
@@ -123,6 +135,11 @@ ASKED = [
     ("git push ext::x", "can run another program"),
     ("git remote add x ext::y", "can run another program"),
     ("git remote update", "use `git fetch`"),
+    ("git remote add up ./up.git", "whose hooks can run"),
+    ("git remote set-url origin up.git", "whose hooks can run"),
+    ("git remote add up folder", "whose hooks can run"),
+    ("git remote add up file:///srv/x", "whose hooks can run"),
+    ("git remote add up helper::x", "can run another program"),
     ("git init --template=x", "installs hooks"),
     ("git add *.py", "write `--` before it"),
     ("git log --show-signature", "known to look"),
