@@ -14,14 +14,14 @@ from shutil import which
 from tools.base import ReadOnlyAccess, ToolError, Workspace
 from tools.commands.command_line import Command, Word
 from tools.commands.line_proof import Step, all_steps, prove_line
-from tools.commands.line_text import as_text
-from tools.commands.parts import assigned, with_values
+from tools.commands.line_text import render_line
+from tools.commands.parts import replace_values, take_assignments
 from tools.commands.scripts import Operand, Proof
 from tools.files.paths import display, granted, locate
 from tools.lazy import regex
 from tools.outputs.extent import listed
 from tools.process.shell import Launch, argv_of, child_environment
-from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets, in_any_case
+from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, any_case_pattern, holds_secrets
 
 _NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 """What a repository may turn on for some files or one submodule, which settings do not reach; nor do they the file of
@@ -36,8 +36,8 @@ _GUARDS: Mapping[str, Sequence[str]] = {
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }  # fmt: skip
 _GREP_GUARDS = (
-    *(f"--exclude={in_any_case(name)}" for name in SECRET_FILES),
-    *(f"--exclude-dir={in_any_case(name)}" for name in SECRET_FOLDERS),
+    *(f"--exclude={any_case_pattern(name)}" for name in SECRET_FILES),
+    *(f"--exclude-dir={any_case_pattern(name)}" for name in SECRET_FOLDERS),
 )
 _BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd", "set", "exit", "group"}
 """What the shell itself does."""
@@ -64,7 +64,7 @@ _MOST_NAMES = 2_000
 
 def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     """What the command shows; None where it is not proved that it only looks. Raises `ToolError`."""
-    steps = _proved(line, workspace)
+    steps = _prove(line, workspace)
     if not steps:
         return None
     shown = _Shown(workspace)
@@ -109,7 +109,7 @@ class _Shown:
                 self.secret = display(path, self.workspace.root)
 
 
-def _proved(line: str, workspace: Workspace) -> tuple[Step, ...]:
+def _prove(line: str, workspace: Workspace) -> tuple[Step, ...]:
     """The commands of a line with the values of its variables put in."""
 
     def names(pattern: str) -> Sequence[str]:
@@ -118,22 +118,22 @@ def _proved(line: str, workspace: Workspace) -> tuple[Step, ...]:
         except ToolError:
             return ()
 
-    plain = _with_values(_without_own_folder(line, workspace.root), workspace.root)
+    plain = _expand_values(_without_own_folder(line, workspace.root), workspace.root)
     return prove_line(plain, os.urandom(8).hex(), names)
 
 
-def _with_values(line: str, root: Path) -> str:
+def _expand_values(line: str, root: Path) -> str:
     """The line with the values of variables that it sets at its beginning, and of those that every session has."""
     if "$" not in line:
         return line
     environment = child_environment()
-    text, values = assigned(line)
+    text, values = take_assignments(line)
     names = {name for name, _ in values}
     if not names.isdisjoint(environment) or any(map(_MEANS_SOMETHING.match, names)):
         return line
     moves = re.search(r"\b(?:cd|read|for)\b", text) is not None
     known = [(name, environment[name]) for name in _HARMLESS if name in environment]
-    return with_values(text, [*values, *known, *(() if moves else [("PWD", str(root))])])
+    return replace_values(text, [*values, *known, *(() if moves else [("PWD", str(root))])])
 
 
 def _without_own_folder(line: str, root: Path) -> str:
@@ -181,7 +181,7 @@ def _names_for(pattern: str, root: Path) -> Sequence[str]:
             continue
         matched = list[str]()
         for folder in found:
-            inside = _listed(root / folder, left)
+            inside = _list_folder(root / folder, left)
             left -= len(inside)
             matched += [posixpath.join(folder, name) for name in inside if _stands_for(part, name)]
         found = matched
@@ -194,7 +194,7 @@ def _stands_for(pattern: str, name: str) -> bool:
     return fnmatchcase(name, pattern) and (name[:1] != "." or pattern[:1] == ".")
 
 
-def _listed(folder: Path, most: int) -> Sequence[str]:
+def _list_folder(folder: Path, most: int) -> Sequence[str]:
     try:
         inside = os.listdir(folder)
     except OSError:
@@ -208,7 +208,7 @@ def launch(command: str, workspace: Workspace) -> Launch:
     """How the command is run. Raises `ToolError`, also where a link leads elsewhere by now."""
     from tools.process.git import folders_outside  # noqa: PLC0415  # deferred: as above
 
-    steps, shown = _proved(command, workspace), read_only_access(command, workspace)
+    steps, shown = _prove(command, workspace), read_only_access(command, workspace)
     if not steps or shown is None:
         raise ToolError("the command does more than look by now: look at it again")
     for path in shown.paths:
@@ -222,11 +222,11 @@ def launch(command: str, workspace: Workspace) -> Launch:
     (step, *others), words = steps, _argv(steps[0], workspace)
     is_shell = others or step.parts or step.settings or step.proof.name in _LOOKUPS | _BUILTINS
     if is_shell or step.command.redirections or any(word.globs for word in words):
-        return Launch(argv_of(as_text(steps, lambda each: _written(each, workspace, path))), environment)
+        return Launch(argv_of(render_line(steps, lambda each: _write_step(each, workspace, path))), environment)
     return Launch(tuple(word.text for word in words), environment)
 
 
-def _written(step: Step, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
+def _write_step(step: Step, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
     """What stands before a command in the line that is run, and its words."""
     sought = (f"PATH={shlex.quote(path)}",) if step.proof.name in _LOOKUPS else ()
     return " ".join((*step.settings, *sought)), _argv(step, workspace)
@@ -235,7 +235,7 @@ def _written(step: Step, workspace: Workspace, path: str) -> tuple[str, Sequence
 def unseen_changes(command: str, workspace: Workspace) -> str:
     """Which changes a look of git at files does not show, in words: those in submodules that are not committed there.
     Empty where there are no submodules, and of other commands."""
-    steps = all_steps(_proved(command, workspace))
+    steps = all_steps(_prove(command, workspace))
     looks = (set(step.command.texts) for step in steps if step.proof.name in ("git status", "git diff"))
     if all(words & {"--cached", "--staged"} for words in looks):
         return ""

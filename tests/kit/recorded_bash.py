@@ -12,7 +12,7 @@ from shutil import rmtree, which
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
 from tools.commands.line_proof import PRINT, TAKE_LISTS, Step, all_steps, prove_line
-from tools.commands.line_text import as_text
+from tools.commands.line_text import render_line
 from tools.commands.parts import MARK
 from tools.commands.programs import ROWS
 from tools.commands.proof import TAKE_ANY_NAME
@@ -269,7 +269,7 @@ def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
     proofs = {text: steps for text in texts if (steps := prove_line(text, SIGN, bash.names_for))}
     before, found = bash.names(), set[str]()
     as_run = {
-        text: as_text(steps, lambda step: (" ".join(step.settings), step.command.words))
+        text: render_line(steps, lambda step: (" ".join(step.settings), step.command.words))
         for text, steps in proofs.items()
     }
     plain = [text for text, steps in proofs.items() if _is_plain(text, steps)]

@@ -31,7 +31,7 @@ _LIST_BY_GIT = {
     "git diff": set_of("-z --name-only --cached --staged --"),
 }
 """Of commands of git that list files the options that leave it at that."""
-_FIND_ACTIONS = {"-print", "-print0", "-ls", "-printf", "-quit", "-prune"}
+_FIND_ACTIONS = {"-print", "-print0", "-ls", "-printf", "-quit", "-prune", "-exec"}
 _EITHER = {"-o", "-or", ","}
 _SAFE_LISTING = regex("-[A-Za-z]*[ld][A-Za-z]*")
 _NOT_LINKS = ("!", "-type", "l")
@@ -39,22 +39,22 @@ _NOT_LINKS = ("!", "-type", "l")
 
 @dataclass(frozen=True, slots=True)
 class Givers:
-    """The commands at the end of a pipe that give names of files, as they are run to give each one whole: with a zero
-    behind it, and without links out of the folder and files with secrets."""
+    """The commands at the end of a pipe that print names of files, as they are run: each name ends in a NUL byte, and
+    links that leave the folder and files with secrets are left out."""
 
     commands: Sequence[Command]
-    """In place of as many at the end of the pipe."""
+    """They replace as many commands at the end of the pipe."""
     further: Sequence[Command] = ()
-    """What follows them in the pipe."""
+    """They are added to the pipe."""
 
 
-def _no_secrets() -> Sequence[str]:
+def _secret_tests() -> Sequence[str]:
     names = [part for name in SECRET_FILES for part in ("-o", "-iname", name)][1:]
     folders = [part for name in SECRET_FOLDERS for part in ("!", "-ipath", f"*/{name}/*")]
     return ("!", "(", *names, ")", "!", "(", "-iname", "config", "-ipath", "*.git/*", ")", *folders)
 
 
-def names_only(words: Sequence[Word], before: Sequence[tuple[Command, Proof]], *, is_fed: bool) -> Proof | None:
+def prove_names_xargs(words: Sequence[Word], before: Sequence[tuple[Command, Proof]], *, is_fed: bool) -> Proof | None:
     """What is proved of xargs where a look finds the names and nothing but names is shown. The program is run with `--`
     behind its options, so that no name is taken for one."""
     at = _behind_xargs(words)
@@ -92,7 +92,9 @@ def lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
     return False
 
 
-def content_by_xargs(command: Command, before: Sequence[tuple[Command, Proof]]) -> tuple[Givers, Command, Proof] | None:
+def prove_content_xargs(
+    command: Command, before: Sequence[tuple[Command, Proof]]
+) -> tuple[Givers, Command, Proof] | None:
     """xargs with a program that shows what is in the files: the commands before it that give the names, and itself, as
     they are run, so that each name arrives whole and belongs to no link and to no file with secrets."""
     words, at = command.words, _behind_xargs(command.words)
@@ -105,16 +107,16 @@ def content_by_xargs(command: Command, before: Sequence[tuple[Command, Proof]]) 
         if inner[-1].text != replaced[1] or any(replaced[1] in word.text for word in inner[:-1]):
             return None
         inner = inner[:-1]
-    givers = separated_by_zeros(before)
-    shown = _with_a_name(inner, SHOW_CONTENT)
+    givers = find_givers(before)
+    shown = _prove_with_name(inner, SHOW_CONTENT)
     if givers is None or shown is None:
         return None
     first = () if re.search("(^| )(-[rt]*0|--null)", options) else (Word("-0"),)
     given = (*words[:1], *first, *words[1:at], *inner, Word("--"), *words[len(words) - (replaced is not None) :])
-    return givers, with_words(command, given), Proof("xargs", files=list(shown.files))
+    return givers, replace_words(command, given), Proof("xargs", files=list(shown.files))
 
 
-def _with_a_name(words: Sequence[Word], programs: frozenset[str]) -> Proof | None:
+def _prove_with_name(words: Sequence[Word], programs: frozenset[str]) -> Proof | None:
     """What is proved of a program that gets the name of a file behind its words; without that name among its files."""
     if not words or not all(word.is_plain for word in words) or words[0].text not in programs:
         return None
@@ -137,7 +139,7 @@ def _reads_a_file(command: Command) -> bool:
 
 
 def _is_whole(words: Sequence[Word]) -> bool:
-    """Whether the last word is no option that takes what follows for its value."""
+    """Whether the last word is not an option that takes the next word as its value."""
     text, name = words[-1].text, OTHER_NAMES.get(words[0].text, words[0].text)
     if len(words) == 1 or text[:1] != "-":
         return True
@@ -147,8 +149,9 @@ def _is_whole(words: Sequence[Word]) -> bool:
     return text in row.names or text[1:].isdecimal() or set(text[1:]) <= row.letters
 
 
-def separated_by_zeros(before: Sequence[tuple[Command, Proof]]) -> Givers | None:
-    """None where they cannot give names so."""
+def find_givers(before: Sequence[tuple[Command, Proof]]) -> Givers | None:
+    """The commands at the end of a pipe, changed so that another program may show what is in the files that they name;
+    None where that cannot be done."""
     found = list[Command]()
     for command, proof in reversed(before):
         if any(one.target.text != "/dev/null" for one in command.redirections):
@@ -156,19 +159,19 @@ def separated_by_zeros(before: Sequence[tuple[Command, Proof]]) -> Givers | None
         if proof.name in _FILTERS and command.is_fed:
             if command.joint != "|" or not _passes_whole(command, proof):
                 return None
-            found.insert(0, _with_option(command, "-z"))
+            found.insert(0, _add_option(command, "-z"))
             continue
         if command.is_fed:
             return None
-        if (by_git := _listed_by_git(command, proof)) is not None:
-            return Givers((by_git, *found), _resolved())
+        if (by_git := _git_giver(command, proof)) is not None:
+            return Givers((by_git, *found), _resolvers())
         giver = _giver(command, proof)
         return None if giver is None else Givers((giver, *found))
     return None
 
 
-def _listed_by_git(command: Command, proof: Proof) -> Command | None:
-    """Git with a zero behind each name. It lists links, too, so its names are looked up afterwards."""
+def _git_giver(command: Command, proof: Proof) -> Command | None:
+    """A command of git that ends each name in a NUL byte. It lists links as well, so `_resolvers` follow it."""
     known = _LIST_BY_GIT.get(proof.name)
     end = proof.name.count(" ") + (2 if command.texts[1:2] == ("--no-pager",) else 1)
     if known is None or (proof.name == "git diff" and "--name-only" not in command.texts):
@@ -176,21 +179,22 @@ def _listed_by_git(command: Command, proof: Proof) -> Command | None:
     if any(text[:1] == "-" and text not in known and text[:14] != "--diff-filter=" for text in command.texts[end:]):
         return None
     zero = () if {"-z", "-cz"} & set(command.texts) else (Word("-z"),)
-    return with_words(command, (*command.words[:end], *zero, *command.words[end:]))
+    return replace_words(command, (*command.words[:end], *zero, *command.words[end:]))
 
 
-def _piped(*texts: str) -> Command:
+def _pipe_command(*texts: str) -> Command:
     return Command(tuple(map(Word, texts)), texts, joint="|")
 
 
-def _resolved() -> Sequence[Command]:
-    """What leaves of names those that lead to files in the working folder, by the names of these."""
+def _resolvers() -> Sequence[Command]:
+    """Commands that replace each name by the file that it leads to, and drop those that are outside the folder or hold
+    secrets."""
     files = "|".join(SECRET_FILES).replace(".", "[.]").replace("*", "[^/]*")
     folders = "|".join(SECRET_FOLDERS).replace(".", "[.]")
     unwanted = rf"^/|(^|/)({files})$|(^|/)({folders})(/|$)|(^|/)[.]git/"
     return (
-        _piped("xargs", "-0", "-r", "realpath", "-e", "-z", "-q", "--relative-base=.", "--"),
-        _piped("grep", "-a", "-z", "-v", "-i", "-E", "-e", unwanted),
+        _pipe_command("xargs", "-0", "-r", "realpath", "-e", "-z", "-q", "--relative-base=.", "--"),
+        _pipe_command("grep", "-a", "-z", "-v", "-i", "-E", "-e", unwanted),
     )
 
 
@@ -205,36 +209,39 @@ def _passes_whole(command: Command, proof: Proof) -> bool:
     )
 
 
-def _with_option(command: Command, option: str) -> Command:
+def _add_option(command: Command, option: str) -> Command:
     has_it = any(option[1] in text[1:] for text in command.texts[1:] if re.fullmatch("-[A-Za-z0-9]+", text))
     words = command.words
-    return command if has_it else with_words(command, (*words[:1], Word(option), *words[1:]))
+    return command if has_it else replace_words(command, (*words[:1], Word(option), *words[1:]))
 
 
 def _giver(command: Command, proof: Proof) -> Command | None:
     texts = command.texts
     given = [text for text in texts[1:] if text[:1] == "-"]
     if proof.name == "find" and texts[0] in ("find", "gfind"):
-        return _found_with_zeros(command)
+        return _find_giver(command)
     if proof.name == "rg":
         is_list = "--files" in texts or "--files-with-matches" in texts or any("l" in text for text in given)
         known = (
-            text in _RG_NAMES or text[:2] in ("-g", "-t") or text[:6] == "--glob" or _LIST_BY_RG.fullmatch(text[1:])
+            text in _RG_NAMES
+            or text[:2] in ("-g", "-t")
+            or text[:6] in ("--glob", "--type")
+            or _LIST_BY_RG.fullmatch(text[1:])
             for text in given
         )
-        return _with_option(command, "-0") if is_list and all(known) else None
+        return _add_option(command, "-0") if is_list and all(known) else None
     if proof.name in ("grep", "egrep", "fgrep"):
         letters = "".join(text[1:] for text in given if text[:2] != "--")
         known = (text.startswith(("--include=", "--exclude")) or _LIST_BY_GREP.fullmatch(text[1:]) for text in given)
         if not {"r", "l"} <= set(letters) or not all(known):
             return None
-        words = _with_option(command, "-Z").words
-        return with_words(command, (*words[:1], Word("--exclude-dir=.git"), *words[1:]))
+        words = _add_option(command, "-Z").words
+        return replace_words(command, (*words[:1], Word("--exclude-dir=.git"), *words[1:]))
     return None
 
 
-def _found_with_zeros(command: Command) -> Command | None:
-    """find with what keeps links and secrets out, before the one place where it prints."""
+def _find_giver(command: Command) -> Command | None:
+    """A call of find that leaves out links and files with secrets where it prints."""
     words, texts = list(command.words), command.texts
     if texts[-1] in ("-print", "-print0"):
         words, is_printed = words[:-1], True
@@ -243,12 +250,22 @@ def _found_with_zeros(command: Command) -> Command | None:
     left = {word.text for word in words}
     if left & (_FIND_ACTIONS - {"-prune"}) or "-depth" in left:
         return None
-    if not is_printed and left & {*_EITHER, "-prune"}:
-        return None
-    return with_words(command, (*words, *map(Word, (*_NOT_LINKS, *_no_secrets(), "-print0"))))
+    if not is_printed and ("-prune" in left or _has_alternatives(words)):
+        return None  # what follows would hold for the last alternative alone
+    return replace_words(command, (*words, *map(Word, (*_NOT_LINKS, *_secret_tests(), "-print0"))))
 
 
-def by_exec(command: Command) -> tuple[Command, Sequence[Word], int] | None:
+def _has_alternatives(words: Sequence[Word]) -> bool:
+    """Whether an expression of find is several outside of brackets."""
+    depth = 0
+    for word in words:
+        depth += (word.text == "(") - (word.text == ")")
+        if word.text in _EITHER and depth < 1:
+            return True
+    return False
+
+
+def split_exec(command: Command) -> tuple[Command, Sequence[Word], int] | None:
     """Of `find … -exec PROGRAM … {} +` (or `;`) find without it, what it runs, and where in the words that begins; None
     of another call."""
     texts = command.texts
@@ -258,22 +275,22 @@ def by_exec(command: Command) -> tuple[Command, Sequence[Word], int] | None:
     inner = command.words[at + 1 : -1]
     if len(inner) < 2 or inner[-1].text != "{}" or any("{}" in word.text for word in inner[:-1]):
         return None
-    return with_words(command, command.words[:at]), inner, at
+    return replace_words(command, command.words[:at]), inner, at
 
 
-def shown_by_exec(inner: Sequence[Word]) -> tuple[Proof, Sequence[Word]] | None:
+def prove_exec(inner: Sequence[Word]) -> tuple[Proof, Sequence[Word]] | None:
     """What is proved of a program that find runs, and the tests that find needs before it, so that the program gets no
     link and no file with secrets where it would show what is in them."""
-    proof = _with_a_name(inner[:-1], SHOW_CONTENT | NAMES_ONLY)
+    proof = _prove_with_name(inner[:-1], SHOW_CONTENT | NAMES_ONLY)
     if proof is None:
         return None
     if inner[0].text in SHOW_CONTENT:
-        return proof, tuple(map(Word, (*_NOT_LINKS, *_no_secrets())))
+        return proof, tuple(map(Word, (*_NOT_LINKS, *_secret_tests())))
     follows = inner[0].text == "ls" and not any(_SAFE_LISTING.fullmatch(word.text) for word in inner[1:-1])
     return proof, tuple(map(Word, _NOT_LINKS)) if follows else ()
 
 
-def behind_dashes(command: Command, is_name: "re.Pattern[str]") -> Command:
+def add_dashes(command: Command, is_name: "re.Pattern[str]") -> Command:
     """The command with `--` before the first word that the shell replaces by names which may begin with a dash; as it
     is where an option stands behind that, or where the program knows no `--`."""
     name = OTHER_NAMES.get(command.texts[0], command.texts[0])
@@ -289,7 +306,13 @@ def behind_dashes(command: Command, is_name: "re.Pattern[str]") -> Command:
         return command
     if any(text[:1] == "-" for text in command.texts[first:]) or not _is_whole(command.words[:first]):
         return command
-    return with_words(command, (*command.words[:first], Word("--"), *command.words[first:]))
+    return replace_words(command, (*command.words[:first], Word("--"), *command.words[first:]))
+
+
+def ends_options(words: Sequence[Word], at: int) -> bool:
+    """Whether `--` stands before a word, and not as the value of an option."""
+    dashes = next((place for place in range(1, at) if words[place].text == "--"), 0)
+    return dashes > 0 and _is_whole(words[:dashes])
 
 
 TAKE_DASHES = (
@@ -300,5 +323,5 @@ TAKE_DASHES = (
 """Programs that take a word behind `--` for no option."""
 
 
-def with_words(command: Command, words: Sequence[Word]) -> Command:
+def replace_words(command: Command, words: Sequence[Word]) -> Command:
     return replace(command, words=tuple(words), texts=tuple(word.text for word in words))

@@ -10,14 +10,15 @@ from tools.commands.given_names import (
     NAMES_ONLY,
     SHOW_CONTENT,
     Givers,
-    behind_dashes,
-    by_exec,
-    content_by_xargs,
+    add_dashes,
+    ends_options,
+    find_givers,
     lists_files,
-    names_only,
-    separated_by_zeros,
-    shown_by_exec,
-    with_words,
+    prove_content_xargs,
+    prove_exec,
+    prove_names_xargs,
+    replace_words,
+    split_exec,
 )
 from tools.commands.grammar import read
 from tools.commands.parts import MARK, Names, Part, Parts
@@ -110,8 +111,8 @@ class _Prover:
         self.is_moved = is_moved
         """Whether the line may go into another folder."""
         self.left = _MOST_LINES
-        self.names_by_zeros: set[str] = set()
-        """Marks of the variables that hold names of files without links and secrets."""
+        self.guarded_names: set[str] = set()
+        """Marks of the variables that hold names of files, links and files with secrets left out."""
         self.names: set[str] = set()
         """Marks of the variables that hold names of files."""
         self.variables: tuple[str, ...] = ()
@@ -140,22 +141,22 @@ class _Prover:
             return False
         settings = tuple(takewhile(_SETTINGS.fullmatch, command.texts[:-1]))
         if settings and all(word.is_plain and word.is_bare for word in command.words[: len(settings)]):
-            bare = with_words(command, command.words[len(settings) :])
+            bare = replace_words(command, command.words[len(settings) :])
             if bare.texts[0] in ("cd", *self.parts.found) or not self.add(bare, steps, depth):
                 return False
             steps[-1] = replace(steps[-1], settings=settings)
             return True
         before = [(step.command, step.proof) for step in steps]
-        executed = by_exec(command)
-        given = None if self.is_moved else content_by_xargs(command, before)
+        executed = split_exec(command)
+        given = None if self.is_moved else prove_content_xargs(command, before)
         if executed is not None:
             return self.add_executed(command, executed, steps)
         if given is not None:
             givers, command, proof = given
-            _give_content(steps, givers)
+            _replace_givers(steps, givers)
             proof.shows_found = True
         else:
-            command = behind_dashes(command, MARK)
+            command = add_dashes(command, MARK)
             found = prove_command(command, before)
             if found is None:
                 return False
@@ -164,7 +165,7 @@ class _Prover:
 
     def add_executed(self, command: Command, executed: tuple[Command, Sequence[Word], int], steps: list[Step]) -> bool:
         finder, inner, at = executed
-        proof, shown = prove_command(finder, [(step.command, step.proof) for step in steps]), shown_by_exec(inner)
+        proof, shown = prove_command(finder, [(step.command, step.proof) for step in steps]), prove_exec(inner)
         texts = (*command.texts, *(one.target.text for one in command.redirections))
         if proof is None or shown is None or any(map(MARK.search, texts)):
             return False
@@ -173,7 +174,7 @@ class _Prover:
         proof.files += shown[0].files
         proof.shows_found = inner[0].text in SHOW_CONTENT
         words = (*command.words[:at], *shown[1], *command.words[at:])
-        steps.append(Step(with_words(command, words), proof, {}))
+        steps.append(Step(replace_words(command, words), proof, {}))
         return True
 
     def add_group(self, command: Command, steps: list[Step], depth: int) -> bool:
@@ -184,7 +185,7 @@ class _Prover:
         own = {mark for mark in MARK.findall(part.lines[-1]) if self.parts.found[mark].around[0] in values}
         if part.kind == "words":
             inner = self.line(part.lines[0], depth + 1)
-            self.names |= own if lists_files([(step.command, step.proof) for step in inner]) else set()
+            self.names |= own if _lists_files(inner) else set()
         if part.kind != "loop":
             return self.add_part(command, part, steps, depth)
         if not (command.is_fed or any(one.sign == "<" for one in command.redirections)):
@@ -193,13 +194,13 @@ class _Prover:
         self.names |= own if command.joint == "|" and lists_files(before) else set()
         if self.add_part(command, part, steps, depth):
             return True
-        givers = separated_by_zeros(before) if command.joint == "|" and not command.redirections else None
+        givers = find_givers(before) if command.joint == "|" and not command.redirections else None
         if self.is_moved or givers is None or len(part.names) != 1:
             return False
-        self.names_by_zeros |= own
+        self.guarded_names |= own
         loop = replace(part, around=(f"while IFS= read -r -d '' {part.names[0]}\ndo ", "\ndone"))
         copies = list(steps)
-        _give_content(copies, givers)
+        _replace_givers(copies, givers)
         if not self.add_part(command, loop, copies, depth):
             return False
         steps[:] = copies
@@ -209,7 +210,7 @@ class _Prover:
         if not set(part.names).isdisjoint(self.variables):
             return False
         outer, self.variables = self.variables, (*self.variables, *part.names)
-        proved = self.proved(part, depth)
+        proved = self.prove_part(part, depth)
         self.variables = outer
         if proved is None:
             return False
@@ -217,7 +218,7 @@ class _Prover:
         proof = Proof("group", files=files)
         return self.add_with_parts(command, proof, steps, depth, {command.texts[0]: proved})
 
-    def proved(self, part: Part, depth: int) -> ProvedPart | None:
+    def prove_part(self, part: Part, depth: int) -> ProvedPart | None:
         lines = tuple(self.line(line, depth + 1, part.kind) for line in part.lines)
         return ProvedPart(part.kind, part.around, lines, part.is_quoted) if all(lines) else None
 
@@ -234,7 +235,7 @@ class _Prover:
         texts = (*command.texts, *(one.target.text for one in command.redirections))
         for mark in {mark for text in texts for mark in MARK.findall(text)} - set(found):
             part = self.parts.found.get(mark)
-            proved = self.proved(part, depth) if part is not None else None
+            proved = self.prove_part(part, depth) if part is not None else None
             if proved is None:
                 return False
             found[mark] = proved
@@ -248,7 +249,7 @@ class _Prover:
         for one in command.redirections:
             for mark in MARK.findall(one.target.text):
                 is_stream = found[mark].kind == "file" and one.target.text == mark and one.sign == "<"
-                is_name = mark in self.names_by_zeros and one.target.text == mark and one.sign == "<"
+                is_name = mark in self.guarded_names and one.target.text == mark and one.sign == "<"
                 if not (is_stream or is_name):
                     return False
         if any(word.globs or word.has_status for word in command.words) and any(
@@ -271,11 +272,11 @@ class _Prover:
         if not part.is_quoted and word != mark:
             return False
         if part.kind == "output" and proof.name in TAKE_LISTS:
-            is_list = lists_files([(step.command, step.proof) for step in part.lines[0]])
-            return is_list and is_operand and "--" in command.texts[:at] and not part.is_quoted
+            is_list = _lists_files(part.lines[0]) and not part.is_quoted
+            return is_list and is_operand and ends_options(command.words, at)
         if proof.name == "test":
             return self.may_test(command, mark)
-        is_dashed = "--" in command.texts[:at] and word == mark
+        is_dashed = word == mark and ends_options(command.words, at)
         if proof.name in ("basename", "dirname"):
             return is_dashed
         if not is_operand:
@@ -283,18 +284,24 @@ class _Prover:
             return at == first and first > 0 and proof.name in _TAKE_PATTERNS and part.is_quoted
         if proof.name == "git log":
             return is_dashed and mark in self.names
-        is_known = mark in self.names_by_zeros or (mark in self.names and proof.name in NAMES_ONLY)
+        is_known = mark in self.guarded_names or (mark in self.names and proof.name in NAMES_ONLY)
         return is_dashed and is_known and proof.name in NAMES_ONLY | SHOW_CONTENT
 
     def may_test(self, command: Command, mark: str) -> bool:
         given = command.texts[1:]
         if len(given) == 2 and given[1] == mark:
-            is_file = mark in self.names or mark in self.names_by_zeros
+            is_file = mark in self.names or mark in self.guarded_names
             return given[0] in _ASK_ABOUT_TEXT or (is_file and given[0] in _ASK_ABOUT_FILE)
         return len(given) == 3 and given[1] in _COMPARE and given[0] not in ("!", "(")
 
 
-def _give_content(steps: list[Step], givers: Givers) -> None:
+def _lists_files(steps: Sequence[Step]) -> bool:
+    """Whether all that a line prints is names of files that a look finds."""
+    is_one_pipe = all(step.command.joint == "|" for step in steps[1:])
+    return is_one_pipe and lists_files([(step.command, step.proof) for step in steps])
+
+
+def _replace_givers(steps: list[Step], givers: Givers) -> None:
     """Puts the commands that give names in the place of the last ones, of which the first looks at more than names."""
     first = len(steps) - len(givers.commands)
     for at, command in enumerate(givers.commands, first):
@@ -331,7 +338,7 @@ def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> 
             else None
         )
         if proof is None and is_by_name and command.texts[0] == "xargs":
-            proof = names_only(command.words, before, is_fed=command.is_fed)
+            proof = prove_names_xargs(command.words, before, is_fed=command.is_fed)
         elif proof is None and is_by_name:
             proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections))
     if any(word.globs and not word.is_bare for word in command.words):

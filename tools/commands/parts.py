@@ -93,7 +93,7 @@ class Parts:
                 places.append((_start(source, node), node.end_byte, self.add(part).encode()))
             elif node.type in _HELD:
                 waiting += [(child, is_quoted or node.type == "string") for child in reversed(node.children)]
-        return _with(source, sorted(places)).decode()
+        return _splice(source, sorted(places)).decode()
 
     def _part(self, source: bytes, node: "Node", *, is_quoted: bool) -> Part | None:
         kind, text = node.type, source[_start(source, node) : node.end_byte].decode()
@@ -126,7 +126,7 @@ class Parts:
         if condition is None or body is None or node.children[0].type != "while":
             return None
         found = _READ.fullmatch(_text(source, condition))
-        inside = _inside(source, body)
+        inside = _body_span(source, body)
         if found is None or inside is None or len(node.children_by_field_name("condition")) > 2:
             return None
         if source[node.start_byte : condition.start_byte].strip() != b"while":
@@ -134,7 +134,7 @@ class Parts:
         if source[condition.end_byte : body.start_byte].strip() not in (b";", b""):
             return None
         names = tuple(found["names"].split())
-        line = self._with_marks(source, body, inside, names)
+        line = self._mark_variables(source, body, inside, names)
         return Part("loop", (f"while {found[0]}\ndo ", "\ndone"), (line,), names=names)
 
     def _loop_over_output(self, source: bytes, node: "Node") -> Part | None:
@@ -144,13 +144,13 @@ class Parts:
         if variable is None or body is None or [value.type for value in values] != ["command_substitution"]:
             return None
         name, output = _text(source, variable), _text(source, values[0])
-        inside = _inside(source, body)
+        inside = _body_span(source, body)
         if inside is None or not _OWN_NAME.fullmatch(name) or not output.startswith("$("):
             return None
-        line = self._with_marks(source, body, inside, [name])
+        line = self._mark_variables(source, body, inside, [name])
         return Part("words", (f"for {name} in $( ", " )\ndo ", "\ndone"), (output[2:-1], line), names=(name,))
 
-    def _with_marks(self, source: bytes, body: "Node", inside: tuple[int, int], names: Sequence[str]) -> str:
+    def _mark_variables(self, source: bytes, body: "Node", inside: tuple[int, int], names: Sequence[str]) -> str:
         """What stands in a loop, with marks in place of its variables."""
         start, end = inside
         uses = list[tuple[int, int, bytes]]()
@@ -158,7 +158,7 @@ class Parts:
             for first, last, is_quoted in _uses(source, body, name.encode()):
                 mark = self.add(Part("value", (f"${name}",), (), is_quoted))
                 uses.append((first - start, last - start, mark.encode()))
-        return _with(source[start:end], sorted(uses)).decode()
+        return _splice(source[start:end], sorted(uses)).decode()
 
 
 def _start(source: bytes, node: "Node") -> int:
@@ -199,7 +199,7 @@ def _bodies(source: bytes, loop: "Node", names: Names) -> list[str] | None:
     for node in loop.children_by_field_name("value"):
         written = _text(source, node)
         is_pattern = "*" in written or "?" in written
-        if (counted := _counted(written)) is not None:
+        if (counted := _numbers(written)) is not None:
             values += counted
             continue
         if node.type in ("string", "raw_string") and _QUOTABLE.fullmatch(written[1:-1]):
@@ -210,7 +210,7 @@ def _bodies(source: bytes, loop: "Node", names: Names) -> list[str] | None:
         values += names(written) if is_pattern else (written,)
         if is_pattern and not names(written):
             return None
-    inside = _inside(source, body)
+    inside = _body_span(source, body)
     if not values or len(values) > _MOST or inside is None:
         return None
     start, end = inside
@@ -219,12 +219,12 @@ def _bodies(source: bytes, loop: "Node", names: Names) -> list[str] | None:
     if not all(map(kind.fullmatch, values)):
         return None
     return [
-        _with(source[start:end], [(a - start, b - start, value.encode()) for a, b, _ in uses]).decode()
+        _splice(source[start:end], [(a - start, b - start, value.encode()) for a, b, _ in uses]).decode()
         for value in values
     ]
 
 
-def _counted(written: str) -> Sequence[str] | None:
+def _numbers(written: str) -> Sequence[str] | None:
     """The numbers that `{1..3}` and `$(seq 3)` stand for."""
     found = _SEQUENCE.fullmatch(written)
     if found is None:
@@ -233,7 +233,7 @@ def _counted(written: str) -> Sequence[str] | None:
     return [str(number) for number in range(first, min(last, first + _MOST) + 1)]
 
 
-def _inside(source: bytes, body: "Node") -> tuple[int, int] | None:
+def _body_span(source: bytes, body: "Node") -> tuple[int, int] | None:
     """Where what stands between `do` and `done` begins and ends."""
     inside = [node for node in body.children if node.type not in ("do", "done", ";")]
     if body.type != "do_group" or not inside or any(node.type == "comment" for node in inside):
@@ -253,7 +253,7 @@ def _uses(source: bytes, body: "Node", name: bytes) -> Iterator[tuple[int, int, 
             waiting += [(child, node.type == "string") for child in reversed(node.children)]
 
 
-def with_values(text: str, values: Sequence[tuple[str, str]]) -> str:
+def replace_values(text: str, values: Sequence[tuple[str, str]]) -> str:
     """The line with the values of variables in place of them. A value that is no plain word only stands in quotes."""
     if "$" not in text or len(text) > LONG or is_too_much(text):
         return text
@@ -269,10 +269,10 @@ def with_values(text: str, values: Sequence[tuple[str, str]]) -> str:
         for start, end, is_quoted in _uses(source, root, name.encode()):
             if (_QUOTABLE if is_quoted else _PLAIN).fullmatch(value):
                 places.append((start, end, value.encode()))
-    return _with(source, sorted(places)).decode()
+    return _splice(source, sorted(places)).decode()
 
 
-def assigned(text: str) -> tuple[str, list[tuple[str, str]]]:
+def take_assignments(text: str) -> tuple[str, list[tuple[str, str]]]:
     """The line behind the values that it gives to variables at its beginning, and those, the last one first."""
     values = list[tuple[str, str]]()
     while (found := _ASSIGNMENT.match(text)) is not None:
@@ -283,7 +283,7 @@ def assigned(text: str) -> tuple[str, list[tuple[str, str]]]:
     return ("", []) if is_set_again else (text, values)
 
 
-def _with(text: bytes, places: Sequence[tuple[int, int, bytes]]) -> bytes:
+def _splice(text: bytes, places: Sequence[tuple[int, int, bytes]]) -> bytes:
     parts, last = list[bytes](), 0
     for start, end, value in places:
         parts += [text[last:start], value]

@@ -80,7 +80,7 @@ SECRETS_OF_THE_SYSTEM = (
 )  # fmt: skip
 
 
-def in_any_case(pattern: str) -> str:
+def any_case_pattern(pattern: str) -> str:
     """The pattern for names, in which small letters stand for large ones, too."""
     return "".join(f"[{sign}{sign.upper()}]" if sign.islower() else sign for sign in pattern)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.recorded_bash import SIGN
 from tools.commands.command_line import Word
 from tools.commands.line_proof import Step, prove_line
-from tools.commands.line_text import as_text
+from tools.commands.line_text import render_line
 
 FILES = ("a.py", "b.py")
 
@@ -234,6 +234,8 @@ cat list | grep -rl x - | xargs cat
 find . -name a -o -name b | xargs cat
 find . -path ./x -prune -o -name '*.py' | xargs cat
 find . -print -quit | xargs cat
+find . -exec echo {} \; | xargs cat
+find . -exec echo {} + | while read x; do cat "$x"; done
 find . -print -o -delete | xargs cat
 find . -exec echo /etc/passwd \; | xargs cat
 find . |& xargs cat
@@ -478,6 +480,18 @@ wc -l a$(ls)
 wc -l $(ls) -c
 wc $(ls)/x
 stat $(ls; rm a)
+wc -l $(cat list; ls)
+wc -l $(cat list && ls)
+for x in $(cat list; ls); do wc -l "$x"; done
+rg --files | while read x; do grep -e -- "$x"; done
+rg --files | while read x; do head -n -- "$x"; done
+rg --files | while read x; do sort -k -- "$x"; done
+rg --files | while read x; do cat -n "$x" -- a; done
+rg --files | while read x; do sed -e -- "$x"; done
+rg --files | while read x; do wc -l "$x" -c; done
+rg --files | while read x; do echo a > "$x"; done
+rg --files | while read x; do cat <> "$x"; done
+rg --files | while read x; do cat 3< "$x" > "$x"; done
 find $(ls)
 sed "$(cat a)" b
 awk "$(cat a)" b
@@ -589,6 +603,8 @@ def test_what_could_do_more_is_not_proved(line: str) -> None:
         "find . -type f -print0 | sort -z | xargs -0 head -n 1",
         "find . -name '*.py' | sort | xargs -I{} grep -c two {}",
         "grep -rl two . | sort | xargs cat",
+        "find . \\( -name 'a.py' -o -name 'c.py' \\) -type f | sort | xargs grep -n two",
+        "find . -path ./sub -prune -o -name '*.py' -print | sort | xargs head -n 1",
         "find . -name '*.py' | sort | while read -r f; do echo \"== $f\"; head -n 1 \"$f\"; done",
         "find . -name '*.py' | sort | while IFS= read -r f; do wc -l < $f; done",
         "ls | while read f; do wc -l $f; basename $f .py; done",
@@ -632,6 +648,6 @@ def test_bash_does_the_same_for_the_line_as_it_stands_and_as_it_is_run(tmp_path:
     assert steps
     ran = [
         subprocess.run(("bash", "-c", text), cwd=tmp_path, capture_output=True, text=True, check=False)
-        for text in (line, as_text(steps, words))
+        for text in (line, render_line(steps, words))
     ]
     assert (ran[0].returncode, ran[0].stdout) == (ran[1].returncode, ran[1].stdout)
