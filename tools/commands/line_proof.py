@@ -283,7 +283,7 @@ class _Prover:
             first = command.texts.index("--") + 1 if is_dashed else 0
             return at == first and first > 0 and proof.name in _TAKE_PATTERNS and part.is_quoted
         if proof.name == "git log":
-            return is_dashed and mark in self.names
+            return word == mark and mark in self.names and "--" in command.texts[:at]
         is_known = mark in self.guarded_names or (mark in self.names and proof.name in NAMES_ONLY)
         return is_dashed and is_known and proof.name in NAMES_ONLY | SHOW_CONTENT
 

@@ -500,6 +500,12 @@ grep $(cat a) b
 grep "$(cat a)" b -f x
 rg $(cat a)
 git log $(cat a)
+for f in $(ls); do git log "$f"; done
+for f in $(ls); do git log --grep -- "$f"; done
+for f in $(ls); do git log -n -- "$f"; done
+for f in $(ls); do git log -- x"$f"; done
+for f in $(ls); do git show -- "$f"; done
+for f in $(cat list); do git log -- "$f"; done
 test "$(cat a)"
 [ "$(cat a)" b ]
 test "$(cat a)" "$(cat b)"
@@ -651,3 +657,7 @@ def test_bash_does_the_same_for_the_line_as_it_stands_and_as_it_is_run(tmp_path:
         for text in (line, render_line(steps, words))
     ]
     assert (ran[0].returncode, ran[0].stdout) == (ran[1].returncode, ran[1].stdout)
+
+
+def test_the_history_of_files_that_are_listed_can_be_asked_for() -> None:
+    assert prove_line('for f in $(git ls-files | head -3); do git log -1 --format=%h%n -- "$f" | wc -l; done', SIGN)
