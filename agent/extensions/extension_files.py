@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tools.files.bounded import beginning_of
+from tools.files.byte_order import in_utf8
 
 FILE_KINDS: tuple[Literal["skill", "command", "agent"], ...] = ("skill", "command", "agent")
 """What is a file for each, and may lie in any folder between the working folder and the top of the project."""
@@ -36,10 +37,10 @@ class UnusableFile(Exception):
 
 def text_of(path: Path, boundary: Path | None) -> str:
     """The text of a file. `boundary`: the folder that no link may lead out of. Raises `UnusableFile`."""
-    raw = _bytes_of(path, boundary, MOST_BYTES)
+    raw = in_utf8(_bytes_of(path, boundary, MOST_BYTES))
     if b"\0" in raw:
         raise UnusableFile("it is not a text")
-    return raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    return raw.decode("utf-8", "replace")
 
 
 def table_of(path: Path, boundary: Path | None, *, may_be_empty: bool = False) -> dict[str, object]:

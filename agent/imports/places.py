@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from agent.errors import ConfigError
 from tools.files.bounded import beginning_of
+from tools.files.byte_order import in_utf8
 from tools.lazy import dataclass, regex
 
 AgentName: TypeAlias = Literal["claude", "codex", "opencode", "gemini", "aider"]
@@ -75,7 +76,7 @@ def settings_in(path: Path) -> dict[str, object]:
     if len(data) > LARGEST:
         raise ConfigError(f"`{path}` is larger than {LARGEST >> 20} MiB")
     try:
-        text = data.decode("utf-8-sig")
+        text = in_utf8(data).decode()
         content = _parsed(text, path.suffix) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"`{path}` cannot be read: {_first_line(error)}") from error

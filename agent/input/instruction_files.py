@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent.context.prompt import InstructionFile
 from tools.files.bounded import beginning_of
+from tools.files.byte_order import WIDEST, in_utf8
 from tools.lazy import dataclass, regex
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
@@ -95,7 +96,7 @@ class InstructionReader:
             raise UnreadableFile(f"the files before it already take {MAX_TOTAL} bytes")
         limit = min(MAX_BYTES, self.left)
         try:
-            raw = beginning_of(path, limit + 1)
+            raw = in_utf8(beginning_of(path, WIDEST * (limit + 2)))
         except OSError as error:
             raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
         if b"\0" in raw:
@@ -129,7 +130,7 @@ class UnreadableFile(Exception):
 
 def _decoded(raw: bytes) -> tuple[str, bool]:
     """The text, and whether all of it could be read."""
-    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = raw.decode("utf-8", "replace")
     return text, "\ufffd" not in text or text.encode("utf-8") == raw
 
 

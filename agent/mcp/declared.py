@@ -16,6 +16,7 @@ from agent.config.table_keys import SERVER_KEYS
 from agent.config.values import Config
 from agent.errors import ConfigError
 from tools.files.bounded import beginning_of
+from tools.files.byte_order import in_utf8
 from tools.mcp.spec import Login, ServerSpec
 
 Owner: TypeAlias = Literal["user", "project"]
@@ -169,7 +170,7 @@ def read_entries(path: Path) -> dict[str, object]:
     if len(data) > LARGEST_FILE:
         raise ConfigError(f"it is larger than {LARGEST_FILE:,} bytes")
     try:
-        content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_without_doubles)
+        content = json.loads(in_utf8(data).decode(), object_pairs_hook=_without_doubles)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"it is not JSON: {error}") from error
     servers = content.get("mcpServers") if isinstance(content, dict) else None

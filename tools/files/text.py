@@ -1,23 +1,16 @@
 """A text file as bytes and as the text a model works with. Pure; whatever an edit does not touch keeps its bytes."""
 
-import codecs
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
+from tools.files.byte_order import BOMS
 from tools.files.encodings import MULTIBYTE, declared, guessed
 from tools.lazy import dataclass, regex
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it begins as the next one does
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-)
 _SURROGATE = regex("[\ud800-\udfff]")
 
 _HIGH_RUN = regex(r"[^\x00-\x7f]+")
@@ -181,7 +174,7 @@ class TextFile:
 def decode(raw: bytes, encoding: str = "") -> TextFile:
     """The text of the bytes, in a way that gives the same bytes back. `encoding`: what they are in, as the model or the
     user says; those that are certainly in UTF-8 or UTF-16 are read so whatever that is."""
-    for bom, codec in _BOMS:
+    for bom, codec in BOMS:
         if raw.startswith(bom):
             body = raw[len(bom) :]
             text = _decoded(body, codec)
@@ -258,7 +251,7 @@ def binary_kind(raw: bytes) -> str | None:
     for magic, kind in _MAGIC:
         if raw.startswith(magic) and (b"\0" in raw[:8192] or not raw[:512].isascii()):
             return kind
-    if raw.startswith(tuple(bom for bom, _ in _BOMS)):
+    if raw.startswith(tuple(bom for bom, _ in BOMS)):
         return None
     return "binary data" if b"\0" in raw[:8192] else None
 

@@ -114,7 +114,7 @@ def test_an_entry_that_cannot_be_used_is_named_and_the_others_are_used(house: Ho
         ("[]", 'it must be an object with one object per server, {"mcpServers": {"NAME": {…}}}'),
         ('{"servers": {}}', 'it must be an object with one object per server, {"mcpServers": {"NAME": {…}}}'),
         ('{"mcpServers": {"a": {}, "a": {}}}', "it is not JSON: `a` stands there twice"),
-        (b"\xff\xfe", "it is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (b"\xff{", "it is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (" " * 1_000_001, "it is larger than 1,000,000 bytes"),
     ],
 )
