@@ -42,9 +42,14 @@ _OSC = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
 _COLOR = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
 _ESC_AND_MORE = regex(r"\x1b(?=[/!#@])")
 """Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
-_MODIFIED_ENTER = regex(r"\x1b(?:[\r\n]|\[27;([2-8]);13~)")
-"""Alt-Enter as most terminals send it, and Enter with Shift, Alt or Ctrl as xterm does: the usual parser drops what is
-held with it."""
+_ALT_ENTER = regex(r"\x1b[\r\n]")
+"""As most terminals send it."""
+_AS_XTERM = regex(r"\x1b\[27;(\d+);(\d+)~")
+"""A key with what is held with it, as xterm and tmux send it: the usual parser drops the latter of some."""
+_WITH_CTRL = regex(r"\x1b\[(\d+);(?:5|69|133|197)u")
+"""Ctrl with a character in the protocol of kitty, with either lock or without."""
+_ONE_KEY = {"91": "\x1b", "104": "\b", "105": "\t", "109": "\r"}
+"""Ctrl with `[`, `h`, `i` and `m` has always been Esc, Backspace, Tab and Enter; that protocol tells them apart."""
 _ALT = regex(r"\x1b[^\x1b\[\]OPX^_\x00-\x1f\x7f]")
 """Alt with a character. The usual parser waits for more, and takes a second one behind it for `^` and the character."""
 _ALT_PIECES = regex(f"({_ALT.pattern})")
@@ -145,8 +150,9 @@ class _Parser(XTermParser):
             self._begun = piece[begins:] if begins >= 0 else self._begun + piece
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
-        found = _MODIFIED_ENTER.fullmatch(sequence)
-        known = f"\x1b[13;{found[1] or 3}u" if found else _ALT_BACKSPACE.sub("\x1b[127;3u", sequence)
+        known = _ALT_ENTER.sub("\x1b[13;3u", _ALT_BACKSPACE.sub("\x1b[127;3u", sequence))
+        known = _AS_XTERM.sub("\x1b[\\2;\\1u", known)
+        known = _WITH_CTRL.sub(lambda found: _ONE_KEY.get(found[1], found[0]), known)
         character = sequence if alt else sequence[1:] if _ALT.fullmatch(sequence) else ""
         for key in super()._sequence_to_key_events(known, alt):
             if character:

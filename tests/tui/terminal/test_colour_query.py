@@ -235,6 +235,25 @@ def test_enter_keeps_what_is_held_with_it(typed: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "key"),
+    [
+        ("\x1b[91;5u", "escape"), ("\x1b[104;5u", "backspace"), ("\x1b[105;5u", "tab"), ("\x1b[109;5u", "enter"),
+        ("\x1b[27;5;91~", "escape"), ("\x1b[27;5;104~", "backspace"), ("\x1b[27;5;109~", "enter"),
+        ("\x1b[91;133u", "escape"), ("\x1b[104;69u", "backspace"), ("\x1b[27;5;100~", "ctrl+d"),
+        ("\x1b[13;5u", "ctrl+enter"), ("\x1b[9;5u", "ctrl+tab"), ("\x1b[104;7u", "alt+ctrl+h"),
+        ("\x1b[106;5u", "ctrl+j"),
+    ],
+)  # fmt: skip
+def test_what_has_always_been_one_key_with_ctrl_still_is(typed: str, key: str) -> None:
+    """anthropics/claude-code#75524, google-gemini/gemini-cli#14689: Ctrl-[ is not Esc in vi's keys where the terminal
+    tells the two apart. letta-ai/letta-code#4565: nor does Ctrl-H delete. ghostty-org/ghostty#3320: nor is Ctrl-M
+    Enter. Kohaku-Lab/KohakuTerrarium#31: Ctrl-D as xterm sends it with `modifyOtherKeys`."""
+    heard: list[Message] = []
+    TerminalInput(heard.append, debug=False).hear(typed.encode())
+    assert [event.key for event in heard if isinstance(event, Key)] == [key]
+
+
+@pytest.mark.parametrize(
     ("reads", "keys"),
     [
         (["\x1bd\x1bd", "\x1bd"], ["alt+d"] * 3),
