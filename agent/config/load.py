@@ -16,7 +16,6 @@ from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_K
 from agent.config.values import Config, Folders, ProviderConfig, field_of
 from agent.errors import ConfigError
 from tools.files.bounded import beginning_of
-from tools.files.byte_order import in_utf8
 
 if TYPE_CHECKING:  # as in `values`
     from agent.config.hook_tables import HookEntry
@@ -120,6 +119,8 @@ def read_toml(path: Path) -> dict[str, object]:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
     if len(text) > LARGEST_FILE:
         raise ConfigError(f"cannot read `{path}`: it is larger than {LARGEST_FILE:,} bytes")
+    from tools.files.byte_order import in_utf8  # noqa: PLC0415  # deferred: most runs have no file to read
+
     try:
         return toml_of(in_utf8(text).decode())
     except (ValueError, RecursionError) as error:
