@@ -22,7 +22,7 @@ class Interrupt:
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def requested(self) -> bool:
+    def is_requested(self) -> bool:
         return self._event.is_set()
 
     def request(self) -> None:
@@ -55,25 +55,25 @@ class Questions:
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count(1)
 
-    async def permission(self, question: PermissionAsked) -> Decision:
+    async def ask_permission(self, question: PermissionAsked) -> Decision:
         """What the user decides about a call; words alone mean no."""
         answer = await self._wait_for(question)
         decision = answer if isinstance(answer, Decision) else Decision("deny", note=_words_of(answer))
         self._emit(PermissionAnswered(question.id, decision.verdict))
         return decision
 
-    async def plan(self, question: PlanSubmitted) -> PlanDecision:
+    async def ask_plan(self, question: PlanSubmitted) -> PlanDecision:
         """What the user decides about a plan; words alone reject it."""
         answer = await self._wait_for(question)
         decision = answer if isinstance(answer, PlanDecision) else PlanDecision("reject", note=_words_of(answer))
         self._emit(PlanAnswered(question.id, decision.verdict, decision.mode))
         return decision
 
-    async def several(self, text: str, options: tuple[str, ...]) -> str:
+    async def ask_choices(self, text: str, options: tuple[str, ...]) -> str:
         """All that the user chooses of the options, a line each, or says in other words."""
-        return await self.words(text, options, several=True)
+        return await self.ask_text(text, options, several=True)
 
-    async def words(
+    async def ask_text(
         self,
         text: str,
         options: tuple[str, ...],
@@ -143,7 +143,7 @@ class Channel:
         """Whether a turn runs whose end was not told: then questions are heard."""
         return self._events is not None and not self._is_told
 
-    def note_with(self, note: Callable[[Event], None]) -> None:
+    def on_note(self, note: Callable[[Event], None]) -> None:
         """Every event is noted there, also those that nobody hears."""
         self._notes.append(note)
 
@@ -155,7 +155,7 @@ class Channel:
             self._events.put_nowait(event)
             self._is_told = isinstance(event, TurnFinished)
 
-    def tell(self, event: Event) -> None:
+    def emit_now(self, event: Event) -> None:
         """Tells what may happen between two turns, too: to whoever listens then, or else with the next turn."""
         is_open = self.is_open
         self.emit(event)
@@ -170,7 +170,7 @@ class Channel:
         else:
             (self.listener or self._unheard.append)(Noticed(text))
 
-    async def events_of(self, turn: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
+    async def stream_turn(self, turn: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
         """Runs a turn; what is told meanwhile. Leaving the loop early ends the turn as an interruption does. Raises
         `AgentError` while another turn runs."""
         if self._events is not None:
@@ -189,7 +189,7 @@ class Channel:
             if not running.cancelled():
                 await running
         finally:
-            self.leave()
+            self.leave_turn()
             await asyncio.gather(running, return_exceptions=True)
             self._events = None
             if self.listener is not None:
@@ -197,7 +197,7 @@ class Channel:
                     self.listener(missed)
                 self._unheard.clear()
 
-    def leave(self) -> None:
+    def leave_turn(self) -> None:
         """Ends the turn as the end of the program does: like the interrupt, but a question about a call stays open, to
         be asked again when the session goes on."""
         if self.questions.is_about_a_call and self._turn is not None:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.archive.session_archive import SessionArchive
-from agent.calls.approval import Approval
-from agent.calls.execute import CallRunner, SaveOpenFiles, nothing_unsaved, unguarded
+from agent.calls.approval import Approver
+from agent.calls.execute import CallRunner, SaveOpenFiles, no_checkpoint, no_open_editors
 from agent.calls.git_secrets import learn_git_passwords
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
-from agent.calls.output_view import Ingest, around_calls, hooks_of
+from agent.calls.output_view import OutputIntake, around_calls, hooks_of
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
@@ -25,7 +25,7 @@ from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
 from agent.compose_project import (
     AgentsOnDemand,
-    bound_by_skills,
+    apply_skill_limits,
     extensions_of,
     hooks_in,
     let_hooks_ask,
@@ -38,12 +38,12 @@ from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
 from agent.context.secret_tokens import SecretTokens
-from agent.input.instruction_news import InstructionNews
+from agent.input.instruction_updates import FileInstructionUpdates
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation
 from agent.providers.factory import build_provider, build_summarisers, make_meter, targets_for
-from agent.providers.fallbacks import Connected
-from agent.providers.learned_limits import LearnedLimits, window_shown
+from agent.providers.fallbacks import ConnectedModel
+from agent.providers.learned_limits import LearnedLimits, learned_window
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
 from agent.records.call_progress import CallProgress
@@ -51,7 +51,7 @@ from agent.records.job_log import JobPortsOnDemand, job_listener
 from agent.records.recorder import Recorder
 from agent.records.resume import restore
 from agent.records.session_reader import earlier_calls
-from agent.records.situation import situation_of
+from agent.records.session_state import workspace_state
 from agent.records.store_access import lock_session, outputs_folder
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import WriteQueue
@@ -64,6 +64,7 @@ from agent.session_settings import (
     is_in_cache,
     limits_of,
     mode_of,
+    no_sandbox_reason,
     offered_tools,
     offloading_of,
     persistence_of,
@@ -71,17 +72,16 @@ from agent.session_settings import (
     surroundings_of,
     system_text_going_on,
     tools_for,
-    why_unheld,
 )
 from agent.window.deferral import Deferral, specs_of
-from agent.window.env import Env
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders, surroundings_now
-from agent.window.server_tools import ServerTools, held_back
+from agent.window.server_tools import ServerTools, searchable_tools
+from agent.window.session_context import SessionContext
 from agent.window.turn_limits import Allowance
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
-from tools.base import ReadLimits, Tool, Workspace, nobody_to_ask
+from tools.base import ReadLimits, Tool, Workspace, no_user
 from tools.lazy import dataclass
 from tools.outputs.recalled import no_progress
 from tools.sandbox.network import SessionNetwork
@@ -98,7 +98,7 @@ if TYPE_CHECKING:  # types only: few sessions have hooks or agents, or are told 
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class SessionGrants:
     """What the user has allowed in a session alone since the program was started."""
 
     rules: list[Rule]
@@ -125,18 +125,18 @@ class Composer:
     """What stands for secrets in what models are shown."""
     extra_tools: tuple[Tool, ...] = ()
     """What models are given besides the tools that come with the program."""
-    save_open_files: SaveOpenFiles = nothing_unsaved
+    save_open_files: SaveOpenFiles = no_open_editors
     telemetry: "Telemetry | None" = None
     progress: Callable[[int, int], None] = no_progress
     """Told how many messages of a session that goes on have been read, and how many there are."""
 
-    async def connect(self, model: str) -> Connected:
+    async def connect(self, model: str) -> ConnectedModel:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
         config = self.config
         estimator = decode_estimator(learned := await self.thread.run(self.store.calibration, model))
         sure = estimator.is_precise
         provider = await build_provider(config, model, self.environment, is_precise=sure, secrets=self.secrets)
-        return Connected(
+        return ConnectedModel(
             provider, make_meter(config, model, estimator, interactive=self.interactive), server_in(learned)
         )
 
@@ -144,14 +144,14 @@ class Composer:
         self,
         row: SessionRow,
         model: str,
-        connected: Connected,
+        connected: ConnectedModel,
         closing: AsyncExitStack,
-        allowed: Allowed,
+        allowed: SessionGrants,
         *,
         source: "StartSource | None",
         role: "AgentRole | None" = None,
-    ) -> tuple[Session, Env]:
-        """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
+    ) -> tuple[Session, SessionContext]:
+        """A session and its parts: each is made here and is a field of `SessionContext`. What ends with the
         session is put on `closing`. `source`: how it begins; None where it goes on at once after it was closed. `role`:
         what an agent is, and for whom. Raises `AgentError`."""
         is_new = source in ("startup", "clear")
@@ -188,7 +188,7 @@ class Composer:
         trust = await trust_in(config, channel, languages) if role is None else None
         extensions = await extensions_of(config, trust)
         agents = AgentsOnDemand(extensions, config.agents_concurrent, self.compose_agent)
-        tools = agents.send_with(tools) if role is None else role.tools_of(tools)
+        tools = agents.with_task_tool(tools) if role is None else role.tools_of(tools)
         servers = servers_of(config, self.environment, self.root, server_tools, channel, closing, trust)
         finders, spares = (
             bool(servers.entries if servers is not None else server_tools.present),
@@ -198,38 +198,38 @@ class Composer:
 
         is_from_outside = there and not is_new and not allowed.was_open
         mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
-        progress = CallProgress(recorder.keep_states)
+        progress = CallProgress(recorder.record_call_states)
         policy = policy_of(config, self.root, mode, workspace.outputs)
         skills = () if extensions is None else tuple(str(skill.path.parent) for skill in extensions.skills)
         policy = replace(policy, roots=tuple(map(str, allowed.roots)), readable=(*policy.readable, *skills))
         if role is None:
             approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
             approval.roots = allowed.roots
-            approval.note_mode = lambda mode: recorder.goes_on_with(targets.model, mode)
+            approval.note_mode = lambda mode: recorder.switch_model(targets.model, mode)
         else:
             approval, problem = role.approval(workspace.outputs), ""
-        bound_by_skills(extensions, approval, channel, self.root)
+        apply_skill_limits(extensions, approval, channel, self.root)
 
         archive = SessionArchive.open(self.thread, self.store, recorder, workspace, config, debug)
         workspace = replace(
             archive.reached_from(workspace),
             measure=connected.meter.size_of_text,
             reads=ReadLimits(config.max_message_bytes, config.max_line_length),
-            held_back=lambda: held_back(tools, server_tools, deferral.held_back),
-            ask=channel.questions.words if there else nobody_to_ask,
-            ask_for_several=channel.questions.several if there else nobody_to_ask,
+            deferred_tools=lambda: searchable_tools(tools, server_tools, deferral.held_back),
+            ask=channel.questions.ask_text if there else no_user,
+            ask_for_several=channel.questions.ask_choices if there else no_user,
         )
         emit, interrupt = channel.emit, channel.interrupt
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
         checkpoints = self._checkpoints(recorder, workspace, channel) if role is None else None
-        guard = checkpoints.around if checkpoints is not None else unguarded if role is None else role.guard
+        guard = checkpoints.around if checkpoints is not None else no_checkpoint if role is None else role.guard
         after_tool = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
         hooks = hooks_in(
             config, recorder, workspace, channel, self.secrets, lambda: approval.policy.mode, closing, trust, guard,
             source,
         )  # fmt: skip
         tool_hooks = around_calls(hooks, workspace, emit, guard) if role is None else role.tool_hooks(workspace, emit)
-        ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
+        ingest = OutputIntake(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
         own = {tool.name: tool for tool in (Task(), *tools, SubmitPlan(), *unlisted_tools())}
         callable_tools = ChainMap(own, server_tools.callable)
         note = archive.files.note if role is None else role.parent.call_runner.note_files
@@ -242,14 +242,14 @@ class Composer:
         conversation, resumed = Conversation(), None
         if not is_new:
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
-            if any(call.name == PLAN for call in conversation.unanswered):
+            if any(call.name == PLAN for call in conversation.unanswered_calls):
                 mode = "plan"  # the question about it is asked again
                 await approval.change_mode(mode)
             mode_before = row.mode if is_from_outside and mode != row.mode else ""
             conversation = counted_for(conversation, provider.facts.id)
             resumed = replace(resumed, mode=mode, mode_before=mode_before)
             if model != row.model or mode_before:
-                await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
+                await recorder.switch_model(model, mode)  # whoever opens it anew, or looks at it, finds it so
 
         windows = (provider.window, *(target.window for target in targets.fallbacks))
         cached = is_in_cache(recorder.used_before, provider.facts)
@@ -268,7 +268,7 @@ class Composer:
             text = replace(text, instructions=role.instructions(text.instructions, text.mode))
         outside = partial(surroundings_of, config, attended=there)
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, server_tools)
-        env = Env(
+        env = SessionContext(
             targets=targets,
             instructions=text.instructions,
             own_tools=specs_of(offered_tools(tools, text.mode, attended=text.attended)),
@@ -280,16 +280,18 @@ class Composer:
             allowance=Allowance(role.parent.allowance if role is not None else None),
             compacting=compacting,
             summarisers=summarisers,
-            learned_limits=LearnedLimits(window_shown(recorder.mark, provider)),
+            learned_limits=LearnedLimits(learned_window(recorder.mark, provider)),
             effort=effort_for(config, provider.facts),
-            retries=Retries(persistence_of(config, interactive=there), reached=connected.reached(recorder.mark)),
+            retries=Retries(
+                persistence_of(config, interactive=there), reached=connected.answered_models(recorder.mark)
+            ),
             debug=debug,
             meter=connected.meter,
             watch=PrefixWatch(
                 emit, debug, time.monotonic, text.instructions.sections, recorder.mark, recorder.used_before
             ),
             reminders=Reminders(surroundings, conversation, config.context_note_at, text.mode, text.attended),
-            instruction_news=InstructionNews(
+            instruction_updates=FileInstructionUpdates(
                 self.root, config.project, lambda: approval.policy.roots, text.instructions
             ),
             deferral=deferral,
@@ -318,7 +320,9 @@ class Composer:
         end.push_async_exit(closing.pop_all())  # until here whoever opens it ends what was begun for it
         return session, env
 
-    async def compose_agent(self, definition: "AgentDefinition", parent: Env, closing: AsyncExitStack) -> Session:
+    async def compose_agent(
+        self, definition: "AgentDefinition", parent: SessionContext, closing: AsyncExitStack
+    ) -> Session:
         """The session of an agent that works for another session. Raises `AgentError`."""
         from agent.subagents.role import AgentRole  # noqa: PLC0415  # deferred: few sessions send agents off
 
@@ -328,35 +332,43 @@ class Composer:
             closing.callback(lock_session(self.config, row.id).release)
         connected = await self.connect(row.model)
         closing.push_async_callback(connected.provider.close)
-        allowed = Allowed([], parent.call_runner.approval.roots, was_open=True)
+        allowed = SessionGrants([], parent.call_runner.approval.roots, was_open=True)
         session, _ = await self.assemble(row, row.model, connected, closing, allowed, source="startup", role=role)
         return session
 
     def _recorder(self, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool) -> Recorder:
         writes = WriteQueue(self.thread, self.store, channel.notice, channel.interrupt)
-        look = partial(situation_of, workspace)
+        look = partial(workspace_state, workspace)
         recorder = Recorder(
-            self.thread, self.store, row, is_new=is_new, look=look, note_told=workspace.jobs.note_told, writes=writes
+            self.thread,
+            self.store,
+            row,
+            is_new=is_new,
+            look=look,
+            note_told=workspace.jobs.mark_reported,
+            writes=writes,
         )
         recorder.log.progress = self.progress
         return recorder
 
     def _approval(
         self, policy: Policy, row: SessionRow, channel: Channel, progress: CallProgress, kept_here: list[Rule]
-    ) -> tuple[Approval, str]:
+    ) -> tuple[Approver, str]:
         """What may run, and why rules could not be read, if so. Where somebody is there to allow something, what was
         allowed before counts, too: in the project, and in this session since the program was started. Scripts are told
         what they may do by their settings and flags alone."""
-        unheld = partial(why_unheld, self.config)
+        unheld = partial(no_sandbox_reason, self.config)
         if not channel.is_interactive:
-            return Approval(policy, why_unheld=unheld), ""
+            return Approver(policy, why_unsandboxed=unheld), ""
         rules = ProjectRules(self.config.folders.config, self.root)
         kept = rules.read()
         policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow), *kept_here))
         earlier = partial(earlier_calls, self.thread, self.store, row.project, row.id)
-        ask, about_plan = channel.questions.permission, channel.questions.plan
-        approval = Approval(policy, ask, earlier, rules, progress.asked, kept_here, about_plan, why_unheld=unheld)
-        approval.is_heard = lambda: channel.is_open
+        ask, about_plan = channel.questions.ask_permission, channel.questions.ask_plan
+        approval = Approver(
+            policy, ask, earlier, rules, progress.record_question, kept_here, about_plan, why_unsandboxed=unheld
+        )
+        approval.can_ask = lambda: channel.is_open
         return approval, kept.problem
 
     def _checkpoints(self, recorder: Recorder, workspace: Workspace, channel: Channel) -> SessionCheckpoints | None:
@@ -371,7 +383,7 @@ class Composer:
             channel.interrupt,
             workspace.root if channel.is_interactive else None,
         )
-        channel.note_with(checkpoints.note)
+        channel.on_note(checkpoints.note)
         return checkpoints
 
     def _sandbox(self, outputs: Path, roots: list[Path], closing: AsyncExitStack) -> Sandbox | None:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.calls.execute import Guard
 from agent.channel import Channel
 from agent.config.options import Mode
@@ -20,8 +20,8 @@ from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Message, Usage
 from agent.providers.fallbacks import Connect
 from agent.records.recorder import Recorder
-from agent.window.env import Env
 from agent.window.server_tools import ServerTools
+from agent.window.session_context import SessionContext
 from tools.base import Result, Tool, Workspace
 from tools.task import BUILT_IN, Task
 
@@ -45,9 +45,9 @@ def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry |
 
         told = f"`telemetry.endpoint` needs packages that are not installed. Run: {install_command('otel')}"
         raise ConfigError(told) from error
-    from tools.secrets.redaction import redacted  # noqa: PLC0415  # deferred: as above
+    from tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: as above
 
-    redact = partial(redacted, environment=environment) if config.telemetry_content else None
+    redact = partial(redact_text, environment=environment) if config.telemetry_content else None
     return Telemetry(config.telemetry_endpoint, redact)
 
 
@@ -82,7 +82,7 @@ class AgentsOnDemand:
         self._extensions = extensions
         self._concurrent = concurrent
         self._compose = compose
-        self.parent: Env | None = None
+        self.parent: SessionContext | None = None
 
     @cached_property
     def _loaded(self) -> "SessionAgents":
@@ -93,7 +93,7 @@ class AgentsOnDemand:
         return SessionAgents(partial(usable_agents, self._extensions), self._concurrent, self._compose, self.parent)
 
     @property
-    def offered(self) -> Mapping[str, str]:
+    def descriptions(self) -> Mapping[str, str]:
         """What each is for, by its name."""
         if self._extensions is None or not self._extensions.agents:
             return BUILT_IN
@@ -115,9 +115,9 @@ class AgentsOnDemand:
     async def _delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         return await self._loaded.delegate(name, prompt, workspace)
 
-    def send_with(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    def with_task_tool(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The tools of a session, with the one that sends these agents off."""
-        return tuple(Task(self.offered, self._delegate) if isinstance(tool, Task) else tool for tool in tools)
+        return tuple(Task(self.descriptions, self._delegate) if isinstance(tool, Task) else tool for tool in tools)
 
 
 def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[str]) -> tuple[str, ...]:
@@ -129,16 +129,18 @@ def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[s
     return unknown_tools(extensions.usable_agents(), known)
 
 
-def bound_by_skills(extensions: "SessionExtensions | None", approval: Approval, channel: Channel, root: Path) -> None:
+def apply_skill_limits(
+    extensions: "SessionExtensions | None", approval: Approver, channel: Channel, root: Path
+) -> None:
     """Has skills that are in use narrow what calls may do."""
     if extensions is None or not any(skill.tools for skill in extensions.skills):
         return
     from agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
 
-    channel.note_with(SkillUse(extensions, approval, str(root), channel.notice).note)
+    channel.on_note(SkillUse(extensions, approval, str(root), channel.notice).note)
 
 
-def let_hooks_ask(hooks: "SessionHooks | None", env: Env, connect: Connect, compose: "Compose") -> None:
+def let_hooks_ask(hooks: "SessionHooks | None", env: SessionContext, connect: Connect, compose: "Compose") -> None:
     """Has hooks ask models, agents and servers, where some do."""
     if hooks is None or not hooks.asks_others:
         return
@@ -151,9 +153,9 @@ def skill_folders(config: Config) -> tuple[Path, ...]:
     """Where the user keeps skills, which commands may read wherever that is."""
     if not config.may_have_extensions:
         return ()
-    from agent.extensions.places import places  # noqa: PLC0415  # deferred: as above
+    from agent.extensions.extension_folders import extension_folders  # noqa: PLC0415  # deferred: as above
 
-    return tuple(place.folder for place in places("skill", config) if place.owner == "user")
+    return tuple(place.folder for place in extension_folders("skill", config) if place.owner == "user")
 
 
 def servers_of(
@@ -194,7 +196,7 @@ def hooks_in(
 
     async def read(start: int) -> tuple[Sequence[Message], int, Mapping[int, Usage]]:
         messages, end = await recorder.log.messages(start)
-        return secrets.messages(tuple(messages)), end, await recorder.log.used(start, end)
+        return secrets.messages(tuple(messages)), end, await recorder.log.usage_by_reply(start, end)
 
     guarded = partial(guard, "run", (), reads_only=False, show=lambda _: None)
     hooks = session_hooks(

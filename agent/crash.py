@@ -13,25 +13,25 @@ from pathlib import Path
 from agent.config.values import Config
 from agent.errors import AgentError
 from tools.files.private_folder import make_private
-from tools.secrets.redaction import redacted
+from tools.secrets.redaction import redact_text
 from tools.version import VERSION
 
-MOST_REPORTS = 20
+MAX_REPORTS = 20
 """Older ones are removed."""
 
 
-class Crashed(AgentError):
+class CrashError(AgentError):
     """A fault of the program. Its text says where the report is and how to go on."""
 
     code = "crash"
 
 
-def crashed(error: BaseException, folder: Path, known: Collection[str] = ()) -> Crashed:
+def crash_error(error: BaseException, folder: Path, known: Collection[str] = ()) -> CrashError:
     """The error as a sentence, with a report of it in the folder. `known`: secrets besides those of the environment."""
     place = write_report("".join(traceback.format_exception(error)), folder, known)
-    what = redacted(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known)[:200].rstrip(": ")
+    what = redact_text(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known)[:200].rstrip(": ")
     where = f"A report without your keys is in `{place}`." if place else "No report of it could be written."
-    return Crashed(
+    return CrashError(
         f"Ebbtide stopped because of a bug of its own ({what}). {where} Nothing that was said is lost: "
         "`ebb -c` goes on with the session."
     )
@@ -49,7 +49,7 @@ def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path |
             make_private(place)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(place / name, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
-                file.write(head + redacted(text, os.environ, known))
+                file.write(head + redact_text(text, os.environ, known))
         except OSError:
             continue  # a full or read-only disk: perhaps the other one takes it
         _remove_oldest(folder)
@@ -59,11 +59,11 @@ def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path |
 
 def _remove_oldest(folder: Path) -> None:
     with suppress(OSError):
-        for path in sorted(folder.glob("crash-*.txt"))[:-MOST_REPORTS]:
+        for path in sorted(folder.glob("crash-*.txt"))[:-MAX_REPORTS]:
             path.unlink()
 
 
-def print_nothing(folder: Path) -> None:
+def log_stray_errors(folder: Path) -> None:
     """From now on what goes wrong in threads, in forgotten tasks and in libraries is written to reports: on standard
     error it would tear the screen and might hold secrets."""
     root = logging.getLogger()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
 from tools.files.private_folder import make_private
-from tools.secrets.redaction import redacted
+from tools.secrets.redaction import redact_text
 
 MAX_BYTES = 10_000_000
 """At which the file becomes `context.jsonl.1`, and a new one is begun."""
@@ -75,7 +75,7 @@ TOPICS: Mapping[Topic, tuple[str, ...]] = {
 """The fields of each topic. A line may leave out those that do not apply."""
 
 
-def is_asked_for(environment: Mapping[str, str]) -> bool:
+def is_enabled(environment: Mapping[str, str]) -> bool:
     """Whether the user wants these lines."""
     return environment.get("CONTEXT_DEBUG", "").strip().lower() in ("true", "1")
 
@@ -95,13 +95,13 @@ class Debug:
         """Whether anybody listens: for fields that cost something to make."""
         return self._path is not None or self._echo is not None
 
-    def say(self, topic: Topic, **fields: object) -> None:
+    def log(self, topic: Topic, **fields: object) -> None:
         """Writes one line. It never fails: when nothing can be written, it is off from then on."""
         if not self.on:
             return
         at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
         told = {
-            name: redacted(value, os.environ) if isinstance(value, str) else value for name, value in fields.items()
+            name: redact_text(value, os.environ) if isinstance(value, str) else value for name, value in fields.items()
         }
         line = json.dumps({"topic": topic, "at": at, **told}, default=_plain) + "\n"
         try:

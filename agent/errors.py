@@ -254,7 +254,7 @@ class BadRequest(ProviderError):
     code = "bad_request"
 
 
-class PictureRefused(BadRequest):
+class ImageRejected(BadRequest):
     """The server does not take a picture of the request."""
 
 

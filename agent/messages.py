@@ -33,8 +33,18 @@ M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 
 
+_FORMER_NAMES = {"Elision": "Gap", "ProviderItem": "Opaque"}
+"""Classes that digests, which are stored, know under the names that they had before."""
+
+
+def digest_name(value: object) -> str:
+    """The name of a value's class in stored digests."""
+    name = type(value).__name__
+    return _FORMER_NAMES.get(name, name)
+
+
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Elision:
     """The place in a text, up to `end`, where the program says that so many bytes of it are left out."""
 
     start: int
@@ -49,7 +59,7 @@ class Text:
     """The provider's own item, when it carries more than the text (citations, a phase)."""
     whole: str = ""
     """All that the user said, when `text` is only a part of it: kept with the message and not sent."""
-    gap: Gap | None = None
+    gap: Elision | None = None
     """Where the middle of it is left out."""
 
 
@@ -74,7 +84,7 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class ProviderItem:
     """A part that this program does not understand but that its provider wants back."""
 
     native: Native
@@ -98,7 +108,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredBlob:
     """Bytes that are kept in the archive."""
 
     digest: str
@@ -115,11 +125,11 @@ class ToolOutput:
     images: tuple[Image, ...] = ()
     whole: str | None = None
     """The file in which earlier versions kept the full output, when `text` is only part of it."""
-    stored: Stored | None = None
+    stored: StoredBlob | None = None
     """The output as it came, when `text` is not all of it."""
-    pictures: tuple[Stored, ...] = ()
+    pictures: tuple[StoredBlob, ...] = ()
     """Those that were left out of `images`."""
-    files: tuple[Stored, ...] = ()
+    files: tuple[StoredBlob, ...] = ()
     """Documents and other media that came with it; `text` names each in a line."""
     edited: Mapping[str, object] | None = None
     """The arguments that the user, or a hook, gave the call in place of the model's."""
@@ -142,14 +152,14 @@ class ToolOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAnew:
+class PendingEdit:
     """The user has changed a call and is asked about it again."""
 
     arguments: Mapping[str, object]
     """As the user has made them."""
 
 
-CallState: TypeAlias = Literal["waiting", "asked", "begun"] | AskedAnew | ToolOutput
+CallState: TypeAlias = Literal["waiting", "asked", "begun"] | PendingEdit | ToolOutput
 """How far a call has come: not begun, asked about and not answered, begun, or ended with this output."""
 
 
@@ -180,12 +190,12 @@ class Note:
     """Characters before what it brings."""
     about: str = ""
     """How much it brings, in a few words."""
-    gap: Gap | None = None
+    gap: Elision | None = None
     """Where the middle of it is left out."""
 
 
 UserPart: TypeAlias = Text | Image | ToolOutput | Note
-AssistantPart: TypeAlias = Text | Reasoning | ToolCall | Opaque
+AssistantPart: TypeAlias = Text | Reasoning | ToolCall | ProviderItem
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -260,7 +270,7 @@ Form: TypeAlias = Literal["line", "preview", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
-class Retold:
+class ShortenedPart:
     """What the model is shown in the place of an output or of a message, since the user wanted that or there was no
     room for more."""
 
@@ -273,11 +283,11 @@ class Retold:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CarriedPart:
     """What stays in view when the message it stood in has left it."""
 
     key: str
-    """As that of a `Retold`."""
+    """As that of a `ShortenedPart`."""
     what: str
     ref: str
     """By what all of it is found."""
@@ -303,9 +313,9 @@ class Summary:
     """The open turn's user message, unchanged, when it is among what was compacted away."""
     facts: str = ""
     """More facts than `ledger` shows, for the next summary to start from; empty when it shows all."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[CarriedPart, ...] = ()
     """What is pinned of all that was compacted away, in the order in which it was said."""
-    carried: tuple[Kept, ...] = ()
+    carried: tuple[CarriedPart, ...] = ()
     """Files of it that are as they were read not long ago, likewise. They leave with the next summary."""
     names: str = ""
     """Outputs of it, a line for each, with names that stand in them. They leave with the next summary."""
@@ -324,12 +334,12 @@ class Recalls:
     """Of the outputs that were cut or masked: how many those are, and which the model has brought back."""
 
     left: Mapping[str, int] = field(default_factory=dict)
-    """How many were cut when they came in, or masked later, by what they show: see `agent.context.wanted_again`."""
+    """How many were cut when they came in, or masked later, by what they show: see `agent.context.reread_model`."""
     back: Mapping[str, str] = field(default_factory=dict)
     """What those show that were brought back, by their references."""
 
 
-class Extended(tuple[M_co, ...]):
+class SharedTuple(tuple[M_co, ...]):
     """A tuple that has grown at its end. Those that have grown from one another share a log, of which each is the
     beginning: which of them begins which other one is known from their lengths."""
 
@@ -343,17 +353,17 @@ class Extended(tuple[M_co, ...]):
         return made
 
 
-def extended(before: tuple[M, ...], *more: M) -> tuple[M, ...]:
+def extend_tuple(before: tuple[M, ...], *more: M) -> tuple[M, ...]:
     """`before` with more behind it. What is kept of `before` goes on from there without a look at what it holds."""
     if not more:
         return before
-    log = before.log if isinstance(before, Extended) else list[object](before)
+    log = before.log if isinstance(before, SharedTuple) else list[object](before)
     behind = log[len(before) :]
     if not behind:
         log.extend(more)
     elif len(more) > len(behind) or not all(map(is_, more, behind)):
         log = [*before, *more]  # something else was said behind `before`, too
-    return Extended.of(before + more, log)
+    return SharedTuple.of(before + more, log)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -377,7 +387,7 @@ class Conversation:
     """How many messages the session had before `messages`."""
     pinned: frozenset[str] = frozenset()
     """The keys of what stays in view until the user unpins it: `r12` for an output, `m41` for a message."""
-    retold: tuple[Retold, ...] = ()
+    retold: tuple[ShortenedPart, ...] = ()
     """What is shown otherwise than it was said, at the user's wish, each key once."""
     held_back: frozenset[str] = frozenset()
     """The names of the tools whose definitions the user keeps out of requests."""
@@ -385,10 +395,10 @@ class Conversation:
 
     def plus(self, *messages: Message) -> "Conversation":
         """This conversation with messages appended; empty ones are left out."""
-        return replace(self, messages=extended(self.messages, *(message for message in messages if message.parts)))
+        return replace(self, messages=extend_tuple(self.messages, *(message for message in messages if message.parts)))
 
     @property
-    def unanswered(self) -> tuple[ToolCall, ...]:
+    def unanswered_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the last reply that have no output yet."""
         if self.messages and isinstance(self.messages[-1], Assistant):
             return self.messages[-1].calls

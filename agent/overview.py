@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.calls.policy import server_of
 from agent.context.budget import Window
-from agent.context.last_request import Mark
+from agent.context.last_request import RequestMark
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary_cost import PerToken
 from agent.context.tool_selection import ToolSpec
@@ -17,12 +17,12 @@ from agent.providers.meter import Meter
 from agent.providers.usage import counted_for
 from agent.records.usage import RequestUsage, Rewrite
 from agent.window.deferral import Deferral
-from agent.window.env import Env
 from agent.window.measure import sections_of, window_of
+from agent.window.session_context import SessionContext
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class SourcedNumber:
     name: str
     tokens: int
     source: str
@@ -30,7 +30,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class DeferredTools:
     """The tools whose definitions are not sent."""
 
     tools: int = 0
@@ -87,15 +87,15 @@ class Overview:
     session: str
     title: str
     model: str
-    components: tuple[Number, ...]
+    components: tuple[SourcedNumber, ...]
     """What the next request takes."""
-    window: Number
-    reserves: tuple[Number, ...]
+    window: SourcedNumber
+    reserves: tuple[SourcedNumber, ...]
     """What is kept free of the window."""
     effective: int
     """What a request may take."""
     epochs: tuple[Epoch, ...]
-    held_back: HeldBack = HeldBack()  # a frozen value
+    held_back: DeferredTools = DeferredTools()  # a frozen value
     servers: tuple[ServerShare, ...] = ()
     """The part of the tools that servers brought."""
     items: tuple[ViewItem, ...] = ()
@@ -104,7 +104,7 @@ class Overview:
     """What is pinned and stands with the summary."""
     tools: tuple[ToolShare, ...] = ()
     """Those that may be kept out of requests."""
-    instructions: tuple[Number, ...] = ()
+    instructions: tuple[SourcedNumber, ...] = ()
     """The files that the system text has instructions from; together they take what those do."""
     recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
     """What the model has brought back of outputs that were cut or masked."""
@@ -113,7 +113,7 @@ class Overview:
     nothing."""
 
     @property
-    def used(self) -> int:
+    def used_tokens(self) -> int:
         return sum(component.tokens for component in self.components)
 
     @property
@@ -122,7 +122,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class Equipped:
+class RequestSetup:
     """What the requests of a session are made with."""
 
     facts: ModelFacts
@@ -135,7 +135,7 @@ class Equipped:
     served: Sequence[ToolSpec] = ()
     """Those that servers brought."""
     deferral: Deferral = field(default_factory=Deferral)
-    sent: Mark | None = None
+    sent: RequestMark | None = None
     """The last request, where what it was made with is not known any more."""
     begins_as_before: bool = True
     """Whether the next request begins as the last one did: otherwise what was counted of that is not taken over."""
@@ -143,21 +143,21 @@ class Equipped:
 
 MESSAGES = ("history", "pending")
 """The components that are made of messages."""
-SHOWN_ALWAYS = ("system", "instructions", "tools", "history")
+ALWAYS_LISTED = ("system", "instructions", "tools", "history")
 """Components that are listed also where they take nothing."""
 
 
-def equipped_with(env: Env) -> Equipped:
+def request_setup(env: SessionContext) -> RequestSetup:
     """What an open session makes its requests with."""
-    return Equipped(
+    return RequestSetup(
         env.provider.facts,
         window_of(env),
-        env.meter.like(),
+        env.meter.fresh_copy(),
         env.instructions,
         env.own_tools,
         env.server_tools.specs,
         env.deferral,
-        begins_as_before=env.watch.has_sent or env.watch.has_said(env.instructions.text, env.offered),
+        begins_as_before=env.watch.has_sent or env.watch.has_same_prefix(env.instructions.text, env.offered_tools),
     )
 
 
@@ -165,7 +165,7 @@ def overview_of(
     session: str,
     title: str,
     conversation: Conversation,
-    equipped: Equipped,
+    equipped: RequestSetup,
     asked: Sequence[RequestUsage],
     rewritten: Sequence[Rewrite],
 ) -> Overview:
@@ -177,7 +177,7 @@ def overview_of(
     size, reserves = window_numbers(equipped.window)
     if sent is not None and sent.model == facts.id:
         meter.scale = sent.scale
-    offered = deferral.offered((*equipped.tools, *equipped.served))
+    offered = deferral.offered_tools((*equipped.tools, *equipped.served))
     components = budget_by_component(
         conversation,
         equipped.instructions,
@@ -197,7 +197,7 @@ def overview_of(
         reserves,
         equipped.window.effective,
         epochs_of(asked, rewritten),
-        HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
+        DeferredTools(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
         shares_of(equipped.served, offered, size_of_tool),
         items_in(conversation, components, meter),
         pins_of(conversation, meter.size_of),
@@ -232,7 +232,7 @@ def budget_by_component(
     images: bool,
     meter: Meter,
     tool_tokens: int | None = None,
-) -> tuple[Number, ...]:
+) -> tuple[SourcedNumber, ...]:
     """What the next request takes with these tools, each number with its source. `tool_tokens`: what the definitions
     are known to take, where these are not all of them."""
     prompt = build_prompt(conversation, instructions, images=images)
@@ -243,14 +243,14 @@ def budget_by_component(
         less = min(tool_tokens - budget.tools, budget.history) if counted else 0
         budget = replace(budget, tools=tool_tokens, history=budget.history - less)
     return tuple(
-        Number(name, tokens, "counted" if counted and name == "history" else "estimated")
+        SourcedNumber(name, tokens, "counted" if counted and name == "history" else "estimated")
         for name, tokens in budget.components.items()
-        if tokens or name in SHOWN_ALWAYS
+        if tokens or name in ALWAYS_LISTED
     )
 
 
 def sizes_of_tools(
-    components: Sequence[Number], offered: Sequence[ToolSpec], meter: Meter
+    components: Sequence[SourcedNumber], offered: Sequence[ToolSpec], meter: Meter
 ) -> Callable[[ToolSpec], int]:
     """What a definition takes, as its share of what all are known to take."""
     whole = next((number.tokens for number in components if number.name == "tools"), 0)
@@ -274,19 +274,23 @@ def shares_of(
     )
 
 
-def items_in(conversation: Conversation, components: Sequence[Number], meter: Meter) -> tuple[ViewItem, ...]:
+def items_in(conversation: Conversation, components: Sequence[SourcedNumber], meter: Meter) -> tuple[ViewItem, ...]:
     """Each part of the messages, with its share of what they are known to take."""
     whole = sum(component.tokens for component in components if component.name in MESSAGES)
     return items_of(conversation, meter.size_of, whole)
 
 
-def instructions_in(instructions: Instructions, components: Sequence[Number], meter: Meter) -> tuple[Number, ...]:
+def instructions_in(
+    instructions: Instructions, components: Sequence[SourcedNumber], meter: Meter
+) -> tuple[SourcedNumber, ...]:
     """Each file of instructions, with its share of what they are known to take."""
     whole = next((number for number in components if number.name == "instructions"), None)
     if whole is None or not instructions.files:
         return ()
     shares = shared_out([meter.size_of_text(file.section) for file in instructions.files], whole.tokens)
-    return tuple(Number(file.path, share, whole.source) for file, share in zip(instructions.files, shares, strict=True))
+    return tuple(
+        SourcedNumber(file.path, share, whole.source) for file, share in zip(instructions.files, shares, strict=True)
+    )
 
 
 def tools_of(
@@ -304,12 +308,12 @@ def tools_of(
     )
 
 
-def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:
+def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, ...]]:
     """The window and what is kept free of it, each with its source. Where a request may take less than the window, what
     lies beyond that is kept free, too."""
-    size = Number("window", window.size, window.source("context_window"))
-    output = Number("output", window.output, window.source("max_output_tokens"))
-    buffer = Number("buffer", window.buffer, window.source("context_window_buffer_tokens"))
+    size = SourcedNumber("window", window.size, window.source("context_window"))
+    output = SourcedNumber("output", window.output, window.source("max_output_tokens"))
+    buffer = SourcedNumber("buffer", window.buffer, window.source("context_window_buffer_tokens"))
     limits = [
         (most, name, window.source(source))
         for most, name, source in (
@@ -318,7 +322,7 @@ def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:
         )
         if most is not None and most < window.size
     ]
-    beyond = tuple(Number(name, window.size - most, source) for most, name, source in sorted(limits)[:1])
+    beyond = tuple(SourcedNumber(name, window.size - most, source) for most, name, source in sorted(limits)[:1])
     return size, (*beyond, output, buffer)
 
 

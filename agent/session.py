@@ -19,14 +19,14 @@ from agent.events.view import BroughtBack
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
 from agent.records.file_history import FileLog
-from agent.records.situation import news_for_user, note_for_model
-from agent.records.usage import Spent
+from agent.records.session_state import news_for_user, note_for_model
+from agent.records.usage import SessionUsage
 from agent.turn import run_turn
-from agent.window.bring_back import bring_back, kept
-from agent.window.env import Agents, Env
-from agent.window.guard import begin_session
-from agent.window.measure import is_over_trigger, weigh
-from agent.window.triggers import leave_room, tidied, tidying_due, unheard
+from agent.window.bring_back import bring_back, require_stored
+from agent.window.measure import count_ahead, is_over_trigger
+from agent.window.model_choice import begin_session
+from agent.window.session_context import Agents, SessionContext
+from agent.window.triggers import background_compaction_due, compact_between_turns, ignore_event, mask_after_turn
 from agent.window.turn_limits import TurnLimits
 from agent.window.turn_model import own_model_afterwards
 from tools.process.jobs import BackgroundJobs
@@ -46,7 +46,7 @@ class HasConversation(Protocol):
     def conversation(self) -> Conversation: ...
 
 
-Changed = TypeVar("Changed", bound=HasConversation)
+ConversationT = TypeVar("ConversationT", bound=HasConversation)
 P = ParamSpec("P")
 
 
@@ -55,7 +55,7 @@ class Session:
 
     def __init__(
         self,
-        env: Env,
+        env: SessionContext,
         channel: Channel,
         conversation: Conversation | None = None,
         *,
@@ -81,9 +81,9 @@ class Session:
         self._tidying: asyncio.Task[None] | None = None
         self._has_answered = False
         """Whether the newest turn was answered, here: another one after it may begin with less."""
-        channel.note_with(env.recorder.note)
-        channel.note_with(env.deferral.note)
-        self._conversation = begin_session(conversation or Conversation(), replace(env, emit=channel.tell))
+        channel.on_note(env.recorder.note)
+        channel.on_note(env.deferral.note)
+        self._conversation = begin_session(conversation or Conversation(), replace(env, emit=channel.emit_now))
 
     @property
     def id(self) -> str:
@@ -136,13 +136,13 @@ class Session:
         return self._conversation
 
     @property
-    def spent(self) -> Spent:
+    def usage(self) -> SessionUsage:
         return self._env.recorder.spent
 
     @property
     def cost(self) -> float | None:
         """US dollars so far; None when the price of any request was not known."""
-        return self.spent.cost
+        return self.usage.cost
 
     @property
     def background_jobs(self) -> BackgroundJobs:
@@ -180,13 +180,13 @@ class Session:
     async def prepare(self) -> None:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
         self._env.meter.prepare()
-        await asyncio.to_thread(weigh, self._conversation, self._env.meter)
+        await asyncio.to_thread(count_ahead, self._conversation, self._env.meter)
         await self._env.provider.prepare()
 
     @property
     def is_at_question(self) -> bool:
         """Whether the session was left while the user was asked whether a call may run; `go_on` asks again."""
-        return not self._channel.is_busy and bool(self._conversation.unanswered)
+        return not self._channel.is_busy and bool(self._conversation.unanswered_calls)
 
     def send(
         self,
@@ -210,17 +210,17 @@ class Session:
     ) -> AsyncGenerator[Event, None]:
         limits = self._env.limits if steps is None else replace(self._env.limits, steps=steps)
         env = replace(self._env, limits=limits, pending_messages=pending_messages)
-        return self._channel.events_of(lambda: self._turn(said, env))
+        return self._channel.stream_turn(lambda: self._turn(said, env))
 
-    async def _turn(self, said: User, env: Env) -> None:
+    async def _turn(self, said: User, env: SessionContext) -> None:
         if not env.watch.has_sent:
-            await asyncio.to_thread(weigh, self._conversation, env.meter)
+            await asyncio.to_thread(count_ahead, self._conversation, env.meter)
         if not is_over_trigger(self._conversation, env):
             self._stop_tidying.request()  # nobody waits for a summary that can be made later
         async with self._busy:
             await self._run_turn(said, env)
 
-    async def _run_turn(self, said: User, env: Env) -> None:
+    async def _run_turn(self, said: User, env: SessionContext) -> None:
         self._channel.emit(TurnStarted(self.id, self.model, said.text))
         for notice in self._notices:
             self._channel.emit(Noticed(notice))
@@ -230,12 +230,12 @@ class Session:
             await self._catch_up()
             self._is_behind = True
             if self._has_answered and not self._channel.is_interactive:
-                self._conversation = await tidied(self._conversation, env)
+                self._conversation = await compact_between_turns(self._conversation, env)
             async with own_model_afterwards(env):
                 conversation, end, answer = await run_turn(said, self._conversation, env)
             self._conversation = counted_for(conversation, self.model)
             if not self._channel.is_interactive:
-                self._conversation = await leave_room(self._conversation, env)
+                self._conversation = await mask_after_turn(self._conversation, env)
             self._env.meter.end_turn(self._conversation)
             await self._keep_turn(TurnFinished(end, answer))
             self._is_behind = False
@@ -249,28 +249,30 @@ class Session:
             self._channel.emit(TurnFinished(end, answer))
             self._has_answered = end == "answered"
             if self._has_answered:
-                self._start_tidying()
+                self._start_background_compaction()
 
     async def _keep_turn(self, ended: TurnFinished | TurnFailed) -> None:
         """The turn, and what was learnt in it, survive a loss of power."""
         if self._env.checkpoints is not None:
             await self._env.checkpoints.end_turn()
-        await self._env.recorder.keep_tool_uses(self._env.deferral.take_uses())
-        await self._env.recorder.end_turn(self.model, self.mode, self._env.learned, ended)
+        await self._env.recorder.record_tool_uses(self._env.deferral.take_uses())
+        await self._env.recorder.end_turn(self.model, self.mode, self._env.encoded_calibration, ended)
 
-    def _start_tidying(self) -> None:
+    def _start_background_compaction(self) -> None:
         """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""
-        is_wanted = self._channel.is_interactive and tidying_due(self._conversation, self._env) is not None
+        is_wanted = (
+            self._channel.is_interactive and background_compaction_due(self._conversation, self._env) is not None
+        )
         if is_wanted and (self._tidying is None or self._tidying.done()):
             self._stop_tidying.reset()
-            self._tidying = asyncio.create_task(self._tidy())
+            self._tidying = asyncio.create_task(self._compact_in_background())
 
-    async def _tidy(self) -> None:
+    async def _compact_in_background(self) -> None:
         """What goes wrong here goes wrong in the next turn, too, and is told then."""
-        env = replace(self._env, interrupt=self._stop_tidying, emit=self._channel.tell)
+        env = replace(self._env, interrupt=self._stop_tidying, emit=self._channel.emit_now)
         async with self._busy:
             with suppress(AgentError):
-                self._conversation = await tidied(self._conversation, env)
+                self._conversation = await compact_between_turns(self._conversation, env)
                 await self._env.recorder.end_turn(self.model, self.mode)
 
     def _with_news(self, said: User) -> User:
@@ -289,24 +291,27 @@ class Session:
             for problem in self._env.recorder.problems:
                 self._channel.notice(problem)
             self._conversation = counted_for(conversation, self.model)
-            self._env.meter.rewritten()
-            self._env.watch.read_again()
+            self._env.meter.reset_counters()
+            self._env.watch.note_reload()
             self._is_behind = False
 
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> "CompactResult":
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event) -> "CompactResult":
         """Summarises the older part of the conversation now. Raises `AgentError`."""
         from agent.window.rewrite import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
 
         return (await self.change(compact_by_hand, focus, hear)).result
 
     async def change(
-        self, work: Callable[Concatenate[Conversation, Env, P], Awaitable[Changed]], *args: P.args, **kwargs: P.kwargs
-    ) -> Changed:
+        self,
+        work: Callable[Concatenate[Conversation, SessionContext, P], Awaitable[ConversationT]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> ConversationT:
         """What the work makes of the conversation, which goes on from there; a turn that is sent meanwhile begins
         afterwards. Raises `AgentError`, also while a turn runs."""
         if self._channel.is_busy:
             raise AgentError("the conversation cannot be changed while a turn is running; interrupt it first")
-        if self._conversation.unanswered:
+        if self._conversation.unanswered_calls:
             raise AgentError(
                 "the conversation cannot be changed while a question about a call is open; answer it first"
             )
@@ -326,7 +331,7 @@ class Session:
     @property
     def files(self) -> FileLog:
         """Which files the session has changed. Raises `AgentError` where nothing is kept."""
-        return kept(self._env.archive).files
+        return require_stored(self._env.archive).files
 
     @property
     def checkpoints(self) -> SessionCheckpoints:
@@ -338,16 +343,18 @@ class Session:
     @property
     def listing(self) -> ArchiveListing:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
-        return kept(self._env.archive).listing
+        return require_stored(self._env.archive).listing
 
     async def why(self, text: str) -> "Trace":
         """What has become of each place where the text was said. Raises `AgentError`."""
-        return await kept(self._env.archive).recall.why(text, self._conversation)
+        return await require_stored(self._env.archive).recall.why(text, self._conversation)
 
     async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
         """Shows the model again what a reference stands for, from the next request on. `only_price`: tells what that
         would take, and changes nothing. Raises `AgentError`."""
-        return (await self.change(bring_back, ref, kept(self._env.archive).recall, only_price=only_price)).event
+        return (
+            await self.change(bring_back, ref, require_stored(self._env.archive).recall, only_price=only_price)
+        ).event
 
     def answer(self, question: str, answer: Answer) -> None:
         """Answers a `PermissionAsked`, a `PlanSubmitted` or a `QuestionAsked`. An answer that nobody waits for is
@@ -362,7 +369,7 @@ class Session:
     def leave_turn(self) -> None:
         """Ends the turn as the end of the program does: like `interrupt`, but a question about a call stays open, to be
         asked again when the session goes on."""
-        self._channel.leave()
+        self._channel.leave_turn()
 
     async def close(self, reason: "EndReason | None" = "other") -> None:
         """Ends what runs in the background and gives back what the session holds. `reason`: what hooks are told of why;

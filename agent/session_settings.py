@@ -15,20 +15,20 @@ from agent.config.option_values import AfterTool
 from agent.config.options import MODES, Mode, stricter_mode
 from agent.config.values import Config
 from agent.context.budget import Window
-from agent.context.last_request import Mark
+from agent.context.last_request import RequestMark
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
-from agent.context.small_window import SMALL, is_spared
+from agent.context.small_window import SMALL, is_omitted
 from agent.context.summary import Wishes
-from agent.debug import Debug, is_asked_for
+from agent.debug import Debug, is_enabled
 from agent.errors import ConfigError
 from agent.input.instructions import git_branch, in_mode, load_instructions, memory_folder
 from agent.lsp.session_languages import SessionLanguages
 from agent.providers.base import ModelFacts
 from agent.providers.setup import find_setting, first_choice
-from agent.providers.stream import Persistence
+from agent.providers.stream import RetryLimits
 from agent.window.turn_limits import TurnLimits
 from tools.base import Tool
 from tools.catalog import builtin_tools, rare_tools
@@ -36,7 +36,7 @@ from tools.files.endings import endings_in
 from tools.final_report import FinalReport
 from tools.lazy import dataclass
 from tools.memory import Memory
-from tools.repo_map import ENOUGH, MAPPED
+from tools.repo_map import MAPPED_SUFFIXES, MIN_MAPPED_FILES
 from tools.submit_plan import SubmitPlan
 from tools.web_fetch import WebFetch
 from tools.web_search import WebSearch
@@ -96,17 +96,17 @@ def _why_no_shell(config: Config) -> str:
     return f"{NO_SANDBOX}: {why}" if why else ""
 
 
-def why_unheld(config: Config) -> str:
+def no_sandbox_reason(config: Config) -> str:
     """Why no sandbox holds commands, where the user has not said that it may be so."""
     return _why_no_sandbox() if config.sandbox == "auto" else ""
 
 
 def _why_no_sandbox() -> str:
     """What is missing; nothing where a sandbox works."""
-    from tools.sandbox.system import Missing, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask now
+    from tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask now
 
     found = found_sandbox()
-    return found.why if isinstance(found, Missing) else ""
+    return found.why if isinstance(found, NoSandbox) else ""
 
 
 def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
@@ -153,7 +153,7 @@ def tools_for(
     has_use: Mapping[str, Callable[[], bool]] = {
         "edit_notebook": lambda: ".ipynb" in endings(),
         "web_search": lambda: bool(config.web_search),
-        "repo_map": lambda: sum(endings()[ending] for ending in MAPPED) >= ENOUGH,
+        "repo_map": lambda: sum(endings()[ending] for ending in MAPPED_SUFFIXES) >= MIN_MAPPED_FILES,
         "diagnostics": has_servers,
         "symbols": has_servers,
     }
@@ -188,7 +188,7 @@ def missing_tools(config: Config, windows: Sequence[Window], *, attended: bool) 
     left_out = known - set(config.tools_allowed or known) | known & set(config.tools_denied)
     if not config.tools_allowed and windows:
         sizes = [window.effective for window in windows]
-        spared = partial(is_spared, has_jobs=True, has_kept=True)
+        spared = partial(is_omitted, has_jobs=True, has_kept=True)
         left_out |= {name for name in known if all(spared(name, size) for size in sizes)}
     return frozenset(left_out if attended else left_out | {ASKING})
 
@@ -232,11 +232,11 @@ def _usual_protection(config: Config, effective: int) -> int:
     return Caps().protect
 
 
-def persistence_of(config: Config, *, interactive: bool) -> Persistence:
+def persistence_of(config: Config, *, interactive: bool) -> RetryLimits:
     """How long a request is tried again: until the user has enough of it, where one is there and nothing is set."""
     until_stopped = interactive and config.sources.get("retry.patience") == "default"
     patience = None if until_stopped else config.retry_patience
-    return Persistence(patience, config.retry_first, config.retry_fallback_after)
+    return RetryLimits(patience, config.retry_first, config.retry_fallback_after)
 
 
 def limits_of(config: Config, *, interactive: bool) -> TurnLimits:
@@ -288,9 +288,9 @@ def system_text(
         is_short=is_led or all(window.effective < SMALL for window in windows),
     )
     if config.may_have_extensions:
-        from agent.extensions.skills import listed_at_start  # noqa: PLC0415  # deferred: few users have skills
+        from agent.extensions.skills import initial_skills_prompt  # noqa: PLC0415  # deferred: few users have skills
 
-        instructions = replace(instructions, skills=listed_at_start(config))
+        instructions = replace(instructions, skills=initial_skills_prompt(config))
     base = config.system_prompt or instructions.base
     instructions = replace(instructions, base=base, appended=config.append_system_prompt)
     return SystemText(instructions, mode, attended)
@@ -302,7 +302,7 @@ def system_text_going_on(
     model: str,
     mode: Mode,
     windows: Sequence[Window],
-    last: Mark | None,
+    last: RequestMark | None,
     *,
     attended: bool,
     is_cached: bool = True,
@@ -338,6 +338,6 @@ def surroundings_of(config: Config, *, attended: bool) -> Surroundings:
 
 def debug_of(config: Config, environment: Mapping[str, str], *, interactive: bool) -> Debug:
     """The debug log, where it is asked for; it is printed, too, where no terminal is drawn."""
-    if not is_asked_for(environment):
+    if not is_enabled(environment):
         return Debug()
     return Debug(config.folders.logs / "context.jsonl", None if interactive else sys.stderr)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent.archive.recall import SessionRecall, recall_of
-from agent.calls.execute import SaveOpenFiles, nothing_unsaved
+from agent.calls.execute import SaveOpenFiles, no_open_editors
 from agent.calls.policy import Rule
-from agent.compose import Allowed, Composer
+from agent.compose import Composer, SessionGrants
 from agent.compose_project import telemetry_of
 from agent.config.options import MODES
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator
-from agent.context.last_request import Mark
+from agent.context.last_request import RequestMark
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import StoreFailed, UsageError
 from agent.input.instruction_files import instruction_files
@@ -52,7 +52,7 @@ from agent.session_settings import (
     tools_for,
 )
 from agent.window.deferral import Deferral, specs_of
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import Tool
@@ -61,7 +61,7 @@ from tools.outputs.recalled import no_progress
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.archive.library import Library
     from agent.hooks.session_hooks import StartSource
-    from agent.overview import Equipped, Overview
+    from agent.overview import Overview, RequestSetup
     from agent.records.turn_endings import TurnEnding
     from agent.telemetry.export import Telemetry
 
@@ -103,7 +103,7 @@ class Sessions:
         self._thread: StoreThread | None = None
         self._opened: SessionStore | None = None
         self._opening = asyncio.Lock()
-        self._envs: dict[str, Env] = {}
+        self._envs: dict[str, SessionContext] = {}
         """What the sessions that are open are made of, by their ids."""
         kept = partial(token_key, config.folders.data / KEY_FILE)
         self._secrets = SecretTokens(environment, partial(secrets.token_bytes, KEY_SIZE) if ephemeral else kept)
@@ -112,7 +112,7 @@ class Sessions:
         self.roots: dict[str, list[Path]] = {}
         """The further folders of each, likewise."""
         self._telemetry: Telemetry | None = None
-        self.save_open_files: SaveOpenFiles = nothing_unsaved
+        self.save_open_files: SaveOpenFiles = no_open_editors
         """What puts on the disk what an editor has not saved, in sessions that are opened from now on."""
 
     def use(self, config: Config, environment: Mapping[str, str]) -> None:
@@ -188,13 +188,13 @@ class Sessions:
                 closing.push_async_callback((await self.library()).drop_unused, row.id)
             was_open = row.id in self._kept_here
             roots = self.roots.setdefault(row.id, list(roots_of(self.config)))
-            allowed = Allowed(self._kept_here.setdefault(row.id, []), roots, was_open)
+            allowed = SessionGrants(self._kept_here.setdefault(row.id, []), roots, was_open)
             closing.callback(self._envs.pop, row.id, None)
             session, env = await composer.assemble(row, chosen, connected, closing, allowed, source=source)
             self._envs[row.id] = env
             return session
 
-    async def open_again(self, closed: Session, model: str) -> Session:
+    async def reopen(self, closed: Session, model: str) -> Session:
         """A session that was just closed, in the same mode and with a model. One in which nothing was said is not
         stored: it begins anew under the same name. Raises `AgentError`."""
         if closed.history.messages:
@@ -270,7 +270,7 @@ class Sessions:
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
         newest session. `held`: its conversation, where it is open: it is not read again, for which all that is asked
         of the store would wait. Raises `AgentError`."""
-        from agent.overview import equipped_with, overview_of  # noqa: PLC0415  # deferred: few look at the context
+        from agent.overview import overview_of, request_setup  # noqa: PLC0415  # deferred: few look at the context
 
         thread, store = await self._store()
         env = self._envs.get(prefix)
@@ -278,16 +278,16 @@ class Sessions:
         row = await thread.run(store.session, prefix) if env is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = held or (await recorder.read() if row else Conversation())
-        equipped = equipped_with(env) if env else await self._equipped(row.model if row else "", recorder.mark)
+        equipped = request_setup(env) if env else await self._request_setup(row.model if row else "", recorder.mark)
         asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
         id, title = (row.id, row.title) if row else (prefix, "")
         # In a thread: to count a long conversation takes a while.
         return await asyncio.to_thread(overview_of, id, title, conversation, equipped, asked, rewritten)
 
-    async def _equipped(self, model: str, sent: Mark | None) -> "Equipped":
+    async def _request_setup(self, model: str, sent: RequestMark | None) -> "RequestSetup":
         """What requests are made with in a session that is not open. The last one, as it was sent, tells what flags and
         servers had made of it."""
-        from agent.overview import Equipped  # noqa: PLC0415  # deferred: as above
+        from agent.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
 
         thread, store = await self._store()
         facts, window = known_model(self.config, model)
@@ -305,7 +305,7 @@ class Sessions:
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
         deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None, is_led=facts.is_small)
         begins_as_before = sent is None or sent.begins_with(text.instructions.text)
-        return Equipped(facts, window, meter, text.instructions, tools, (), deferral, sent, begins_as_before)
+        return RequestSetup(facts, window, meter, text.instructions, tools, (), deferral, sent, begins_as_before)
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
         """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.
@@ -320,10 +320,10 @@ class Sessions:
         from agent.archive.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
 
         thread, store = await self._store()
-        return Library(thread, store, self._project, self._held, self._renamed)
+        return Library(thread, store, self._project, self._hold_lock, self._update_title)
 
     @contextmanager
-    def _held(self, session: str) -> Iterator[None]:
+    def _hold_lock(self, session: str) -> Iterator[None]:
         lock = lock_session(self.config, session)
         try:
             yield
@@ -332,9 +332,9 @@ class Sessions:
         finally:
             lock.release()
 
-    def _renamed(self, session: str, title: str) -> None:
+    def _update_title(self, session: str, title: str) -> None:
         if session in self._envs:
-            self._envs[session].recorder.renamed(title)
+            self._envs[session].recorder.set_title(title)
 
     def models(self) -> tuple[str, ...]:
         """Names to offer."""

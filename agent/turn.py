@@ -5,22 +5,36 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.calls.execute import run_calls
-from agent.calls.loop_guard import goes_in_circles
+from agent.calls.loop_guard import should_stop_looping
 from agent.channel import Interrupt
-from agent.context.control_calls import FULL, LAST, kept_in, not_run, report_in
+from agent.context.control_calls import FULL, LAST, not_run, report_in, todo_state
 from agent.context.recalls import with_outputs
 from agent.events.session import StepStarted, TurnEnd
-from agent.input.message import hear, notes_between, sent_on, settle_tools, with_hooks, with_named
+from agent.input.message import (
+    continuation_after_answer,
+    expand_mentions,
+    pending_notes,
+    sync_server_tools,
+    take_pending_messages,
+    with_hooks,
+)
 from agent.messages import Assistant, Conversation, ToolOutput, User
 from agent.providers.base import Reply
 from agent.records.call_progress import may_begin, output_left
-from agent.records.situation import as_left
-from agent.window.env import Env
+from agent.records.session_state import with_todos
 from agent.window.fit import ask, make_room
-from agent.window.guard import TurnEnding, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
-from agent.window.measure import budget_of, remembered
+from agent.window.measure import budget_of, request_mark
+from agent.window.model_choice import (
+    TurnEnding,
+    announce_final_turn,
+    begin_turn,
+    call_position,
+    room_for_outputs,
+    run_calls_within_budget,
+)
+from agent.window.session_context import SessionContext
 from agent.window.triggers import compact_if_asked
-from agent.window.turn_model import with_wished_model
+from agent.window.turn_model import with_requested_model
 from tools.lazy import dataclass
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit", "repeated_text"] | None
@@ -35,97 +49,100 @@ class Step:
     end: StepEnd
 
 
-async def take_step(conversation: Conversation, env: Env, *, last: bool = False) -> Step:
+async def take_step(conversation: Conversation, env: SessionContext, *, last: bool = False) -> Step:
     """Show the model the conversation, do what it asks, and keep what came of it. In the last step that is allowed, and
     when the turn ends in a report, calls are not run."""
     conversation, budget = await make_room(conversation, env)
-    conversation, ending = await announce_end(conversation, budget, env)
+    conversation, ending = await announce_final_turn(conversation, budget, env)
 
-    conversation, reply = await ask(conversation, budget, env.offered, env)
-    await env.recorder.replied(reply.message)
+    conversation, reply = await ask(conversation, budget, env.offered_tools, env)
+    await env.recorder.record_reply(reply.message)
 
     outputs = await answer_calls(reply.message, conversation, ending, last, env)
     shown = with_notes(User(outputs), conversation, env)
     conversation = with_outputs(conversation, shown)
-    await env.recorder.snapshot(conversation, shown, remembered(env))
+    await env.recorder.snapshot(conversation, shown, request_mark(env))
     report = report_in(reply.message, outputs, takes_plans=env.call_runner.approval.takes_plans)
     return Step(conversation, report or reply.message.text, end_of(reply, report, ending, env.interrupt))
 
 
-async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Conversation, TurnEnd, str]:
+async def run_turn(said: User, conversation: Conversation, env: SessionContext) -> tuple[Conversation, TurnEnd, str]:
     """The conversation after the model has answered what the user said, how the turn ended, and the answer. Where
     nothing is said, a turn goes on that the end of the session left at a question."""
-    conversation = await settle_tools(conversation, env)
-    conversation = await finish_step(conversation, env)
+    conversation = await sync_server_tools(conversation, env)
+    conversation = await answer_open_calls(conversation, env)
     if said.parts:
-        conversation = await take_in(said, conversation, env)
-    elif env.interrupt.requested():
-        return conversation, "interrupted", last_words(conversation)
-    env.allowance.begin(env.limits, lambda: env.spent)
+        conversation = await accept_message(said, conversation, env)
+    elif env.interrupt.is_requested():
+        return conversation, "interrupted", last_reply_text(conversation)
+    env.allowance.begin(env.limits, lambda: env.cost_so_far)
     for number in itertools.count(1):
         if env.allowance.is_spent:
-            return conversation, "cost_limit", last_words(conversation)
+            return conversation, "cost_limit", last_reply_text(conversation)
         conversation = await compact_if_asked(conversation, env)
-        conversation = await hear(conversation, env)
+        conversation = await take_pending_messages(conversation, env)
         env.emit(StepStarted(number))
         env.allowance.take_step()
         step = await take_step(conversation, env, last=env.allowance.is_at_last_step)
         conversation = step.conversation
-        if step.end == "answered" and (longer := await sent_on(conversation, step.answer, env)) is not None:
+        if (
+            step.end == "answered"
+            and (longer := await continuation_after_answer(conversation, step.answer, env)) is not None
+        ):
             conversation, step = longer, replace(step, end=None)
         if step.end is not None:
             return conversation, step.end, step.answer
         if env.allowance.is_at_last_step:
             return conversation, "step_limit", step.answer
-        if await goes_in_circles(env.call_runner.loop_guard, env.call_runner.workspace.ask, env.interrupt):
+        if await should_stop_looping(env.call_runner.loop_guard, env.call_runner.workspace.ask, env.interrupt):
             return conversation, "repeated_calls", step.answer
     raise AssertionError("the count never ends")
 
 
-async def finish_step(conversation: Conversation, env: Env) -> Conversation:
+async def answer_open_calls(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation with an output for each call that was left open when the session ended at a question."""
-    if not conversation.unanswered:
+    if not conversation.unanswered_calls:
         return conversation
     outputs = with_notes(User(await finish_calls(conversation, env)), conversation, env)
     conversation = with_outputs(conversation, outputs)
-    await env.recorder.snapshot(conversation, outputs, remembered(env))
+    await env.recorder.snapshot(conversation, outputs, request_mark(env))
     return conversation
 
 
-async def take_in(said: User, conversation: Conversation, env: Env) -> Conversation:
+async def accept_message(said: User, conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation with what the user says, and with what that names."""
-    said = await with_hooks(await with_named(said, env), env)
+    said = await with_hooks(await expand_mentions(said, env), env)
     begin_turn(said, env)
     said = with_notes(said, conversation, env)
-    await env.recorder.said(said)
-    return await with_wished_model(conversation.plus(said), env)
+    await env.recorder.record_user_message(said)
+    return await with_requested_model(conversation.plus(said), env)
 
 
 async def answer_calls(
-    reply: Assistant, conversation: Conversation, ending: TurnEnding, last: bool, env: Env
+    reply: Assistant, conversation: Conversation, ending: TurnEnding, last: bool, env: SessionContext
 ) -> tuple[ToolOutput, ...]:
     """One output per call: of the calls that are run, or of calls that come too late to be."""
     if ending != "none" or last:
         why = FULL if ending != "none" else LAST
         return not_run(reply, why, takes_plans=env.call_runner.approval.takes_plans)
-    return await run_in_room(reply.calls, conversation, env)
+    return await run_calls_within_budget(reply.calls, conversation, env)
 
 
-def with_notes(message: User, conversation: Conversation, env: Env) -> User:
+def with_notes(message: User, conversation: Conversation, env: SessionContext) -> User:
     """The message with what the program has to tell the model besides, at the moment at which it is written down."""
-    if env.instruction_news is not None:
-        message = env.instruction_news.add_to(message, conversation, env)
-    message = replace(message, parts=(*message.parts, *notes_between(env))) if message.parts else message
+    if env.instruction_updates is not None:
+        message = env.instruction_updates.add_to(message, conversation, env)
+    message = replace(message, parts=(*message.parts, *pending_notes(env))) if message.parts else message
     after = conversation.plus(message)
     budget = budget_of(after, env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
-    situation = as_left(env.recorder.situation, kept_in(after.messages[-2:]))
+    situation = with_todos(env.recorder.situation, todo_state(after.messages[-2:]))
     return env.reminders.add_to(message, situation, used, env.watch.epoch)
 
 
 def end_of(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:
-    if interrupt.requested() or reply.stop_reason == "interrupted":
+    if interrupt.is_requested() or reply.stop_reason == "interrupted":
         return "interrupted"
     is_waiting = (reply.message.calls and report is None) or reply.stop_reason == "pause"
     if is_waiting:
@@ -133,7 +150,7 @@ def end_of(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Inte
     return "repeated_text" if reply.stop_reason == "repetition" else "answered"
 
 
-def last_words(conversation: Conversation) -> str:
+def last_reply_text(conversation: Conversation) -> str:
     """The text of the last reply, which is all the answer there is when a turn ends early."""
     for message in reversed(conversation.messages):
         if isinstance(message, Assistant):
@@ -141,10 +158,12 @@ def last_words(conversation: Conversation) -> str:
     return ""
 
 
-async def finish_calls(conversation: Conversation, env: Env) -> tuple[ToolOutput, ...]:
+async def finish_calls(conversation: Conversation, env: SessionContext) -> tuple[ToolOutput, ...]:
     """One output per open call of the conversation, in order. What had begun is not run again."""
-    calls, states = conversation.unanswered, env.recorder.left_open
-    env.call_runner.progress.go_on(
+    calls, states = conversation.unanswered_calls, env.recorder.left_open
+    env.call_runner.progress.resume(
         {call.id: states[call.id] if may_begin(states.get(call.id)) else output_left(call, states) for call in calls}
     )
-    return await run_calls(calls, env.call_runner, room_for_outputs(conversation, env), place_of(conversation, env))
+    return await run_calls(
+        calls, env.call_runner, room_for_outputs(conversation, env), call_position(conversation, env)
+    )

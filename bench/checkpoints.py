@@ -21,12 +21,12 @@ from agent.checkpoints.work_tree import Limits
 from bench.measure import row
 
 LIMITS = Limits(files=100_000, file_bytes=10_000_000, all_bytes=2_000_000_000)
-CHANGED = 10
+CHANGED_FILES = 10
 """Files that each turn changes."""
 IN_FOLDER = 50
-LARGEST = 30_000
+MAX_SOURCE_BYTES = 30_000
 """Bytes of a source that is taken."""
-FIRST, LATER, KEPT_MB = 5.0, 0.150, 200.0
+MAX_FIRST_S, MAX_LATER_S, MAX_DISK_MB = 5.0, 0.150, 200.0
 """What is held: seconds, seconds, and megabytes."""
 
 
@@ -36,7 +36,7 @@ def sources() -> Iterator[bytes]:
         path
         for top in dict.fromkeys((sys.base_prefix, sys.prefix))
         for path in sorted(Path(top).rglob("*.py"))
-        if 0 < path.stat().st_size <= LARGEST
+        if 0 < path.stat().st_size <= MAX_SOURCE_BYTES
     ]
     while True:
         yield from (path.read_bytes() for path in paths)
@@ -58,7 +58,7 @@ def make_tree(root: Path, files: int) -> int:
 
 def change(root: Path, turn: int, files: int) -> None:
     """One line more in each of ten files, as an agent would write it."""
-    for each in range(CHANGED):
+    for each in range(CHANGED_FILES):
         number = (turn * 7_919 + each * 4_999) % files
         at = number // IN_FOLDER
         path = root / f"part{at // 40:03}" / f"module{at:05}" / f"file{number:06}.py"
@@ -66,7 +66,7 @@ def change(root: Path, turn: int, files: int) -> None:
             file.write(b"TURN_%d_%d = %d\n" % (turn, each, turn * each))
 
 
-def taken(folder: Path) -> float:
+def disk_megabytes(folder: Path) -> float:
     """Megabytes of the disk."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 1e6
 
@@ -87,7 +87,10 @@ def main(arguments: list[str]) -> int:
         began, cpu = time.perf_counter(), time.process_time()
         assert project.begin(TurnPlace("s", 0, "first"), in_job=False, stopped=lambda: False) == ""
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-        print(row("the first", [seconds], "s", FIRST), f"  processor {cpu:.1f} s, {taken(data):.0f} MB on the disk")
+        print(
+            row("the first", [seconds], "s", MAX_FIRST_S),
+            f"  processor {cpu:.1f} s, {disk_megabytes(data):.0f} MB on the disk",
+        )
         later, worked = [], []
         for turn in range(1, points + 1):
             place = TurnPlace("s", turn, f"turn {turn}")
@@ -99,11 +102,12 @@ def main(arguments: list[str]) -> int:
             worked.append(time.process_time() - cpu)
             project.finish(place)
         print(
-            row(f"later, {CHANGED} files changed", later, "s", LATER), f"  processor {statistics.median(worked):.3f} s"
+            row(f"later, {CHANGED_FILES} files changed", later, "s", MAX_LATER_S),
+            f"  processor {statistics.median(worked):.3f} s",
         )
-        print(row(f"{points:,} points, before it is closed", [taken(data)], "MB", KEPT_MB))
+        print(row(f"{points:,} points, before it is closed", [disk_megabytes(data)], "MB", MAX_DISK_MB))
         project.close()
-        print(row(f"{points:,} points, closed", [taken(data)], "MB", KEPT_MB))
+        print(row(f"{points:,} points, closed", [disk_megabytes(data)], "MB", MAX_DISK_MB))
     return 0
 
 

@@ -21,10 +21,10 @@ from tools.base import Workspace
 from tools.catalog import builtin_tools
 
 LONG = 10_000
-LIMIT = 1.0
+MAX_DECISION_MS = 1.0
 """Milliseconds."""
-ALLOWED = "ls cat rg grep find sed head tail wc sort uniq echo printf pwd jq pytest ruff"
-DENIED = "bash(rm) bash(curl) bash(wget) bash(git push) read(secrets.env)"
+ALLOWED_COMMANDS = "ls cat rg grep find sed head tail wc sort uniq echo printf pwd jq pytest ruff"
+DENIED_RULES = "bash(rm) bash(curl) bash(wget) bash(git push) read(secrets.env)"
 _UNITS: Mapping[str, str] = {
     "words": "src/module_{}.py ",
     "commands": "ls src{}; ",
@@ -68,13 +68,13 @@ _TEXTS: Mapping[str, tuple[str, str, str]] = {
 def lines() -> Iterator[tuple[str, Callable[[int], str]]]:
     """Each shape with what makes a line of it, another one for each number."""
     for name, unit in _UNITS.items():
-        yield f"{name}, many", partial(_repeated, "ls ", unit, "")
-        yield f"{name}, long", partial(_repeated, "ls ", unit.replace("{}", _WIDE), "")
+        yield f"{name}, many", partial(_repeat_unit, "ls ", unit, "")
+        yield f"{name}, long", partial(_repeat_unit, "ls ", unit.replace("{}", _WIDE), "")
     for name, (before, unit, after) in _TEXTS.items():
-        yield name, partial(_repeated, before, unit, after)
+        yield name, partial(_repeat_unit, before, unit, after)
 
 
-def _repeated(before: str, unit: str, after: str, seed: int) -> str:
+def _repeat_unit(before: str, unit: str, after: str, seed: int) -> str:
     count = (LONG - len(before) - len(after)) // len(unit.format(seed * 1_000))
     return before + "".join(unit.format(seed * 1_000 + each) for each in range(count)) + after
 
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
         decided = _decider(Path(folder).resolve())
         if arguments[:1] == ["random"]:
             return _random(decided, *map(int, arguments[1:]))
-        return _known(decided, int(arguments[0]) if arguments else 15)
+        return _measure_shapes(decided, int(arguments[0]) if arguments else 15)
 
 
 def _decider(root: Path) -> Callable[[str], Ruling]:
@@ -93,27 +93,27 @@ def _decider(root: Path) -> Callable[[str], Ruling]:
     policy = Policy(
         str(root),
         "ask",
-        tuple(parse_rule(f"bash({name})") for name in ALLOWED.split()),
-        tuple(map(parse_rule, DENIED.replace("git push", "git_push").split())),
+        tuple(parse_rule(f"bash({name})") for name in ALLOWED_COMMANDS.split()),
+        tuple(map(parse_rule, DENIED_RULES.replace("git push", "git_push").split())),
     )
     workspace = Workspace(root, root / "outputs")
     return lambda line: decide(request_for(bash, {"command": line}, workspace, policy.mode), policy)
 
 
-def _known(decided: Callable[[str], Ruling], times: int) -> int:
+def _measure_shapes(decided: Callable[[str], Ruling], times: int) -> int:
     missed = 0
     for name, line_of in lines():
         took = list[float]()
         for seed in range(100, 100 + times):
             line = line_of(seed)
-            ruling, one = _timed(decided, line)
+            ruling, one = _time_decision(decided, line)
             took.append(one)
-        missed += statistics.median(took) > LIMIT
-        print(row(f"{name} ({len(line):,}): {ruling.verdict}", took[1:], "ms", LIMIT))
+        missed += statistics.median(took) > MAX_DECISION_MS
+        print(row(f"{name} ({len(line):,}): {ruling.verdict}", took[1:], "ms", MAX_DECISION_MS))
     return int(bool(missed))
 
 
-def _timed(decided: Callable[[str], Ruling], line: str) -> tuple[Ruling, float]:
+def _time_decision(decided: Callable[[str], Ruling], line: str) -> tuple[Ruling, float]:
     """What is decided, and the milliseconds of a processor that it takes."""
     began = time.process_time()
     ruling = decided(line)
@@ -126,15 +126,22 @@ def _random(decided: Callable[[str], Ruling], count: int = 2_000, first: int = 0
         length = LONG * (seed % 10 + 1) // 10
         line_of = shape(seed, length)
         # The best of several lines, each seen for the first time: what else the machine does is no time of ours.
-        took = min(_timed(decided, line_of(number))[1] for number in range(1, 6))
+        took = min(_time_decision(decided, line_of(number))[1] for number in range(1, 6))
         best[length].append(took)
-        if took > LIMIT:
+        if took > MAX_DECISION_MS:
             slow.append((took, seed, line_of(0)[:60]))
     for took, seed, line in sorted(slow, reverse=True)[:10]:
         print(f"{took:.2f} ms  shape {seed}  {line!r}")
     for length, times in sorted(best.items()):
-        over = sum(one > LIMIT for one in times)
-        print(row(f"{length:,} characters: {over} of {len(times):,} above {LIMIT:g} ms", times, "ms", LIMIT))
+        over = sum(one > MAX_DECISION_MS for one in times)
+        print(
+            row(
+                f"{length:,} characters: {over} of {len(times):,} above {MAX_DECISION_MS:g} ms",
+                times,
+                "ms",
+                MAX_DECISION_MS,
+            )
+        )
     return int(bool(slow))
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.context.holds import rewrites
+from bench.context.stalls import rewrites
 from bench.measure import compile_sources
 from bench.startup import first_requests
 from bench.steps import Steps, bare, ours
@@ -25,7 +25,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class StepGate:
     name: str
     limit: float
     measure: Callable[[], tuple[float, str]]
@@ -34,12 +34,12 @@ class Gate:
 
 def growth() -> tuple[float, str]:
     run = ours(STEPS)
-    return run.growth, told(run)
+    return run.growth, steps_text(run)
 
 
-def beside_a_bare_loop() -> tuple[float, str]:
+def bare_loop_ratio() -> tuple[float, str]:
     run, theirs = ours(STEPS), bare(STEPS)
-    return run.last / theirs.last, f"{told(run)}; the bare loop {told(theirs)}"
+    return run.last / theirs.last, f"{steps_text(run)}; the bare loop {steps_text(theirs)}"
 
 
 def start() -> tuple[float, str]:
@@ -48,21 +48,21 @@ def start() -> tuple[float, str]:
     return run / script, f"{run * 1000:.0f} ms, a script on the SDK {script * 1000:.0f} ms"
 
 
-def rewritten() -> tuple[float, str]:
+def rewrite_loop_share() -> tuple[float, str]:
     found = asyncio.run(rewrites(LONG))
     worst = max((found[name] for name in ("mask", "summary by hand", "summary")), key=lambda took: took.loop / took.all)
     return worst.loop / worst.all, f"{worst.loop:.0f} of {worst.all:.0f} ms, {worst.longest:.0f} ms of them at a time"
 
 
-def told(run: Steps) -> str:
+def steps_text(run: Steps) -> str:
     return f"{run.first:.1f} ms of processor time in the first tenth, {run.last:.1f} ms in the last"
 
 
-GATES: Sequence[Gate] = (
-    Gate(f"{STEPS} steps: the last beside the first", 1.3, growth),
-    Gate(f"{STEPS} steps: the last beside a bare loop's", 4.0, beside_a_bare_loop),
-    Gate(f"rewrite of {LONG:,} messages: on the loop, of all", 0.3, rewritten),
-    Gate("start of `-p` beside a script on the SDK", 0.25, start),
+GATES: Sequence[StepGate] = (
+    StepGate(f"{STEPS} steps: the last beside the first", 1.3, growth),
+    StepGate(f"{STEPS} steps: the last beside a bare loop's", 4.0, bare_loop_ratio),
+    StepGate(f"rewrite of {LONG:,} messages: on the loop, of all", 0.3, rewrite_loop_share),
+    StepGate("start of `-p` beside a script on the SDK", 0.25, start),
 )
 
 
@@ -76,7 +76,7 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def missed_by(gate: Gate) -> str:
+def missed_by(gate: StepGate) -> str:
     """What is said of a gate that does not hold; nothing of one that does."""
     best, line = float("inf"), ""
     for _ in range(TRIES):

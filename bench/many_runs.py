@@ -23,7 +23,7 @@ from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 
 RETRY = 0.0005
 """Seconds between two attempts to begin, which is how exactly a wait is known."""
-LIMIT = 0.1
+MAX_WAIT_S = 0.1
 """Seconds that none may wait."""
 
 
@@ -33,7 +33,7 @@ def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     compile_sources()
     with tempfile.TemporaryDirectory(prefix="ebb-many-") as name:
-        return _report(runs, _measured(Path(name), runs))
+        return _report(runs, _measure_runs(Path(name), runs))
 
 
 def _answer(request: Recorded) -> Turn:
@@ -42,7 +42,7 @@ def _answer(request: Recorded) -> Turn:
     return Turn(text="I look.", calls=(Call("read", {"path": "a.txt"}),))
 
 
-def _measured(folder: Path, runs: int) -> Sequence[Mapping[str, Any]]:
+def _measure_runs(folder: Path, runs: int) -> Sequence[Mapping[str, Any]]:
     """What each run noted; the store is there already."""
     project = folder / "project"
     project.mkdir()
@@ -80,8 +80,8 @@ def _report(runs: int, noted: Sequence[Mapping[str, Any]]) -> int:
         if values:
             told = f"median {1000 * statistics.median(values):.2f}, 99 % {1000 * percentile(values, 0.99):.1f}"
             print(f"{name}: {told}, longest {1000 * max(values):.1f} ms")
-    over = sum(value > LIMIT for value in true)
-    print(f"over {1000 * LIMIT:.0f} ms: {over}")
+    over = sum(value > MAX_WAIT_S for value in true)
+    print(f"over {1000 * MAX_WAIT_S:.0f} ms: {over}")
     return 1 if failed else 0
 
 
@@ -93,7 +93,7 @@ def _one_run(place: Path, arguments: Sequence[str]) -> int:
 
     def noted(self: sqlite3.Connection, sql: str, values: Any = ()) -> sqlite3.Cursor:  # noqa: ANN401  # as sqlite3 has it
         if sql == "begin immediate":
-            cursor = _begun(self, execute, waits)
+            cursor = _begin_transaction(self, execute, waits)
             begun[id(self)] = time.monotonic(), time.thread_time()
             return cursor
         cursor = execute(self, sql, values)
@@ -110,7 +110,7 @@ def _one_run(place: Path, arguments: Sequence[str]) -> int:
     return code
 
 
-def _begun(
+def _begin_transaction(
     db: sqlite3.Connection, execute: Callable[..., sqlite3.Cursor], waits: list[tuple[float, float]]
 ) -> sqlite3.Cursor:
     ((patience,),) = execute(db, "pragma busy_timeout").fetchall()

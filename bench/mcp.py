@@ -14,14 +14,14 @@ from pathlib import Path
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from tools.base import unwatched
+from tools.base import no_progress
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
 
 ROUNDS = 10
 CALLS = 100
-LIMIT = 3.0
+MAX_OVERHEAD_MS = 3.0
 """Milliseconds."""
 SERVER = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "tests" / "tools" / "mcp" / "raw.py"), "well")
 SIZES = {"a word": 5, "100 kB": 100_000, "10 MB": 10_000_000}
@@ -45,25 +45,25 @@ async def main() -> int:
         parameters = StdioServerParameters(command=SERVER[0], args=list(SERVER[1:]))
         try:
             async with Client(stdio_client(parameters, errlog=errors)) as sdk:
-                return max([await _compared(ours, sdk, name, size) for name, size in SIZES.items()])
+                return max([await _compare_calls(ours, sdk, name, size) for name, size in SIZES.items()])
         finally:
             await ours.close()
 
 
-async def _compared(ours: Server, sdk: Client, name: str, size: int) -> int:
+async def _compare_calls(ours: Server, sdk: Client, name: str, size: int) -> int:
     calls = max(CALLS * 10_000 // (10_000 + size), 3)
     text = {"text": "x" * size}
     pairs = [
         (
             await median(lambda: sdk.call_tool("echo", text), calls),
-            await median(lambda: ours.call("echo", text, unwatched), calls),
+            await median(lambda: ours.call("echo", text, no_progress), calls),
         )
         for _ in range(ROUNDS)
     ]
     theirs, mine = (statistics.median(times) for times in zip(*pairs, strict=True))
     more = statistics.median(mine - theirs for theirs, mine in pairs)
     print(f"{name}: SDK {theirs:.2f} ms, here {mine:.2f} ms, {more:+.2f} ms ({mine / theirs:.2f}×)")
-    return int(more > LIMIT)
+    return int(more > MAX_OVERHEAD_MS)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ def main() -> int:
     compile_sources()
     for steps in [int(count) for count in sys.argv[1:]] or [300, 1_000]:
         plain = bare(steps)
-        tell(f"{steps} steps, a bare loop", plain)
+        print_steps(f"{steps} steps, a bare loop", plain)
         for wire in ("http", "sdk"):
             run = ours(steps, wire)
-            tell(f"{steps} steps, {wire}", run, STEADY if wire == "http" else None)
+            print_steps(f"{steps} steps, {wire}", run, STEADY if wire == "http" else None)
             beside = f"{run.first / plain.first:.1f} x at first, {run.last / plain.last:.1f} x at the end"
             print(f"{'':28} beside the bare loop: {beside}; peak memory {run.peak_mb:.0f} MB")
         print(f"first request: system and tools as minified JSON take {tokens_of(run.opening)}")
@@ -41,7 +41,7 @@ def tokens_of(text: str) -> str:
     return f"{round(count(text), -1):,.0f} tokens of o200k_base"  # the name of the folder is in it: a few more or less
 
 
-def tell(name: str, run: Steps, limit: float | None = None) -> None:
+def print_steps(name: str, run: Steps, limit: float | None = None) -> None:
     """The first and the last tenth of a run: processor time, and the time that passed."""
     tenth = max(len(run.cpu) // 10, 10)
     passed = statistics.median(run.passed[5 : 5 + tenth]), statistics.median(run.passed[-tenth:])

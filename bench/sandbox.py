@@ -18,23 +18,23 @@ from tools.bash import Bash
 from tools.sandbox.sandbox import Sandbox
 from tools.sandbox.system import sandbox_kind
 
-LIMIT = 20.0
+MAX_OVERHEAD_MS = 20.0
 """Milliseconds more, in the median."""
 
 
 async def one(workspace: Workspace) -> tuple[float, float]:
     """Milliseconds that a command takes, and those in which it and what is around it kept a processor."""
-    began, before = time.perf_counter(), _worked()
+    began, before = time.perf_counter(), _cpu_seconds()
     await Bash().run({"command": "true"}, workspace)
-    return (time.perf_counter() - began) * 1000, (_worked() - before) * 1000
+    return (time.perf_counter() - began) * 1000, (_cpu_seconds() - before) * 1000
 
 
-def _worked() -> float:
+def _cpu_seconds() -> float:
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-async def measured(folder: Path, times: int) -> None:
+async def measure_overhead(folder: Path, times: int) -> None:
     plain = Workspace(folder / "work", folder / "outputs")
     boxed = Workspace(folder / "work", folder / "outputs", sandbox=Sandbox(folder / "work", folder / "tmp"))
     for workspace in (plain, boxed):
@@ -46,14 +46,14 @@ async def measured(folder: Path, times: int) -> None:
     print(row(f"with {sandbox_kind()}", [held[0] for _, held in pairs], "ms"))
     worked = statistics.median(held[1] - bare[1] for bare, held in pairs)
     more = [held[0] - bare[0] for bare, held in pairs]
-    print(row("more", more, "ms", LIMIT), f"  processor {worked:.1f} ms")
+    print(row("more", more, "ms", MAX_OVERHEAD_MS), f"  processor {worked:.1f} ms")
 
 
 def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(dir=Path.home()) as made:
         folder = Path(made).resolve()
         (folder / "work").mkdir()
-        asyncio.run(measured(folder, int(arguments[0]) if arguments else 50))
+        asyncio.run(measure_overhead(folder, int(arguments[0]) if arguments else 50))
     return 0
 
 

@@ -48,7 +48,7 @@ def man_page() -> str:
     ]
     common = {"-h", "--help", "-m", "--model", "--context-window", "-C", "--cd", "--config", "--debug"}
     for words, parser in parsers[1:]:
-        lines += [f".SS {_escaped(' '.join(('ebb', *words)))}", _text(parser.description or SUBCOMMANDS[words[0]])]
+        lines += [f".SS {_escape_roff(' '.join(('ebb', *words)))}", _text(parser.description or SUBCOMMANDS[words[0]])]
         lines += _arguments(parser, without=common)
         lines += [".PP", _text(parser.epilog)] if parser.epilog else []
     lines += [
@@ -93,15 +93,15 @@ def _help(action: argparse.Action) -> str:
 
 
 def _row(name: str, told: str) -> Sequence[str]:
-    return (".TP", rf"\fB{_escaped(name)}\fR", _text(told))
+    return (".TP", rf"\fB{_escape_roff(name)}\fR", _text(told))
 
 
 def _text(words: str) -> str:
     """A paragraph; what stands between backticks is bold."""
-    escaped = re.sub("`([^`]*)`", r"\\fB\1\\fR", _escaped(words))
+    escaped = re.sub("`([^`]*)`", r"\\fB\1\\fR", _escape_roff(words))
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 
-def _escaped(words: str) -> str:
+def _escape_roff(words: str) -> str:
     escaped = words.replace("\\", r"\e").replace("-", r"\-").replace("\n", " ")
     return "".join(sign if sign.isascii() else rf"\[u{ord(sign):04X}]" for sign in escaped)

@@ -30,7 +30,7 @@ SIZES = ((120, 40), (200, 60))
 
 _DEMO = ROOT / "tui" / "session" / "demo_project"
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-_SHOWN = "~/shop"
+_DISPLAY_FOLDER = "~/shop"
 """What the folder is called in the pictures."""
 _ANSWER = "tests pass now"  # how the script ends
 
@@ -64,7 +64,7 @@ async def turn() -> str:
         transcript = app.main.transcript
         transcript.focus()
         await pilot.pause()
-        while not (isinstance(transcript.marked, Call) and transcript.marked.name == "edit"):
+        while not (isinstance(transcript.marked_block, Call) and transcript.marked_block.name == "edit"):
             await pilot.press("up")
         await pilot.press("enter")
         app.main.prompt.focus()
@@ -109,9 +109,9 @@ def _svg(app: EbbApp) -> str:
     if not folder:
         return svg
     blank = "\N{NO-BREAK SPACE}" * (
-        len(folder) - len(_SHOWN)
+        len(folder) - len(_DISPLAY_FOLDER)
     )  # what follows keeps its place in a text as long as before
-    return re.sub(rf"{re.escape(folder)}([^<]*)", rf"{_SHOWN}\g<1>{blank}", svg)
+    return re.sub(rf"{re.escape(folder)}([^<]*)", rf"{_DISPLAY_FOLDER}\g<1>{blank}", svg)
 
 
 def main() -> int:

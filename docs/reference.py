@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent.config.aliases import IN_TABLE, NAMES, SWITCHES, WITHOUT_EFFECT
+from agent.config.aliases import KEY_ALIASES, SWITCHES, TABLE_ALIASES, WITHOUT_EFFECT
 from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
 from agent.headless.json_output import event_type
@@ -27,20 +27,20 @@ from tui.view.advice import ADVICE
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
-_MARKED = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- end -->\n", re.MULTILINE | re.DOTALL)
+_TABLE_MARK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- end -->\n", re.MULTILINE | re.DOTALL)
 
 
-def filled(page: str) -> str:
+def fill_tables(page: str) -> str:
     """A page with its tables as the code has them now. Raises `KeyError` for a table that there is not."""
 
     def table(mark: re.Match[str]) -> str:
         return f"<!-- {mark['name']} -->\n\n{TABLES[mark['name']]()}\n<!-- end -->\n"
 
-    return _MARKED.sub(table, page)
+    return _TABLE_MARK.sub(table, page)
 
 
 def keys() -> str:
-    return _rows(("key", "what it does"), ((f"`{key.shown}`", key.help) for key in KEYS))
+    return _rows(("key", "what it does"), ((f"`{key.label}`", key.help) for key in KEYS))
 
 
 def commands() -> str:
@@ -65,7 +65,7 @@ def other_names() -> str:
     """Every name by which other programs call a key, and what it is taken for."""
 
     def rows() -> Iterator[Sequence[str]]:
-        for name, key in (NAMES | IN_TABLE).items():
+        for name, key in (KEY_ALIASES | TABLE_ALIASES).items():
             if name.rpartition(".")[2] != key.rpartition(".")[2]:
                 yield f"`{name}`", f"`{key}`"
         yield "`summarization_provider`, `summarization_model`", "`agent.summary_model`, as PROVIDER/NAME"
@@ -142,7 +142,7 @@ def _rows(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-MADE: Mapping[str, Callable[[], str]] = {
+GENERATED_FILES: Mapping[str, Callable[[], str]] = {
     "ebb.1": man_page,
     "stream.schema.json": stream_schema,
     "stream-input.schema.json": stream_input_schema,
@@ -151,11 +151,11 @@ MADE: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> int:
-    for name, make in MADE.items():
+    for name, make in GENERATED_FILES.items():
         (ROOT / "docs" / name).write_text(make(), "utf-8")
     for page in PAGES:
         text = page.read_text("utf-8")
-        if (new := filled(text)) != text:
+        if (new := fill_tables(text)) != text:
             page.write_text(new, "utf-8")
             print(page.relative_to(ROOT))
     return 0

@@ -54,12 +54,12 @@ class FunctionTool:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         call = partial(self._arguments.validate_python, ArgsKwargs((), dict(arguments)))
         try:
-            given = await called(call, is_async=inspect.iscoroutinefunction(self._function))
+            given = await call_function(call, is_async=inspect.iscoroutinefunction(self._function))
             return Result(given if isinstance(given, str) else _in_lines(to_json(given).decode()))
         except ToolError:
             raise
         except ValidationError as error:
-            raise ToolError(f"`{self.name}` was not given what it takes: {_told(error)}") from error
+            raise ToolError(f"`{self.name}` was not given what it takes: {_validation_text(error)}") from error
         except PydanticSerializationError as error:
             _log.exception("what the tool `%s` gave back is no JSON", self.name)
             raise ToolError(f"`{self.name}` ran, but what it gave back cannot be shown: {error}") from error
@@ -98,7 +98,7 @@ def tool(
     return made if function is None else made(function)
 
 
-async def called(function: Callable[[], T], *, is_async: bool) -> object:
+async def call_function(function: Callable[[], T], *, is_async: bool) -> object:
     """What a function of the program gives, awaited where that is meant. One that is not async may take its time: it
     runs in a thread."""
     given = function() if is_async else await asyncio.to_thread(function)
@@ -126,5 +126,5 @@ class _WithoutTitles(GenerateJsonSchema):
         return False
 
 
-def _told(error: ValidationError) -> str:
+def _validation_text(error: ValidationError) -> str:
     return "; ".join(f"`{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors(include_url=False))

@@ -21,10 +21,10 @@ from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Event
 from agent.headless.result import RunOutcome
-from agent.providers.keys import with_kept_keys
+from agent.providers.keys import with_stored_keys
 from agent.session import Session
 from agent.sessions import Sessions
-from ebbtide.function_tool import FunctionTool, called, tool
+from ebbtide.function_tool import FunctionTool, call_function, tool
 from tools.base import ToolError
 
 __all__ = [
@@ -98,7 +98,7 @@ class Agent:
         try:
             async with aclosing(self._session.send(prompt)) as events:
                 async for event in events:
-                    answers.hear(event)
+                    answers.handle_event(event)
                     yield event
         finally:
             await answers.close()
@@ -154,7 +154,7 @@ class Agent:
                     f"{each!r} is no tool yet: put `@tool` before the function, or write `tool(…)` around it"
                 )
         config = self._config(root)
-        environment = with_kept_keys(config.folders.config, self._environment)
+        environment = with_stored_keys(config.folders.config, self._environment)
         return Sessions(
             config, root, environment,
             interactive=self.answer is not None, ephemeral=self.ephemeral, extra_tools=self.tools,
@@ -194,13 +194,13 @@ class _Answers:
         self._running: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         if self._answer is not None and isinstance(event, Question):
-            self._running.add(asyncio.create_task(self._answered(self._answer, event)))
+            self._running.add(asyncio.create_task(self._answer_question(self._answer, event)))
 
-    async def _answered(self, answer: AnswerQuestion, question: Question) -> None:
+    async def _answer_question(self, answer: AnswerQuestion, question: Question) -> None:
         try:
-            said = await called(partial(answer, question), is_async=inspect.iscoroutinefunction(answer))
+            said = await call_function(partial(answer, question), is_async=inspect.iscoroutinefunction(answer))
             if not isinstance(said, Decision | PlanDecision | str):
                 raise TypeError(f"a question is answered with a Decision, a PlanDecision or words, not with {said!r}")
         except Exception as error:  # noqa: BLE001  # the program's own, which is raised where it waits for the turn

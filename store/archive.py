@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from store.blobs import Blobs
-from store.file_versions import befores
+from store.file_versions import version_digests
 from store.session_rows import MessageRow, OutputRow, SummaryRow
 from store.sessions import SessionStore
 
 ORPHAN_SECONDS = 86_400.0
 """How long what was put and never settled is left alone: its step may still run."""
 
-REMOVED = "removed"
+REMOVED_OUTPUT = "removed"
 """The kind of the facts that tell why the bytes of an output were removed, by its number."""
-AGE, SIZE = "age", "size"
+REMOVED_BY_AGE, REMOVED_BY_SIZE = "age", "size"
 
 _COLUMNS = "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, removed"
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class FreedSpace:
     blobs: int = 0
     size: int = 0
     """Bytes on disk."""
 
-    def __add__(self, other: "Collected") -> "Collected":
-        return Collected(self.blobs + other.blobs, self.size + other.size)
+    def __add__(self, other: "FreedSpace") -> "FreedSpace":
+        return FreedSpace(self.blobs + other.blobs, self.size + other.size)
 
 
-class Need(NamedTuple):
+class OutputPosition(NamedTuple):
     """An output whose bytes are stored."""
 
     session: str
@@ -40,11 +40,11 @@ class Need(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
-    collected: Collected = Collected()
+class ExpiryResult:
+    collected: FreedSpace = FreedSpace()
     spared: int = 0
     """Bytes on disk that would have gone and are in use."""
-    held: int = 0
+    stored_size: int = 0
     """Bytes on disk that all outputs take now."""
 
 
@@ -114,7 +114,7 @@ class ArchiveStore:
         )
         return tuple(SummaryRow(*row) for row in rows)
 
-    def unnamed(self, session: str) -> tuple[MessageRow, ...]:
+    def messages_without_ref(self, session: str) -> tuple[MessageRow, ...]:
         """Messages that cannot be referred to yet."""
         rows = self._store.query(
             "select position, role, body, created from messages where session = ? and ref is null", session
@@ -149,14 +149,14 @@ class ArchiveStore:
         *,
         older_than: float | None = None,
         most_bytes: int | None = None,
-        spares: Callable[[Sequence[Need]], bool] | None = None,
+        spares: Callable[[Sequence[OutputPosition]], bool] | None = None,
         is_open: Callable[[str], bool] = lambda session: False,
-    ) -> Expired:
+    ) -> ExpiryResult:
         """Removes stored bytes that were last needed before that time, in Unix seconds, and then the oldest until the
         rest takes at most `most_bytes` on disk; not those that `spares` says, by the outputs that they are, are in use.
         Their rows stay and say so, and a fact tells why. `is_open`: as for `collect`."""
         if self.blobs is None:
-            return Expired()
+            return ExpiryResult()
         sizes = self.blobs.sizes()
         stored = self._by_need()
         held, spared = sum(sizes.get(digest, 0) for digest in stored), 0
@@ -171,7 +171,7 @@ class ArchiveStore:
             if spares is not None and spares(needs):
                 spared += sizes.get(digest, 0)
                 continue
-            gone[digest] = AGE if is_old else SIZE
+            gone[digest] = REMOVED_BY_AGE if is_old else REMOVED_BY_SIZE
             held -= sizes.get(digest, 0)
         now = time.time()
         with self._store.transaction() as db:
@@ -179,35 +179,35 @@ class ArchiveStore:
                 db.execute(
                     "insert or replace into situation (session, kind, key, body) "
                     "select session, ?, cast(number as text), ? from outputs where digest = ?",
-                    (REMOVED, why, digest),
+                    (REMOVED_OUTPUT, why, digest),
                 )
                 db.execute("update outputs set digest = null, removed = ? where digest = ?", (now, digest))
-        return Expired(self.collect(is_open), spared, held)
+        return ExpiryResult(self.collect(is_open), spared, held)
 
-    def _by_need(self) -> dict[str, tuple[float, list[Need]]]:
+    def _by_need(self) -> dict[str, tuple[float, list[OutputPosition]]]:
         """Digests with when they were last needed, the longest ago first, and the outputs that they are."""
-        found = dict[str, tuple[float, list[Need]]]()
+        found = dict[str, tuple[float, list[OutputPosition]]]()
         for digest, last, *need in self._store.query(
             "select digest, coalesce(accessed, created), session, number, position from outputs "
             "where digest is not null"
         ):
             before, needs = found.get(digest, (last, []))
-            needs.append(Need(*need))
+            needs.append(OutputPosition(*need))
             found[digest] = max(before, last), needs
         return dict(sorted(found.items(), key=lambda one: one[1][0]))
 
-    def collect(self, is_open: Callable[[str], bool] = lambda session: False) -> Collected:
+    def collect(self, is_open: Callable[[str], bool] = lambda session: False) -> FreedSpace:
         """Removes stored bytes that no output of any session needs, among them what killed processes left. `is_open`:
         whether a session is running, so that what it has put is still to be written down."""
         blobs = self.blobs
         if blobs is None:
-            return Collected()
-        freed, sizes = Collected(), blobs.sizes()  # looked up before others have to wait; what comes later stays
+            return FreedSpace()
+        freed, sizes = FreedSpace(), blobs.sizes()  # looked up before others have to wait; what comes later stays
         with self._store.transaction() as db:
             needed = {row[0] for row in db.execute("select distinct digest from outputs where digest is not null")}
-            needed |= befores(db)
+            needed |= version_digests(db)
             for digest in sizes.keys() - needed:
-                freed += Collected(1, blobs.remove(digest))
+                freed += FreedSpace(1, blobs.remove(digest))
         blobs.forget_unsettled(time.time() - ORPHAN_SECONDS, is_open)
         return freed
 

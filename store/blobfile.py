@@ -27,7 +27,7 @@ FRAME = 1 << 18
 _AT_ONCE = 2
 """Frames that are compressed at the same time; zlib lets other threads run."""
 
-_LARGEST_FRAME = 1 << 24
+_MAX_FRAME_BYTES = 1 << 24
 _MAGIC = b"EBB2"
 _ENTRY = struct.Struct("<III")
 _END = struct.Struct("<QQQII4s")
@@ -133,11 +133,11 @@ class BlobReader:
 
     def __init__(self, path: Path, digest: str) -> None:
         self._digest = digest
-        with self._explained():
+        with self._translate_errors():
             # Without blocking: what stands there may be a pipe that nobody writes to.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            with self._explained():
+            with self._translate_errors():
                 self._read_index()
         except BaseException:
             self.close()
@@ -147,22 +147,22 @@ class BlobReader:
     def _read_index(self) -> None:
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise self._damaged("what stands in its place is not a file")
+            raise self._corrupt_error("what stands in its place is not a file")
         magic = self._bytes_at(0, len(_MAGIC))
         if magic not in (_MAGIC, _OLD_MAGIC):
-            raise self._damaged("its beginning is not that of a stored output")
+            raise self._corrupt_error("its beginning is not that of a stored output")
         entry, end = (_ENTRY, _END) if magic == _MAGIC else (_OLD_ENTRY, _OLD_END)
         footer = status.st_size - end.size
         if footer < len(magic):
-            raise self._damaged("its end is missing")
+            raise self._corrupt_error("its end is missing")
         at, self.size, self.lines, frame, *check, last = end.unpack(self._bytes_at(footer, end.size))
         length = footer - at
-        is_sound = last == magic and 0 < frame <= _LARGEST_FRAME and at >= len(magic) and length >= 0
+        is_sound = last == magic and 0 < frame <= _MAX_FRAME_BYTES and at >= len(magic) and length >= 0
         if not is_sound or length % entry.size or length // entry.size != -(-self.size // frame):
-            raise self._damaged("its end is missing, or not what was written")
+            raise self._corrupt_error("its end is missing, or not what was written")
         index = self._bytes_at(at, length)
         if check and check[0] != _index_check(index, at, self.size, self.lines, frame):
-            raise self._damaged("the index of its parts is not what was written")
+            raise self._corrupt_error("the index of its parts is not what was written")
         self._frame: int = frame
         self._take(list(entry.iter_unpack(index)), at)
 
@@ -174,7 +174,7 @@ class BlobReader:
         self._checks = [entry[2] if len(entry) > 2 else None for entry in entries]
         are_frames = all(0 < after - before <= self._frame for before, after in pairwise(self._at))
         if self._at[-1] != end or not are_frames or self.lines - self._newlines[-1] not in (0, 1):
-            raise self._damaged("the index of its parts is not what was written")
+            raise self._corrupt_error("the index of its parts is not what was written")
 
     def read(self, offset: int, limit: int) -> bytes:
         """At most `limit` bytes from an offset on; fewer only at the end."""
@@ -185,7 +185,7 @@ class BlobReader:
         end = self.size if end is None else min(end, self.size)
         while start < end:
             number, skip = divmod(start, self._frame)
-            frame = self._unpacked(number)[skip : skip + end - start]
+            frame = self._frame_bytes(number)[skip : skip + end - start]
             yield frame
             start += len(frame)
 
@@ -196,7 +196,7 @@ class BlobReader:
         if line > self.lines:
             return self.size
         number = bisect_right(self._newlines, line - 2) - 1
-        frame = self._unpacked(number)
+        frame = self._frame_bytes(number)
         rest = frame.split(b"\n", line - 1 - self._newlines[number])[-1]
         return number * self._frame + len(frame) - len(rest)
 
@@ -205,7 +205,7 @@ class BlobReader:
         number, skip = divmod(offset, self._frame)
         while number < len(self._as_it_is):
             if self._newlines[number + 1] > self._newlines[number]:
-                found = self._unpacked(number).find(b"\n", skip)
+                found = self._frame_bytes(number).find(b"\n", skip)
                 if found >= 0:
                     return number * self._frame + found
             number, skip = number + 1, 0
@@ -217,9 +217,9 @@ class BlobReader:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _unpacked(self, number: int) -> bytes:
+    def _frame_bytes(self, number: int) -> bytes:
         if self._held[0] != number:
-            with self._explained():
+            with self._translate_errors():
                 self._held = number, self._load(number)
         return self._held[1]
 
@@ -227,35 +227,35 @@ class BlobReader:
         start, end = self._at[number : number + 2]
         data = self._bytes_at(start, end - start)
         size = min(self._frame, self.size - number * self._frame)
-        frame = data if self._as_it_is[number] else self._inflated(data, size)
+        frame = data if self._as_it_is[number] else self._decompress(data, size)
         newlines = self._newlines[number + 1] - self._newlines[number]
         check = self._checks[number]
         if len(frame) != size or frame.count(b"\n") != newlines or (check is not None and check != zlib.crc32(frame)):
-            raise self._damaged("a part of it is not what was written")
+            raise self._corrupt_error("a part of it is not what was written")
         if check is None and len(self._checks) == 1 and hashlib.sha256(frame).hexdigest() != self._digest:
-            raise self._damaged("it is not what was written")
+            raise self._corrupt_error("it is not what was written")
         return frame
 
-    def _inflated(self, data: bytes, size: int) -> bytes:
+    def _decompress(self, data: bytes, size: int) -> bytes:
         try:
             return zlib.decompressobj(-15).decompress(data, size + 1)
         except zlib.error as error:
-            raise self._damaged(f"a part of it cannot be decompressed ({error})") from error
+            raise self._corrupt_error(f"a part of it cannot be decompressed ({error})") from error
 
     def _bytes_at(self, offset: int, length: int) -> bytes:
         found = bytearray()
         while len(found) < length:
             piece = os.pread(self._descriptor, length - len(found), offset + len(found))
             if not piece:
-                raise self._damaged("its end is missing")
+                raise self._corrupt_error("its end is missing")
             found += piece
         return bytes(found)
 
-    def _damaged(self, how: str) -> StoreError:
+    def _corrupt_error(self, how: str) -> StoreError:
         return StoreError("corrupt", f"the stored output `{self._digest[:12]}` is damaged: {how}")
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Turns the system's errors into ours."""
         try:
             yield

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from store.blobfile import Blob, BlobReader, write_blob
-from store.errors import StoreError, explained
+from store.errors import StoreError, translate_os_errors
 
 
 class Blobs:
@@ -24,7 +24,7 @@ class Blobs:
     def put(self, chunks: Iterable[bytes], owner: str) -> Blob:
         """Stores the bytes for an owner, without ever holding more than a few frames. The blob can be opened at once;
         it stays only if it is settled."""
-        with explained(self.folder):
+        with translate_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
             unfinished = self._incoming / f"{secrets.token_hex(8)}.part"
@@ -34,7 +34,7 @@ class Blobs:
                     blob = write_blob(file.write, chunks)
                     os.fsync(descriptor)
                 self._place(blob.digest).parent.mkdir(mode=0o700, exist_ok=True)
-                os.replace(unfinished, self._unsettled(blob.digest, owner))
+                os.replace(unfinished, self._unsettled_path(blob.digest, owner))
             except BaseException:
                 unfinished.unlink(missing_ok=True)
                 raise
@@ -43,8 +43,8 @@ class Blobs:
     def settle(self, digest: str, owner: str) -> None:
         """Gives what the owner has put its place, also where a damaged file stands there. To be called in the
         transaction that writes down who needs it."""
-        with explained(self.folder):
-            unsettled, place = self._unsettled(digest, owner), self._place(digest)
+        with translate_os_errors(self.folder):
+            unsettled, place = self._unsettled_path(digest, owner), self._place(digest)
             place.parent.mkdir(mode=0o700, exist_ok=True)
             with suppress(FileNotFoundError):  # was settled before
                 try:
@@ -55,8 +55,8 @@ class Blobs:
 
     def discard(self, digest: str, owner: str) -> None:
         """Removes what the owner has put and not settled."""
-        with explained(self.folder):
-            self._unsettled(digest, owner).unlink(missing_ok=True)
+        with translate_os_errors(self.folder):
+            self._unsettled_path(digest, owner).unlink(missing_ok=True)
 
     def open(self, digest: str) -> BlobReader:
         """Raises `StoreError`: "missing" when there is no such blob, "corrupt" when it is damaged."""
@@ -67,7 +67,7 @@ class Blobs:
 
     def remove(self, digest: str) -> int:
         """Bytes on disk that this made free."""
-        with explained(self.folder):
+        with translate_os_errors(self.folder):
             place = self._place(digest)
             try:
                 size = place.lstat().st_size
@@ -80,7 +80,7 @@ class Blobs:
 
     def sizes(self) -> dict[str, int]:
         """The digests of all settled blobs, and what each takes on disk."""
-        with explained(self.folder):
+        with translate_os_errors(self.folder):
             return {
                 path.name: path.lstat().st_size
                 for path in self.folder.glob("[0-9a-f][0-9a-f]/*")
@@ -90,7 +90,7 @@ class Blobs:
     def forget_unsettled(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
         """Removes what was put before that time, in Unix seconds, and never settled, when its owner is not open any
         more: its process was killed."""
-        with explained(self.folder):
+        with translate_os_errors(self.folder):
             for path in self._incoming.glob("*"):
                 with suppress(FileNotFoundError, IsADirectoryError):
                     if path.lstat().st_mtime < before and not is_open(path.name.partition(".")[2]):
@@ -99,5 +99,5 @@ class Blobs:
     def _place(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest
 
-    def _unsettled(self, digest: str, owner: str) -> Path:
+    def _unsettled_path(self, digest: str, owner: str) -> Path:
         return self._incoming / f"{digest}.{owner}"

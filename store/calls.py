@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from store.session_rows import MessageRow
 from store.sessions import SessionStore
 
-MOST_SESSIONS = 100
+MAX_SESSIONS = 100
 """Sessions that are looked at, those that were changed last: however many there are, somebody waits for this."""
 
 
@@ -15,7 +15,7 @@ def replies_with_calls(store: SessionStore, project: str, session: str, limit: i
     reply is left out."""
     rows: list[MessageRow] = []
     newest = store.query(
-        "select id from sessions where project = ? order by updated desc limit ?", project, MOST_SESSIONS
+        "select id from sessions where project = ? order by updated desc limit ?", project, MAX_SESSIONS
     )
     for (id,) in newest:
         found = store.query(
@@ -39,7 +39,7 @@ def tool_uses(store: SessionStore, project: str) -> dict[str, float]:
     return {str(tool): used for tool, used in found}
 
 
-def keep_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:
+def save_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:
     """Keeps uses, each unless a later one is known. Raises `StoreError`."""
     with store.transaction() as db:
         db.executemany(

@@ -11,7 +11,7 @@ ORIGIN = "origin"
 TAG = "tag"
 """The kind of the facts that are the user's words for a session; each one's key is the word."""
 
-_TAGGED = f"exists (select 1 from situation where session = s.id and kind = '{TAG}' and"
+_HAS_TAG_SQL = f"exists (select 1 from situation where session = s.id and kind = '{TAG}' and"
 _AT_ONCE = 500
 """Sessions that one statement names."""
 _WILD = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
@@ -70,26 +70,26 @@ class Catalogue:
         for word in words:
             escaped, named = word.translate(_WILD), "s.title like ? escape '\\'"
             if word.startswith("#"):
-                named += f" or {_TAGGED} key like ? escape '\\')"
+                named += f" or {_HAS_TAG_SQL} key like ? escape '\\')"
                 values += (f"%{escaped}%", f"{escaped[1:]}%")
             else:
                 values.append(f"%{escaped}%")
             clause += f" and ({named})"
         for tag in tags:
-            clause += f" and {_TAGGED} key = ?)"
+            clause += f" and {_HAS_TAG_SQL} key = ?)"
             values.append(tag)
         if after is not None:
             clause += " and (s.updated, s.rowid) < (?, ?)"
             values += after
         return self._read(clause, values, limit)
 
-    def these(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
+    def sessions_by_id(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
         """Those of the sessions that are there, in that order."""
         clause = f"s.id in ({', '.join('?' * len(ids))})"
         found = {row.session.id: row for row in self._read(clause, list(ids), len(ids))}
         return tuple(found[id] for id in ids if id in found)
 
-    def owned(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
+    def agent_sessions(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
         """The sessions that agents of these have had, the newest first of each few hundred."""
         return tuple(
             row
@@ -101,7 +101,7 @@ class Catalogue:
             )
         )
 
-    def selected(self, wanted: Selection) -> tuple[ListedRow, ...]:
+    def matching_sessions(self, wanted: Selection) -> tuple[ListedRow, ...]:
         """The sessions of a selection, the newest first."""
         clause, values = "s.owner is null", list[object]()
         if wanted.project is not None:
@@ -111,10 +111,10 @@ class Catalogue:
             clause += " and s.updated < ?"
             values.append(wanted.before)
         for tag in wanted.tags:
-            clause += f" and {_TAGGED} key = ?)"
+            clause += f" and {_HAS_TAG_SQL} key = ?)"
             values.append(tag)
         if wanted.untagged:
-            clause += f" and not {_TAGGED} 1)"
+            clause += f" and not {_HAS_TAG_SQL} 1)"
         if wanted.unanswered:
             clause += " and not exists (select 1 from messages where session = s.id and role = 'assistant')"
         return self._read(clause, values, -1)

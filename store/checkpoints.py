@@ -12,14 +12,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from store.errors import StoreError, explained, translated
-from store.frames import DAMAGED, Keeper, pack, unpacked
+from store.errors import StoreError, translate_os_errors, translate_sqlite_errors
+from store.frames import DECOMPRESS_ERRORS, FrameWriter, pack, unpack
 from store.open_databases import OpenDatabase, is_open_here, opening
 from store.write_ahead import synchronise, use_log
 
-ROOM = 1 << 20
+MIN_FREE_BYTES = 1 << 20
 """Bytes of the disk that are left to the session, whose own rows matter more."""
-_DEAD = 0.5
+_MAX_DEAD_SHARE = 0.5
 """Share of a frame that nobody needs from which on the rest of it is written anew."""
 _THREADS = max(2, min(4, os.cpu_count() or 1))
 """Threads that compress: more of them would wait for the one that reads."""
@@ -60,17 +60,17 @@ class CheckpointStore:
     def __init__(self, path: Path, *, busy_timeout: float = 10.0) -> None:
         self.path = path
         self._patience = busy_timeout
-        with explained(path.parent):
+        with translate_os_errors(path.parent):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.chmod(0o700)
         with opening:
             if not is_open_here(path):
-                with explained(path.parent):
+                with translate_os_errors(path.parent):
                     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-            with self._translated():
+            with self._translate_errors():
                 self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout, factory=OpenDatabase)
                 self._db.note(path)
-        with self._translated():
+        with self._translate_errors():
             try:
                 self._prepare()
             except BaseException:
@@ -90,17 +90,19 @@ class CheckpointStore:
                 self._db.execute(statement)
             self._db.execute(f"pragma user_version = {VERSION}")
 
-    def _translated(self) -> AbstractContextManager[None]:
-        return translated(self.path, "database of checkpoints", "it is set aside for a new one when it is opened next")
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return translate_sqlite_errors(
+            self.path, "database of checkpoints", "it is set aside for a new one when it is opened next"
+        )
 
     def close(self) -> None:
-        with self._translated():
+        with self._translate_errors():
             self._db.close()
 
     def is_whole(self) -> bool:
         """Whether SQLite finds no damage."""
         try:
-            with self._translated():
+            with self._translate_errors():
                 return self._db.execute("pragma quick_check(1)").fetchall() == [("ok",)]
         except StoreError:
             return False
@@ -111,7 +113,7 @@ class CheckpointStore:
         if self._db.in_transaction:
             yield
             return
-        with self._translated():
+        with self._translate_errors():
             self._db.execute("begin immediate")
             try:
                 yield
@@ -126,12 +128,12 @@ class CheckpointStore:
     # Bytes
 
     def lacks(self, digest: bytes) -> bool:
-        with self._translated():
+        with self._translate_errors():
             return self._db.execute("select 1 from contents where digest = ?", (digest,)).fetchone() is None
 
     def digests(self) -> set[bytes]:
         """Those of all that is kept."""
-        with self._translated():
+        with self._translate_errors():
             return {digest for (digest,) in self._db.execute("select digest from contents")}
 
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[int, bytes] | None = None) -> None:
@@ -145,27 +147,27 @@ class CheckpointStore:
             at += len(content)
         self._db.executemany("insert or ignore into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
 
-    def leave_room(self, size: int) -> None:
+    def require_disk_space(self, size: int) -> None:
         """Raises `StoreError`, "full", where so many bytes would leave no room on the disk for the session itself: they
         are written twice, into the log and from there into the database."""
         disk = os.statvfs(self.path.parent)
-        if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + ROOM:
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + MIN_FREE_BYTES:
             raise StoreError(
                 "full", f"nothing more is kept in `{self.path.parent}`: the disk is as good as full; free some space"
             )
 
     @contextmanager
-    def keeping(self) -> Iterator[Callable[[bytes, bytes], None]]:
+    def frame_writer(self) -> Iterator[Callable[[bytes, bytes], None]]:
         """What takes bytes with their digest; all of them are kept when this is left. Threads compress them, and
         other processes can write in between."""
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="checkpoint") as threads:
-            keeper = Keeper(self, threads)
+            keeper = FrameWriter(self, threads)
             yield keeper.take
             keeper.finish()
 
     def content(self, digest: bytes) -> bytes:
         """Raises `StoreError`, "missing" where it was not kept."""
-        with self._translated():
+        with self._translate_errors():
             row = self._db.execute(
                 "select start, size, packed, data from contents join frames on frames.id = frame where digest = ?",
                 (digest,),
@@ -174,15 +176,15 @@ class CheckpointStore:
             raise StoreError("missing", "what the file held is not kept any more")
         start, size, how, data = row
         try:
-            whole = unpacked(how, data)
-        except DAMAGED as error:
+            whole = unpack(how, data)
+        except DECOMPRESS_ERRORS as error:
             raise StoreError("corrupt", f"`{self.path}` is damaged: {error}") from error
         return bytes(whole[start : start + size])
 
     # What a walk found
 
     def folders(self) -> Iterator[FolderRow]:
-        with self._translated():
+        with self._translate_errors():
             for path, body in self._db.execute("select path, body from folders"):
                 yield FolderRow(path, body)
 
@@ -196,7 +198,7 @@ class CheckpointStore:
     def points(self, session: str | None = None) -> tuple[PointRow, ...]:
         """The oldest first."""
         where, values = ("where session = ?", (session,)) if session is not None else ("", ())
-        with self._translated():
+        with self._translate_errors():
             rows = self._db.execute(
                 f"select id, session, position, at, kind, state, title, others from points {where} order by id", values
             ).fetchall()
@@ -207,14 +209,14 @@ class CheckpointStore:
 
     def newest_point(self) -> int:
         """Its id; 0 where there is none."""
-        with self._translated():
+        with self._translate_errors():
             (newest,) = self._db.execute("select coalesce(max(id), 0) from points").fetchone()
             return int(newest)
 
     def sessions_since(self, point: int, session: str) -> set[str]:
         """Other sessions that have a newer point, or one that runs."""
         asked = "select distinct session from points where session != ? and (id > ? or state = 'running')"
-        with self._translated():
+        with self._translate_errors():
             return {other for (other,) in self._db.execute(asked, (session, point))}
 
     def add_point(
@@ -233,7 +235,7 @@ class CheckpointStore:
         self._db.executemany("update points set state = ? where id = ?", [(state, id) for id, state in states.items()])
 
     def paths(self, point: int) -> tuple[PathRow, ...]:
-        with self._translated():
+        with self._translate_errors():
             rows = self._db.execute("select path, before, after, told from paths where point = ? order by id", (point,))
             return tuple(PathRow(*row) for row in rows.fetchall())
 
@@ -252,7 +254,7 @@ class CheckpointStore:
     @property
     def size(self) -> int:
         """Bytes that it takes, without what could be given back."""
-        with self._translated():
+        with self._translate_errors():
             pages, free, page = (
                 self._db.execute(f"pragma {name}").fetchone()[0]
                 for name in ("page_count", "freelist_count", "page_size")
@@ -279,7 +281,7 @@ class CheckpointStore:
                     self._db.executemany(f"delete from {table} where {key} = ?", oldest)
                 gone += len(oldest)
             self._sweep()
-        with self._translated():
+        with self._translate_errors():
             self._db.executescript("pragma incremental_vacuum")  # `execute` takes one step, which frees one page
         return gone
 
@@ -294,7 +296,7 @@ class CheckpointStore:
             sparse = self._db.execute(
                 "select frame from contents group by frame"
                 " having max(start + size) > 4096 and sum(size) < ? * max(start + size)",
-                (_DEAD,),
+                (_MAX_DEAD_SHARE,),
             ).fetchall()
             self._db.execute("create temp table if not exists sparse (frame integer primary key)")
             self._db.execute("delete from sparse")

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.blobs import Blobs
-from store.connection import connected_to_copy, refuse_damaged_log
+from store.connection import open_copy, refuse_damaged_log
 from store.digests import is_as_written
-from store.errors import StoreError, translated
-from store.file_versions import befores
+from store.errors import StoreError, translate_sqlite_errors
+from store.file_versions import version_digests
 from store.migrations import MIGRATIONS
 from store.sessions import SessionStore
 
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 _MESSAGES = 200
 """That are looked at at a time."""
 _STEPS = 50_000
@@ -25,7 +25,7 @@ _INDEX_TABLES = ("words", "parts", "fts5", "vectors")
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class DatabaseReport:
     """A database as SQLite finds it."""
 
     version: int
@@ -39,7 +39,7 @@ class Examined:
     """What is damaged in the search index, which can."""
 
 
-def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
+def examine_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
     """What SQLite says of a database that is there, without bringing it to a newer version. Raises `StoreError` when it
     cannot be read at all. `tick` is called again and again meanwhile."""
 
@@ -50,22 +50,22 @@ def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
     refuse_damaged_log(path)
     if path.exists() and not path.is_file():
         raise StoreError("unreadable", f"`{path}` is no file; move it away")
-    with translated(path):
+    with translate_sqlite_errors(path):
         is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         # Where SQLite can write nothing beside it, it cannot check an index of words.
         uri = f"{path.absolute().as_uri()}?mode=ro"
-        db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else connected_to_copy(path, 5.0)
+        db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else open_copy(path, 5.0)
         with closing(db):
             db.set_progress_handler(ticking, _STEPS)
             version = int(db.execute("pragma user_version").fetchone()[0])
-            found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MOST_PROBLEMS})")]
+            found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MAX_PROBLEMS})")]
             found += [
                 f"a row of {table} belongs to nothing that is there"
                 for (table,) in db.execute('select distinct "table" from pragma_foreign_key_check')
             ]
     problems = [problem for problem in found if problem != "ok"]
     of_index = [problem for problem in problems if any(name in problem for name in _INDEX_TABLES)]
-    return Examined(
+    return DatabaseReport(
         version,
         len(MIGRATIONS),
         path.stat().st_size,
@@ -84,17 +84,17 @@ class ReferenceChecks:
         """The ids of all, the oldest first."""
         return tuple(str(row[0]) for row in self._store.query("select id from sessions order by created, id"))
 
-    def needed(self) -> Mapping[str, int]:
+    def referenced_blobs(self) -> Mapping[str, int]:
         """The digests of all bytes that outputs need, and how many bytes each stands for."""
         rows = self._store.query("select digest, max(size) from outputs where digest is not null group by digest")
         return {str(digest): int(size) for digest, size in rows}
 
-    def kept_befores(self) -> frozenset[str]:
+    def file_version_digests(self) -> frozenset[str]:
         """The digests of what files held before sessions changed them."""
         with self._store.transaction() as db:
-            return frozenset(befores(db))
+            return frozenset(version_digests(db))
 
-    def changed(self, session: str) -> tuple[int, ...]:
+    def altered_messages(self, session: str) -> tuple[int, ...]:
         """The positions of messages that are not what was written."""
         found, start = list[int](), -1
         while rows := self._store.query(
@@ -111,7 +111,7 @@ class ReferenceChecks:
             start = rows[-1][0]
         return tuple(dict.fromkeys(found))
 
-    def without_message(self, session: str) -> tuple[int, ...]:
+    def orphaned_outputs(self, session: str) -> tuple[int, ...]:
         """The numbers of outputs that should stand in a message that is not there."""
         rows = self._store.query(
             "select o.number from outputs o left join messages m on m.session = o.session and m.position = o.position "

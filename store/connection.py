@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from store.digests import message_digest
-from store.errors import StoreError, translated
+from store.errors import StoreError, translate_sqlite_errors
 from store.migrations import MIGRATIONS
 from store.open_databases import OpenDatabase, is_open_here
 
@@ -26,13 +26,13 @@ _REPAIR = "`ebb doctor --repair` saves what can be read"
 
 _PIECE = 1 << 20
 """Bytes of a file that are copied at once."""
-_LEFT = 300.0
+_STALE_COPY_S = 300.0
 """Seconds after which a copy that nobody has finished is one that a killed process left."""
-BACKUPS = 2
+MAX_BACKUPS = 2
 """Copies from before migrations that stay, the newest."""
 
 
-def connected(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
+def open_connection(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
     """A connection. Bytes of a text that are no UTF-8 are replaced: they are damage that is found by digests."""
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=OpenDatabase)
     if isinstance(path, Path):
@@ -66,7 +66,7 @@ def refuse_damaged_log(path: Path) -> None:
         return
     log = path.with_name(f"{path.name}-wal")
     try:
-        if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and is_held(path)):
+        if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and is_open_elsewhere(path)):
             return
         if not path.exists() or path.stat().st_size == 0:
             raise StoreError("corrupt", f"the session database `{path}` is gone, but its log is there; {_REPAIR}")
@@ -74,14 +74,14 @@ def refuse_damaged_log(path: Path) -> None:
         if _has_commits_behind(log, known):
             from store.salvage import BytesOnDisk, loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
 
-            with closing(BytesOnDisk(log, written(log))) as data:
+            with closing(BytesOnDisk(log, written_size(log))) as data:
                 if loses_commits(data, known):
                     raise StoreError("corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR}")
     except (OSError, sqlite3.Error):
         return  # whoever opens it is told
 
 
-def is_held(path: Path) -> bool:
+def is_open_elsewhere(path: Path) -> bool:
     """Whether another process has the database open: it reads and writes the log meanwhile."""
     handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -109,14 +109,14 @@ def _has_commits_behind(log: Path, known: int) -> bool:
         handle = file.fileno()
         header = os.pread(handle, _LOG_HEADER, 0)
         size = int.from_bytes(header[8:12], "big") + 24
-        for at in range(_LOG_HEADER + known * size, written(log) - size + 1, size):
+        for at in range(_LOG_HEADER + known * size, written_size(log) - size + 1, size):
             head = os.pread(handle, 16, at)
             if any(head[4:8]) and head[8:16] == header[16:24]:
                 return True
     return False
 
 
-def written(path: Path) -> int:
+def written_size(path: Path) -> int:
     """Where a file ends, without what was never written at its end. Raises `OSError`."""
     with path.open("rb", buffering=0) as file:
         size, end = path.stat().st_size, 0
@@ -149,28 +149,28 @@ def copy_file(source: Path, target: Path) -> None:
         copy.truncate(size)
 
 
-def connected_to_read(path: Path, timeout: float) -> sqlite3.Connection:
+def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
     """A connection to a database that cannot be written. What SQLite could not read without writing beside it, or what
     an earlier version made, is read from a copy, which goes with the connection."""
-    with translated(path):
+    with translate_sqlite_errors(path):
         wal = path.with_name(f"{path.name}-wal")
         has_more = wal.exists() and wal.stat().st_size > 0
         if not has_more:
-            db = connected(f"{path.absolute().as_uri()}?mode=ro&immutable=1", timeout, uri=True)
+            db = open_connection(f"{path.absolute().as_uri()}?mode=ro&immutable=1", timeout, uri=True)
             if db.execute("pragma user_version").fetchone()[0] >= len(MIGRATIONS):
                 return db
             db.close()
-        return connected_to_copy(path, timeout)
+        return open_copy(path, timeout)
 
 
-def connected_to_copy(path: Path, timeout: float) -> sqlite3.Connection:
+def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
     """A connection to a copy of a database, with what its log holds; the copy goes with the connection."""
     folder = Path(tempfile.mkdtemp(prefix="ebb-store-"))
     try:
         for each in (path, path.with_name(f"{path.name}-wal")):
             if each.exists():
                 copy_file(each, folder / each.name)
-        db = connected(folder / path.name, timeout)
+        db = open_connection(folder / path.name, timeout)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise StoreError("unreadable", f"cannot copy the session database `{path}`: {error.strerror}") from error
@@ -184,12 +184,12 @@ def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
     copy, part = path.with_name(f"{path.name}.v{version}-backup"), None
     try:
         for left in path.parent.glob(f"{path.name}.v*-backup.*.part"):
-            if time.time() - left.stat().st_mtime > _LEFT:
+            if time.time() - left.stat().st_mtime > _STALE_COPY_S:
                 left.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(".part", f"{copy.name}.", path.parent)
         os.close(handle)
         part = Path(name)
-        with translated(copy), closing(sqlite3.connect(part)) as to:
+        with translate_sqlite_errors(copy), closing(sqlite3.connect(part)) as to:
             to.execute("pragma journal_mode = off")  # half of a copy is none
             db.backup(to)
             ((copied,),) = to.execute("pragma user_version").fetchall()
@@ -206,6 +206,6 @@ def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
             f"the session database `{path}` is of an older version, and no copy of it can be kept aside: {error}",
         ) from error
     copies = sorted(path.parent.glob(f"{path.name}.v*-backup"), key=lambda each: each.stat().st_mtime)
-    for old in copies[:-BACKUPS]:
+    for old in copies[:-MAX_BACKUPS]:
         old.unlink(missing_ok=True)
     return f"the session database was upgraded; a copy from before is in `{copy}`"

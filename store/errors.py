@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-LEAST_FREE = 1 << 16
+MIN_FREE_BYTES = 1 << 16
 """Bytes that SQLite needs beside a database to open it."""
 
 Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
@@ -36,7 +36,7 @@ _REASONS: dict[str, tuple[Reason, str]] = {
 
 
 @contextmanager
-def translated(path: Path | str, what: str = "session database", mend: str = _REPAIR) -> Iterator[None]:
+def translate_sqlite_errors(path: Path | str, what: str = "session database", mend: str = _REPAIR) -> Iterator[None]:
     """Turns SQLite's errors into `StoreError`s that name the file, and `what` it is. `mend`: what becomes of damage."""
     try:
         yield
@@ -54,20 +54,20 @@ def translated(path: Path | str, what: str = "session database", mend: str = _RE
         raise
 
 
-def found_no_room(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether it is SQLite that has found the disk full."""
     return isinstance(error, StoreError) and error.reason == "full" and isinstance(error.__cause__, sqlite3.Error)
 
 
 def _is_full(folder: Path) -> bool:
     try:
-        return shutil.disk_usage(folder).free < LEAST_FREE
+        return shutil.disk_usage(folder).free < MIN_FREE_BYTES
     except OSError:
         return False
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def translate_os_errors(folder: Path) -> Iterator[None]:
     """Turns the system's errors about stored files into `StoreError`s that name their folder."""
     try:
         yield

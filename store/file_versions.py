@@ -23,7 +23,7 @@ class ChangeRow(NamedTuple):
     """Unix seconds."""
 
 
-def keep_change(store: SessionStore, session: str, row: ChangeRow) -> None:
+def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
     """Adds the row, or puts it in the place of the one of that turn and file. Its bytes, which were put for the
     session, stay as long as it."""
     body = json.dumps({"before": row.before, "after": row.after, "at": row.at})
@@ -62,7 +62,7 @@ def _turn_of(fact: FactRow) -> int:
         return 1 << 62
 
 
-def befores(db: sqlite3.Connection) -> set[str]:
+def version_digests(db: sqlite3.Connection) -> set[str]:
     """The digests that rows of any session need."""
     rows = db.execute(
         "select json_extract(body, '$.before') from situation where kind = ? and json_valid(body)", (KIND,)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from store.session_rows import FactRow, SessionRow, SnapshotRow, insert_session
 from store.sessions import IS_LISTED, SessionStore
 
-_COPIED = {
+_COPIED_COLUMNS = {
     "messages": "position, role, body, created, ref, digest",
     "outputs": "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, "
     "removed",
 }
 """Columns of what a fork has in common with its parent before the position where it begins."""
-_COPIED_UP_TO = {"summaries": "number, position, body, created", "views": "number, position, body, created"}
+_COPIED_COLUMNS_UP_TO = {"summaries": "number, position, body, created", "views": "number, position, body, created"}
 """The same of what was written when the session had no more messages than that."""
 
 
@@ -27,7 +27,7 @@ class Forks:
         and the summaries and views of that time. Bytes that are kept apart are shared."""
         with self._store.transaction() as db:
             insert_session(db, row)
-            for bound, tables in (("<", _COPIED), ("<=", _COPIED_UP_TO)):
+            for bound, tables in (("<", _COPIED_COLUMNS), ("<=", _COPIED_COLUMNS_UP_TO)):
                 for table, columns in tables.items():
                     db.execute(
                         f"insert into {table} (session, {columns}) select ?, {columns} from {table} "
@@ -50,7 +50,7 @@ class Forks:
             str(id) for (id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED}")
         )
 
-    def line(self, session: str) -> dict[str, int]:
+    def ancestry(self, session: str) -> dict[str, int]:
         """The ids of a session and of those that it was forked from, each with how many of its messages are in it; a
         position below is in all of them."""
         found, id, most = {}, session, 1 << 62

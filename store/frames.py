@@ -20,13 +20,13 @@ _SAMPLE = 1 << 12
 """Bytes of a frame that tell whether compressing the rest is worth the time."""
 _AT_ONCE = 32
 """Frames that wait to be written, at most."""
-_MANY = 500
+_BULK_LOOKUP_MIN = 500
 """Contents from which on it is quicker to know all that is kept than to ask about each."""
 _RAW, _DEFLATE, _ZSTD = 0, 1, 2
 """How a frame is kept."""
 _LEVEL = 3
 
-DAMAGED = (zlib.error, zstd.ZstdError)
+DECOMPRESS_ERRORS = (zlib.error, zstd.ZstdError)
 """What is raised of a frame that is not as it was."""
 
 
@@ -37,14 +37,14 @@ class FrameStore(Protocol):
 
     def digests(self) -> set[bytes]: ...
 
-    def leave_room(self, size: int) -> None: ...
+    def require_disk_space(self, size: int) -> None: ...
 
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[int, bytes] | None = None) -> None: ...
 
     def transaction(self) -> AbstractContextManager[None]: ...
 
 
-class Keeper:
+class FrameWriter:
     """Gathers contents, has threads compress them, and writes the frames in their order."""
 
     def __init__(self, store: FrameStore, threads: ThreadPoolExecutor) -> None:
@@ -58,9 +58,9 @@ class Keeper:
 
     def take(self, digest: bytes, content: bytes) -> None:
         self._asked += 1
-        if self._asked == _MANY:
+        if self._asked == _BULK_LOOKUP_MIN:
             self._coming |= self._store.digests()
-        if digest in self._coming or (self._asked < _MANY and not self._store.lacks(digest)):
+        if digest in self._coming or (self._asked < _BULK_LOOKUP_MIN and not self._store.lacks(digest)):
             return
         self._coming.add(digest)
         self._held[digest] = content
@@ -77,20 +77,20 @@ class Keeper:
     def _send(self) -> None:
         if self._held:
             contents = list(self._held.items())
-            self._packing.append((contents, self._threads.submit(_packed, contents)))
+            self._packing.append((contents, self._threads.submit(_pack_contents, contents)))
         self._held, self._size = {}, 0
 
     def _write(self, count: int) -> None:
         if not count:
             return
         frames = [(contents, packed.result()) for contents, packed in (self._packing.popleft() for _ in range(count))]
-        self._store.leave_room(sum(len(data) for _, (_, data) in frames))
+        self._store.require_disk_space(sum(len(data) for _, (_, data) in frames))
         with self._store.transaction():
             for contents, packed in frames:
                 self._store.put(contents, packed)
 
 
-def _packed(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]:
+def _pack_contents(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]:
     return pack(b"".join(content for _, content in contents))
 
 
@@ -104,8 +104,8 @@ def pack(data: bytes) -> tuple[int, bytes]:
     return _RAW, data
 
 
-def unpacked(how: int, data: bytes) -> bytes:
-    """What was packed. Raises one of `DAMAGED`."""
+def unpack(how: int, data: bytes) -> bytes:
+    """What was packed. Raises one of `DECOMPRESS_ERRORS`."""
     if how == _ZSTD:
         return zstd.decompress(data)
     return zlib.decompress(data, -15) if how == _DEFLATE else data

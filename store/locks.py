@@ -7,7 +7,7 @@ from pathlib import Path
 
 from store.errors import StoreError
 
-TRIES, BETWEEN = 3, 0.02
+MAX_TRIES, RETRY_PAUSE_S = 3, 0.02
 """Who asks whether a session is open holds its lock for a moment; seconds between two tries."""
 
 
@@ -47,8 +47,8 @@ class SessionLock:
             except BlockingIOError as error:
                 os.close(handle)
                 tries += 1
-                if tries < TRIES:
-                    time.sleep(BETWEEN)
+                if tries < MAX_TRIES:
+                    time.sleep(RETRY_PAUSE_S)
                     continue
                 raise StoreError(
                     "in use", f"session `{self._session}` is open in another window; close it there or start a new one"

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from store.searchtables import create_tables
+from store.search_tables import create_tables
 
 SQLITE = sqlite3.sqlite_version
 """Of the library that runs."""
@@ -78,7 +78,7 @@ def _outputs(db: sqlite3.Connection) -> None:
     )
     _number_earlier_outputs(db)
     for session, position, body, created in db.execute("select session, position, body, created from snapshots"):
-        summary = _parsed(body).get("summary")
+        summary = _parse_body(body).get("summary")
         if summary and (isinstance(summary, str) or any(summary.values())):
             text = json.dumps(summary)
             db.execute("insert into summaries values (?, 1, ?, ?, ?)", (session, position, text, created))
@@ -91,7 +91,7 @@ def _number_earlier_outputs(db: sqlite3.Connection) -> None:
     for session, position, body, created in rows:
         if session != last:
             last, number, names = session, 0, {}
-        parts = [part for part in _parsed(body).get("parts", ()) if isinstance(part, dict)]
+        parts = [part for part in _parse_body(body).get("parts", ()) if isinstance(part, dict)]
         names.update({str(part.get("id")): str(part.get("name")) for part in parts if part.get("type") == "call"})
         for part in parts:
             if part.get("type") != "output":
@@ -116,7 +116,7 @@ def _pieces(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
         yield len(data) * 3 // 4 - data.count("=", -2), 0, str(image.get("media_type", ""))
 
 
-def _parsed(body: str) -> dict[str, Any]:
+def _parse_body(body: str) -> dict[str, Any]:
     """What a body holds; nothing when it cannot be read, which whoever needs it will say."""
     try:
         parsed = json.loads(body)

@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Way: TypeAlias = Literal["words", "parts", "some", "meaning", "newest"]
+MatchMethod: TypeAlias = Literal["words", "parts", "some", "meaning", "newest"]
 """How something was found: it holds all words; all of them as parts of longer words; some of them; it is only near in
 meaning; nothing was asked for but the newest."""
 
-MOST_PIECES = 32
+MAX_PIECES = 32
 """Words of a query that count."""
-LONGEST_PIECE = 200
+MAX_PIECE_CHARS = 200
 """Characters of a word of a query that count."""
 
-LONGEST_TERM = 40
+MAX_TERM_CHARS = 40
 """Characters of a word that is found by its parts; longer ones with digits are keys and encoded bytes."""
-LONGEST_NAME = 200
+MAX_NAME_CHARS = 200
 """Characters of one without digits, which is a name: its parts are words themselves."""
 
 _WILD = set("*?[")
 """What makes a pattern of a path."""
 
-_UNSPACED = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED_SCRIPTS = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 """Characters of scripts that are written without blanks, or with endings where a word would end."""
-_RUN = re.compile(f"[{_UNSPACED}]+")
-_WORD = re.compile(rf"(?<![^\W_])(?:[^\W_]{{4,{LONGEST_TERM}}}|[^\W\d_]{{4,{LONGEST_NAME}}})(?![^\W_])")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED_SCRIPTS}]+")
+_WORD = re.compile(rf"(?<![^\W_])(?:[^\W_]{{4,{MAX_TERM_CHARS}}}|[^\W\d_]{{4,{MAX_NAME_CHARS}}})(?![^\W_])")
 _NAME = re.compile(r"\w+(?:-\w+)*")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_-]+")
 """Where one word of a name ends and the next begins."""
@@ -34,7 +34,7 @@ _PHRASE = re.compile(r'"([^"]*)"|(\S+)')
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchQuery:
     words: str = ""
     """Separated by blanks; between quotation marks several stand in that order."""
     kinds: tuple[str, ...] = ()
@@ -58,11 +58,11 @@ def pieces_of(words: str) -> tuple[str, ...]:
     text = re.sub(r"[\x00-\x1f\x7f]", " ", words).encode("utf-8", "replace").decode("utf-8")
     found = dict[str, None]()
     for phrase, word in _PHRASE.findall(text):
-        piece = (phrase or word).strip('"')[:LONGEST_PIECE]
-        for part in re.split(f"([{_UNSPACED}]+)", piece):
+        piece = (phrase or word).strip('"')[:MAX_PIECE_CHARS]
+        for part in re.split(f"([{_UNSPACED_SCRIPTS}]+)", piece):
             if any(character.isalnum() for character in part):
                 found.setdefault(part.strip())
-    return tuple(found)[:MOST_PIECES]
+    return tuple(found)[:MAX_PIECES]
 
 
 def expression(pieces: Sequence[str], which: Literal["all", "some"], wider: Sequence[Sequence[str]] = ()) -> str:
@@ -75,9 +75,9 @@ def expression(pieces: Sequence[str], which: Literal["all", "some"], wider: Sequ
 
 
 def _form(piece: str) -> str:
-    if not _RUN.fullmatch(piece):
-        return quoted(piece)
-    return prefix(piece) if len(piece) == 1 else quoted(" ".join(_pairs(piece)))
+    if not _UNSPACED_RUN.fullmatch(piece):
+        return quote_fts(piece)
+    return prefix(piece) if len(piece) == 1 else quote_fts(" ".join(_pairs(piece)))
 
 
 def spellings(piece: str) -> tuple[str, str]:
@@ -89,17 +89,17 @@ def spellings(piece: str) -> tuple[str, str]:
 
 def prefix(piece: str) -> str:
     """The piece, with its last word only begun."""
-    return quoted(piece) + "*"
+    return quote_fts(piece) + "*"
 
 
-def quoted(text: str) -> str:
+def quote_fts(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
 def pairs_of(text: str) -> str:
     """Each two neighbouring characters of what is written without blanks, as words. The last of a run stands alone,
     too: then each begins a word, and a search for one finds it."""
-    return " ".join(word for run in _RUN.findall(text) for word in (*_pairs(run), run[-1]))
+    return " ".join(word for run in _UNSPACED_RUN.findall(text) for word in (*_pairs(run), run[-1]))
 
 
 def _pairs(run: str) -> list[str]:
@@ -108,7 +108,7 @@ def _pairs(run: str) -> list[str]:
 
 def words_of(text: str) -> set[str]:
     """The words of a text that others may be parts of."""
-    return {word for word in _WORD.findall(text.lower()) if not _RUN.search(word)}
+    return {word for word in _WORD.findall(text.lower()) if not _UNSPACED_RUN.search(word)}
 
 
 def clean(text: str) -> str:
@@ -123,7 +123,7 @@ def words_of_path(path: str) -> tuple[str, ...]:
     return (prefix(" ".join(words[1:])),) if len(words) > 1 else ()
 
 
-def filters(wanted: Wanted) -> tuple[str, list[object]]:
+def filters(wanted: SearchQuery) -> tuple[str, list[object]]:
     """What only the documents themselves can tell."""
     clause, values = "", list[object]()
     if wanted.since is not None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from store.connection import connected, copy_file, is_held, written
-from store.errors import StoreError, explained, translated
+from store.connection import copy_file, is_open_elsewhere, open_connection, written_size
+from store.errors import StoreError, translate_os_errors, translate_sqlite_errors
 from store.salvage import PAGE_SIZES, Bytes, BytesOnDisk, SalvagedRow, is_log_damaged, rows_in, rows_in_log
 from store.sessions import SessionStore
 
@@ -27,16 +27,16 @@ NOT_SALVAGED = ("calibrations", "tool_uses", "accesses")
 """What is only read as SQLite reads it: it is learned again."""
 
 _ROWS = 500
-_UNFINISHED = "repair-"
+_TEMP_PREFIX = "repair-"
 """How the folders begin in which repairs are made."""
 _LOG = "-wal"
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """What became of a damaged database."""
 
-    aside: Path
+    damaged_path: Path
     """Where it is now."""
     saved: Mapping[str, int]
     """Rows of each table that are in the new one."""
@@ -47,33 +47,33 @@ class Repaired:
 def is_damaged(path: Path, problems: Iterable[str]) -> bool:
     """Whether there is something to repair. `problems`: what SQLite found."""
     log = path.with_name(f"{path.name}-wal")
-    with explained(path.parent):
+    with translate_os_errors(path.parent):
         if not log.exists() or log.stat().st_size == 0:
             return any(problems)
         is_gone = not path.exists() or path.stat().st_size == 0
-        with closing(BytesOnDisk(log, written(log))) as data:
+        with closing(BytesOnDisk(log, written_size(log))) as data:
             return any(problems) or is_gone or is_log_damaged(data)
 
 
-def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repaired:
+def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> RepairResult:
     """Saves what can be read into a new database in the place of the damaged one. `tick` is called again and again
     meanwhile. Raises `StoreError`, also when another program has the database open; everything is then as it was."""
     with _alone(path.parent):
         before = _state_of(path)
-        with explained(path.parent):
-            folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=path.parent))
+        with translate_os_errors(path.parent):
+            folder = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=path.parent))
         try:
-            with explained(path.parent):
+            with translate_os_errors(path.parent):
                 copy, new = folder / "damaged.db", folder / "sessions.db"
                 for ending in ("", _LOG):
                     if path.with_name(path.name + ending).is_file():  # a device would be read without end
                         copy_file(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
                 copy.touch()
             saved, lost = _save(copy, new, tick)
-            with explained(path.parent):
-                if _state_of(path) != before or (path.exists() and is_held(path)):
+            with translate_os_errors(path.parent):
+                if _state_of(path) != before or (path.exists() and is_open_elsewhere(path)):
                     raise StoreError("in use", f"another program uses the session database `{path}`; close it first")
-                return Repaired(_exchange(path, new), saved, lost)
+                return RepairResult(_exchange(path, new), saved, lost)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -81,14 +81,14 @@ def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repa
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keeps other repairs out, and removes what killed ones have left."""
-    with explained(folder):
+    with translate_os_errors(folder):
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise StoreError("in use", "the session database is being repaired by another program") from error
-        for left in folder.glob(f"{_UNFINISHED}*"):
+        for left in folder.glob(f"{_TEMP_PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
         yield
     finally:
@@ -98,7 +98,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _state_of(path: Path) -> tuple[tuple[int, int] | None, ...]:
     """What changes whenever somebody writes to a database: size and time of it and its log."""
     files = [path.with_name(path.name + ending) for ending in ("", _LOG)]
-    with explained(path.parent):
+    with translate_os_errors(path.parent):
         states = [file.stat() if file.exists() else None for file in files]
     return tuple((state.st_size, state.st_mtime_ns) if state else None for state in states)
 
@@ -138,14 +138,14 @@ def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str,
     with ExitStack() as stack:
         log_data: Bytes = b""
         if log.exists():  # open, since SQLite takes it away where there is no database
-            log_data = stack.enter_context(closing(BytesOnDisk(log, written(log))))
-        return _saved(copy, new, data, log_data, tick)
+            log_data = stack.enter_context(closing(BytesOnDisk(log, written_size(log))))
+        return _salvage_rows(copy, new, data, log_data, tick)
 
 
-def _saved(
+def _salvage_rows(
     copy: Path, new: Path, data: Bytes, log_data: Bytes, tick: Callable[[], None]
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    with closing(SessionStore(new)) as store, translated(new):
+    with closing(SessionStore(new)) as store, translate_sqlite_errors(new):
         unread = _copy_rows(store, copy, tick)
         if unread or is_log_damaged(log_data):
             _add(store, rows_in_log(log_data, data), tick)
@@ -171,7 +171,7 @@ def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> fro
     """Copies what SQLite reads; the tables of which it does not read all."""
     unread = set[str]()
     try:
-        source = connected(copy, 1.0)
+        source = open_connection(copy, 1.0)
     except sqlite3.Error:
         return frozenset(TABLES)
     with closing(source):

@@ -159,7 +159,7 @@ def _form_of(log: Bytes) -> _Form:
     header = log[:_WAL_HEADER].ljust(_WAL_HEADER, b"\0")
     order = ">" if header[3] & 1 else "<"
     page_size = int.from_bytes(header[8:12], "big")
-    is_sound = page_size in PAGE_SIZES and _summed(header[:24], b"\0" * 8, order) == header[24:32]
+    is_sound = page_size in PAGE_SIZES and _wal_checksum(header[:24], b"\0" * 8, order) == header[24:32]
     return _Form(
         page_size if page_size in PAGE_SIZES else PAGE_SIZES[0], (order,) if is_sound else ("<", ">"), is_sound
     )
@@ -186,10 +186,10 @@ def _first_unsound(log: Bytes, form: _Form, start: int) -> int:
 
 def _sums_of(frame: _Frame, before: bytes, form: _Form) -> tuple[bytes, ...]:
     """The sums that the frame may have behind one with these."""
-    return tuple(_summed(frame.head[:8] + frame.page, before, order) for order in form.orders)
+    return tuple(_wal_checksum(frame.head[:8] + frame.page, before, order) for order in form.orders)
 
 
-def _summed(data: bytes, before: bytes, order: str) -> bytes:
+def _wal_checksum(data: bytes, before: bytes, order: str) -> bytes:
     first, second = struct.unpack(">II", before)
     words = struct.unpack(f"{order}{len(data) // 4}I", data)
     for number in range(0, len(words), 2):

@@ -14,38 +14,38 @@ from typing import Literal, TypeAlias
 
 from store.errors import StoreError
 from store.queries import (
-    LONGEST_NAME,
-    LONGEST_TERM,
-    Wanted,
-    Way,
+    MAX_NAME_CHARS,
+    MAX_TERM_CHARS,
+    MatchMethod,
+    SearchQuery,
     clean,
     expression,
     filters,
     pairs_of,
     pieces_of,
     prefix,
-    quoted,
+    quote_fts,
     spellings,
     words_of,
     words_of_path,
 )
-from store.searchtables import create_parts, create_tables, create_words, drop_index
+from store.search_tables import create_parts, create_tables, create_words, drop_index
 from store.session_rows import MessageRow
 from store.sessions import SessionStore
 
 DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 
-NEWEST = 2000
+MAX_RANKED = 2000
 """Matches that are ranked. Where more match, they are the newest: to rank all would take longer than to read on."""
-MOST_TERMS = 100
+MAX_TERMS = 100
 """Longer words that the words of one search may be parts of."""
-BEGUN = 12
+MIN_PREFIX_CHARS = 12
 """Letters of a word with which longer words are found by their beginnings, however long they are."""
 _WEIGHTS = "0.0, 3.0, 1.0, 1.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SearchDocument:
     """What is found: a message, an output or a summary."""
 
     position: int
@@ -70,8 +70,8 @@ class SearchMatch:
 
     session: str
     project: str
-    document: Document
-    way: Way
+    document: SearchDocument
+    way: MatchMethod
     accesses: int
     """How often it was looked up."""
     part: tuple[int, int] | None = None
@@ -83,7 +83,7 @@ class SearchHit:
     """A document that was found, not read yet."""
 
     id: int
-    way: Way
+    way: MatchMethod
     accesses: int = 0
     part: tuple[int, int] | None = None
 
@@ -134,7 +134,7 @@ class SearchIndex:
         )
         return tuple(MessageRow(*row) for row in rows)
 
-    def add(self, done: IndexProgress, documents: Iterable[Document], start: int = 0) -> None:
+    def add(self, done: IndexProgress, documents: Iterable[SearchDocument], start: int = 0) -> None:
         """Adds documents of a session, those of the messages from a position on. `done`: how far its index goes with
         them. Nothing is added when earlier messages are missing, since the index was emptied meanwhile."""
         self._prepare()
@@ -160,7 +160,7 @@ class SearchIndex:
             )
 
     @staticmethod
-    def _insert(db: sqlite3.Connection, session: str, project: str, document: Document, has_parts: bool) -> None:
+    def _insert(db: sqlite3.Connection, session: str, project: str, document: SearchDocument, has_parts: bool) -> None:
         title, text = clean(document.title), clean(document.text)
         pairs = pairs_of(f"{title}\n{text}")
         path = clean(document.path)
@@ -193,26 +193,28 @@ class SearchIndex:
             if db.execute("insert or ignore into terms (term) values (?)", (word,)).rowcount:
                 db.execute("insert into parts (term) values (?)", (word,))
 
-    def find(self, wanted: Wanted) -> tuple[SearchMatch, ...]:
+    def find(self, wanted: SearchQuery) -> tuple[SearchMatch, ...]:
         """What was looked for, the best first: what holds all words; then what holds them as parts of longer words;
         then, when there is nothing else, what holds some of them. Without words: the newest."""
-        return self.read(self.ranked(wanted))
+        return self.read(self.ranked_hits(wanted))
 
-    def ranked(self, wanted: Wanted, most: int = 0) -> list[SearchHit]:
+    def ranked_hits(self, wanted: SearchQuery, most: int = 0) -> list[SearchHit]:
         """What `find` finds, not read yet. `most`: how many there may be where more are at hand."""
         self._prepare()
         limit, wanted = wanted.limit, replace(wanted, limit=max(wanted.limit, most))
         if not wanted.words.strip():
             return [SearchHit(id, "newest", accesses) for id, accesses in self._newest(wanted)]
         pieces = pieces_of(wanted.words)
-        found = [SearchHit(id, "words", accesses) for id, accesses in self._ranked(wanted, expression(pieces, "all"))]
+        found = [
+            SearchHit(id, "words", accesses) for id, accesses in self._best_matches(wanted, expression(pieces, "all"))
+        ]
         if len(found) < limit:
-            wider = [self._terms_with(piece, MOST_TERMS // len(pieces)) for piece in pieces]
-            more = self._ranked(wanted, expression(pieces, "all", wider)) if any(wider) else []
+            wider = [self._terms_with(piece, MAX_TERMS // len(pieces)) for piece in pieces]
+            more = self._best_matches(wanted, expression(pieces, "all", wider)) if any(wider) else []
             known = {hit.id for hit in found}
             found += [SearchHit(id, "parts", accesses) for id, accesses in more if id not in known]
         if not found and len(pieces) > 1:
-            some = self._ranked(wanted, expression(pieces, "some"))
+            some = self._best_matches(wanted, expression(pieces, "some"))
             found = [SearchHit(id, "some", accesses) for id, accesses in some]
         return found[: wanted.limit]
 
@@ -262,24 +264,24 @@ class SearchIndex:
                     raise
                 raise StoreError("missing", f"this Python's SQLite cannot search texts: {error}") from error
 
-    def _ranked(self, wanted: Wanted, words: str) -> list[tuple[int, int]]:
+    def _best_matches(self, wanted: SearchQuery, words: str) -> list[tuple[int, int]]:
         """Row and accesses of the best matches."""
         if not words:
             return []
         marks = [mark(kind, value) for kind, value in (("p", wanted.project), ("t", wanted.tool)) if value]
         ways = [
-            " OR ".join(quoted(mark(kind, value)) for value in values)
+            " OR ".join(quote_fts(mark(kind, value)) for value in values)
             for kind, values in (("k", wanted.kinds), ("s", wanted.sessions))
         ]
         scope = " AND ".join(
-            [*map(quoted, marks), *(f"({any_of})" for any_of in ways if any_of), *words_of_path(wanted.path)]
+            [*map(quote_fts, marks), *(f"({any_of})" for any_of in ways if any_of), *words_of_path(wanted.path)]
         )
         match = f"{{title text pairs}} : ({words})" + (f" AND marks : ({scope})" if scope else "")
         clause, values = filters(wanted)
         joined = "join documents d on d.id = words.rowid" if clause else ""
         return self._store.query(
             f"select f.id, coalesce(a.count, 0) from (select words.rowid as id, bm25(words, {_WEIGHTS}) as score "
-            f"from words {joined} where words match ? {clause} order by words.rowid desc limit {NEWEST}) f "
+            f"from words {joined} where words match ? {clause} order by words.rowid desc limit {MAX_RANKED}) f "
             "join documents d on d.id = f.id left join accesses a on a.session = d.session and a.ref = "
             f"{_REF} order by round(f.score, 2), coalesce(a.count, 0) desc, d.created desc, d.id desc limit ?",
             match,
@@ -287,7 +289,7 @@ class SearchIndex:
             wanted.limit,
         )
 
-    def _newest(self, wanted: Wanted) -> list[tuple[int, int]]:
+    def _newest(self, wanted: SearchQuery) -> list[tuple[int, int]]:
         clause, values = filters(wanted)
         exact = [("s.project", wanted.project), ("d.tool", wanted.tool)]
         for column, value in exact:
@@ -314,7 +316,7 @@ class SearchIndex:
             f"where d.id in ({', '.join('?' * len(hits))})",
             *(hit.id for hit in hits),
         )
-        rows = {row[0]: (row[1], row[2], Document(*row[3:])) for row in found}
+        rows = {row[0]: (row[1], row[2], SearchDocument(*row[3:])) for row in found}
         return tuple(
             SearchMatch(*rows[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part)
             for hit in hits
@@ -326,17 +328,20 @@ class SearchIndex:
         write a name."""
         apart, glued = spellings(piece)
         if not piece.isalnum():
-            return (prefix(piece), *((quoted(glued), *self._terms_with(glued, limit)) if glued else ()))
-        others = (*((quoted(apart),) if apart else ()), *((prefix(piece),) if len(piece) >= BEGUN else ()))
+            return (prefix(piece), *((quote_fts(glued), *self._terms_with(glued, limit)) if glued else ()))
+        others = (
+            *((quote_fts(apart),) if apart else ()),
+            *((prefix(piece),) if len(piece) >= MIN_PREFIX_CHARS else ()),
+        )
         return (*others, *self._terms_around(piece, limit))
 
     def _terms_around(self, piece: str, limit: int) -> tuple[str, ...]:
         if len(piece) < 3 or not self._remembers_words():
             return ()
         found = self._store.query(
-            "select term from parts where parts match ? order by length(term), term limit ?", quoted(piece), limit
+            "select term from parts where parts match ? order by length(term), term limit ?", quote_fts(piece), limit
         )
-        return tuple(quoted(term) for (term,) in found if term != piece)
+        return tuple(quote_fts(term) for (term,) in found if term != piece)
 
     def _remembers_words(self) -> bool:
         """Whether words can be found by their parts, which is prepared where it was not."""
@@ -355,7 +360,7 @@ class SearchIndex:
             db.execute(
                 "insert into terms (term) select term from vocabulary where length(term) between 4 and ? "
                 "or (length(term) between 4 and ? and term not glob '*[0-9]*')",
-                (LONGEST_TERM, LONGEST_NAME),
+                (MAX_TERM_CHARS, MAX_NAME_CHARS),
             )
             db.execute("insert into parts (term) select term from terms")
         return True

@@ -144,7 +144,7 @@ class RewriteRow(NamedTuple):
     """How many requests the session had made by then, that for a summary included; counted when the row is written."""
 
 
-KEPT = 20
+MAX_VIEWS = 20
 """Views of a session that are kept, the newest."""
 
 
@@ -188,7 +188,7 @@ def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) 
     """Adds the newest view, and lets the oldest go when there are too many."""
     (number,) = db.execute("select coalesce(max(number), 0) + 1 from views where session = ?", (session,)).fetchone()
     insert_rows(db, "views", session, [row._replace(number=number)], now)
-    db.execute("delete from views where session = ? and number <= ?", (session, number - KEPT))
+    db.execute("delete from views where session = ? and number <= ?", (session, number - MAX_VIEWS))
 
 
 def remove_views(db: sqlite3.Connection, session: str, first: int) -> None:

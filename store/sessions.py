@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from store.blobs import Blobs
-from store.connection import back_up, connected, connected_to_copy, connected_to_read, make_file
+from store.connection import back_up, make_file, open_connection, open_copy, open_read_only
 from store.digests import is_as_written
-from store.errors import StoreError, found_no_room, translated
+from store.errors import StoreError, is_disk_full, translate_sqlite_errors
 from store.migrations import MIGRATIONS
 from store.open_databases import opening
 from store.session_rows import (
@@ -38,14 +38,14 @@ IS_LISTED = """exists (
 """Of a session `s`: something was said in it, and it is no draft that nobody needs."""
 
 
-def _checked(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
+def _message_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
     return tuple(
         MessageRow(position, role, body, created, is_changed=not is_as_written(role, body, digest))
         for position, role, body, created, digest in rows
     )
 
 
-def _hand_over(db: sqlite3.Connection, session: str) -> None:
+def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
     """What was forked from a session that is going to be deleted counts as forked from where that came from."""
     (parent, forked) = db.execute("select parent, forked from sessions where id = ?", (session,)).fetchone() or (0, 0)
     if parent:
@@ -73,26 +73,26 @@ class SessionStore:
         self._patience = round(busy_timeout * 1000)
         self.told: str = ""
         """What opening it did that its user should know of."""
-        self._db = self._connected(busy_timeout)
+        self._db = self._open_connection(busy_timeout)
         try:
-            with translated(path):
+            with translate_sqlite_errors(path):
                 self._set_up()
         except BaseException as error:
             self._db.close()
-            if not found_no_room(error):
+            if not is_disk_full(error):
                 raise
             self.is_read_only, self.obstacle = True, "the disk is full"
-            self._db = connected_to_read(Path(path), busy_timeout)
-            with translated(path):
+            self._db = open_read_only(Path(path), busy_timeout)
+            with translate_sqlite_errors(path):
                 self._set_up()
 
-    def _connected(self, busy_timeout: float) -> sqlite3.Connection:
+    def _open_connection(self, busy_timeout: float) -> sqlite3.Connection:
         with opening:
             self.is_read_only = isinstance(self.path, Path) and not make_file(self.path)
             if isinstance(self.path, Path) and self.is_read_only:
-                return connected_to_read(self.path, busy_timeout)
-            with translated(self.path):
-                return connected(self.path, busy_timeout)
+                return open_read_only(self.path, busy_timeout)
+            with translate_sqlite_errors(self.path):
+                return open_connection(self.path, busy_timeout)
 
     def _set_up(self) -> None:
         version: int = self._db.execute("pragma user_version").fetchone()[0]
@@ -122,7 +122,7 @@ class SessionStore:
         """A write transaction: of all processes, one at a time."""
         # IMMEDIATE: a deferred transaction that turns into a write fails at once when another process writes.
         begin = "begin" if self.is_read_only else "begin immediate"
-        with translated(self.path):
+        with translate_sqlite_errors(self.path):
             self._db.execute(begin)
             try:
                 yield self._db
@@ -205,14 +205,14 @@ class SessionStore:
             self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
         if isinstance(self.path, Path):
             synchronise(self.path)
-        with suppress(StoreError), self.at_once(), translated(self.path):
+        with suppress(StoreError), self.without_waiting(), translate_sqlite_errors(self.path):
             # Into the database itself, as far as nobody else reads now; the rest later. The second has little left to
             # do, since it keeps others from writing.
             self._db.execute("pragma wal_checkpoint(passive)").fetchall()
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
     @contextmanager
-    def at_once(self) -> Iterator[None]:
+    def without_waiting(self) -> Iterator[None]:
         """Meanwhile nothing waits for another process's transaction."""
         self._db.execute("pragma busy_timeout = 0")
         try:
@@ -241,7 +241,7 @@ class SessionStore:
         return self._sessions(has_messages + " and s.project = ?", project, limit=limit)
 
     def _sessions(self, clause: str, *values: object, limit: int = 1000) -> tuple[SessionRow, ...]:
-        with translated(self.path):
+        with translate_sqlite_errors(self.path):
             rows = self._db.execute(
                 "select s.id, s.project, s.title, s.model, s.mode, s.created, s.updated, "
                 "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
@@ -254,7 +254,7 @@ class SessionStore:
 
     def messages(self, session: str, start: int = 0, limit: int = -1) -> tuple[MessageRow, ...]:
         """The messages from a position on, in order; with `limit` at most so many."""
-        return _checked(
+        return _message_rows(
             self.query(
                 "select position, role, body, created, digest from messages where session = ? and position >= ? "
                 "order by position limit ?",
@@ -278,7 +278,7 @@ class SessionStore:
             position,
             limit,
         )
-        return _checked(rows[::-1])
+        return _message_rows(rows[::-1])
 
     def snapshot(self, session: str) -> SnapshotRow | None:
         rows = self.query("select position, body from snapshots where session = ?", session)
@@ -291,7 +291,7 @@ class SessionStore:
 
     def usage(self, session: str) -> tuple[UsageRow, ...]:
         """What each request of the session took, oldest first."""
-        with translated(self.path):
+        with translate_sqlite_errors(self.path):
             rows = self._db.execute(
                 "select model, purpose, input, cache_read, cache_write, output, cost, created from usage "
                 "where session = ? order by id",
@@ -304,9 +304,9 @@ class SessionStore:
         sql = "select position, created from messages where session = ? and role = 'assistant' order by position"
         return tuple((int(position), float(created)) for position, created in self.query(sql, session))
 
-    def used(self, session: str) -> UsageTotal:
+    def usage_total(self, session: str) -> UsageTotal:
         """What all requests of the session took together, those of its agents among them."""
-        with translated(self.path):
+        with translate_sqlite_errors(self.path):
             row = self._db.execute(
                 "select coalesce(sum(input), 0), coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), "
                 "coalesce(sum(output), 0), case when count(*) = count(cost) then total(cost) end "
@@ -338,7 +338,7 @@ class SessionStore:
         rows = self.query("select body from calibrations where model = ?", model)
         return str(rows[0][0]) if rows else None
 
-    def keep_calibration(self, model: str, body: str) -> None:
+    def save_calibration(self, model: str, body: str) -> None:
         with self.transaction():
             self._db.execute(
                 "insert or replace into calibrations (model, body, updated) values (?, ?, ?)",
@@ -348,16 +348,16 @@ class SessionStore:
     def delete(self, session: str) -> None:
         """What was forked from it counts as forked from where it came from itself."""
         with self.transaction():
-            _hand_over(self._db, session)
+            _reparent_forks(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
 
-    def owned(self, session: str) -> tuple[str, ...]:
+    def agent_sessions(self, session: str) -> tuple[str, ...]:
         """The ids of the sessions that agents of a session have had, the oldest first."""
         rows = self.query("select id from sessions where owner = ? order by created, rowid", session)
         return tuple(str(id) for (id,) in rows)
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with translated(self.path):
+        with translate_sqlite_errors(self.path):
             return self._db.execute(sql, values).fetchall()
 
     def use_copy(self) -> None:
@@ -365,8 +365,8 @@ class SessionStore:
         goes when the store is closed."""
         if self.is_read_only and isinstance(self.path, Path) and not self._is_copied:
             self._db.close()
-            self._db, self._is_copied = connected_to_copy(self.path, self._patience / 1000), True
+            self._db, self._is_copied = open_copy(self.path, self._patience / 1000), True
 
     def close(self) -> None:
-        with translated(self.path):
+        with translate_sqlite_errors(self.path):
             self._db.close()

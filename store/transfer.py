@@ -75,7 +75,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 
 PAGE = 200
 """Messages that are held at once."""
-_LARGEST = 1 << 63
+_INTEGER_LIMIT = 1 << 63
 _LATEST = 250e9
 """Unix seconds of a time that no calendar goes far beyond. Prices are smaller, too."""
 
@@ -106,7 +106,7 @@ def _fits(kind: ColumnKind, value: object) -> bool:
         return False
     if kind.startswith("real"):
         return is_time(value)
-    return isinstance(value, int) and kind == "integer" and 0 <= value < _LARGEST
+    return isinstance(value, int) and kind == "integer" and 0 <= value < _INTEGER_LIMIT
 
 
 def is_time(value: object) -> bool:

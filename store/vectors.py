@@ -14,7 +14,7 @@ from store.sessions import SessionStore
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnembeddedDocument:
     """A document that has no vectors yet."""
 
     id: int
@@ -35,7 +35,7 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class QuantizedVector:
     """What can be told of a vector without its body, and of its document."""
 
     id: int
@@ -69,17 +69,17 @@ class VectorStore:
             db.execute("delete from vectors where model <> ?", (self._model,))
         self._is_prepared = True
 
-    def waiting(self) -> int:
+    def unembedded_count(self) -> int:
         """How many documents have no vectors. They are the newest."""
         found = self._store.query("select count(*) from documents where id > ?", self._last())
         return int(found[0][0])
 
-    def unread(self, limit: int) -> tuple[Unread, ...]:
+    def unembedded_documents(self, limit: int) -> tuple[UnembeddedDocument, ...]:
         """The oldest documents that have no vectors."""
         rows = self._store.query(
             "select id, title, text from documents where id > ? order by id limit ?", self._last(), limit
         )
-        return tuple(Unread(*row) for row in rows)
+        return tuple(UnembeddedDocument(*row) for row in rows)
 
     def add(self, vectors: Sequence[Vector]) -> None:
         """Adds the vectors of documents, at least one of each; those of documents that are gone or have some are left
@@ -104,7 +104,7 @@ class VectorStore:
         )
         return int(version), int(count)
 
-    def sketches(self, after: int, limit: int) -> Iterator[Sketch]:
+    def quantized_vectors(self, after: int, limit: int) -> Iterator[QuantizedVector]:
         """Of the newest vectors, the oldest of them first."""
         rows = self._store.query(
             "select v.id, v.document, d.session, s.project, d.kind, d.tool, d.path, d.created, v.sketch "
@@ -114,7 +114,7 @@ class VectorStore:
             self._model,
             limit,
         )
-        return (Sketch(*row) for row in rows)
+        return (QuantizedVector(*row) for row in rows)
 
     def bodies(self, ids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
         """Document, start, end and body of those of the vectors that are still there."""

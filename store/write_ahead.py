@@ -6,7 +6,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from store.errors import explained
+from store.errors import translate_os_errors
 
 
 def use_log(db: sqlite3.Connection, patience: float) -> None:
@@ -29,7 +29,7 @@ def use_log(db: sqlite3.Connection, patience: float) -> None:
 def synchronise(path: Path) -> None:
     """Waits until what was committed is on the disk. A log that is gone was brought into the database, which was
     synchronised then. Raises `StoreError`."""
-    with explained(path.parent):
+    with translate_os_errors(path.parent):
         try:
             log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

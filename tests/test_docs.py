@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.reference import MADE, PAGES, TABLES, filled
+from docs.reference import GENERATED_FILES, PAGES, TABLES, fill_tables
 from tests.kit.installation import Installation
 from tests.running import ROOT, ebb
 from tests.tui.ptys import started
@@ -52,12 +52,12 @@ WITH_COMMANDS = [page for page in PAGES if commands(page)]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_tables_are_those_of_the_code(page: Path) -> None:
     text = page.read_text("utf-8")
-    assert text == filled(text), "run `make docs`"
+    assert text == fill_tables(text), "run `make docs`"
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", GENERATED_FILES)
 def test_a_file_that_is_made_is_that_of_the_code(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text("utf-8") == MADE[name](), "run `make docs`"
+    assert (ROOT / "docs" / name).read_text("utf-8") == GENERATED_FILES[name](), "run `make docs`"
 
 
 def test_every_table_is_on_a_page() -> None:

@@ -16,10 +16,10 @@ HEAVY = (
     "httpx2", "numpy", "model2vec", "acp",
 )  # fmt: skip
 SELDOM = (
-    "agent.lsp.find", "tools.lsp.pool", "agent.extensions.places", "agent.extensions.trust",
+    "agent.lsp.find", "tools.lsp.pool", "agent.extensions.extension_folders", "agent.extensions.trust",
     "agent.extensions.session_extensions", "yaml",
     "agent.config.hook_tables", "agent.hooks.session_hooks", "tools.code_map.run", "tree_sitter_python",
-    "agent.input.attach", "agent.imports.places", "agent.window.compact", "agent.context.compaction",
+    "agent.input.attach", "agent.imports.agent_folders", "agent.window.compact", "agent.context.compaction",
     "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",
     "agent.archive.semantic_search", "agent.overview", "agent.window.rewrite", "agent.mcp.running",
     "agent.archive.locate", "store.queries", "store.search", "store.vectors", "tools.process.child",
@@ -140,7 +140,7 @@ def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
     assert loaded(run, tmp_path, "http://127.0.0.1:1") == {
         "agent.mcp.running",
-        "agent.extensions.places",
+        "agent.extensions.extension_folders",
         "agent.extensions.trust",
     }
     started = ["--config", 'mcp.servers.forge.command="/no/such/program"']

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from agent.messages import User
-from agent.records.call_progress import INTERRUPTED, NOT_BEGUN
+from agent.records.call_progress import CALL_INTERRUPTED, NOT_BEGUN
 from tests.kit.project import Project
 from tests.kit.session import events_of
 from tests.running import command, environment
@@ -35,7 +35,7 @@ async def test_calls_that_had_ended_keep_their_outputs(tmp_path: Path) -> None:
         assert (first.status, first.text) == ("done", "first\nexit code 0")
         assert large.status == "done"
         assert large.text.startswith("[Tool result stored")
-        assert (third.status, third.text) == ("interrupted", INTERRUPTED)
+        assert (third.status, third.text) == ("interrupted", CALL_INTERRUPTED)
         assert (fourth.status, fourth.text) == ("cancelled", NOT_BEGUN)
         assert read.text.startswith("403\n404\n")
         assert not (project.root / "fourth").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.system import Missing
+from tools.sandbox.system import NoSandbox
 from tui.cli.main import main
 
 RULES = '[permissions]\nallow = ["bash(git status)", "bash(grep)"]\ndeny = ["bash(rm)"]\n'
@@ -102,7 +102,7 @@ def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
     rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EBB_SANDBOX", "auto")
-    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: Missing("it is not installed"))
+    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: NoSandbox("it is not installed"))
     rules.write_text('allow = ["outside(docker)", "bash(docker)"]')
     asked = ["permissions", "test", "--mode", "auto", "--rules", str(rules)]
     assert [main([*asked, command]) for command in ("docker ps", "make", "ls")] == [0, 1, 0]

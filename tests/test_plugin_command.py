@@ -11,8 +11,8 @@ from agent.channel import Channel
 from agent.config.load import load_config
 from agent.errors import UsageError
 from agent.extensions.custom_commands import find_commands
-from agent.extensions.places import places
-from agent.extensions.plugin_source import copied
+from agent.extensions.extension_folders import extension_folders
+from agent.extensions.plugin_source import plugin_copy
 from agent.extensions.session_extensions import SessionExtensions
 from agent.extensions.session_trust import SessionTrust
 from tests.running import Run, ebb
@@ -52,7 +52,7 @@ class Owner:
 
     def refusal(self, folder: Path | None = None, name: str = "") -> str:
         """Why what lies in a folder is not taken."""
-        with pytest.raises(UsageError) as caught, copied(str(folder or self.plugin), self.home / "plugins", name):
+        with pytest.raises(UsageError) as caught, plugin_copy(str(folder or self.plugin), self.home / "plugins", name):
             pass
         return str(caught.value)
 
@@ -151,7 +151,7 @@ def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -
     assert owner.refusal(market, "other") == told
     for name in ("out", "nul", "half"):
         assert owner.refusal(market, name) == f"the plugin `{name}` is not in this repository"
-    with copied(str(market), owner.home / "plugins", "kit") as plugin:
+    with plugin_copy(str(market), owner.home / "plugins", "kit") as plugin:
         assert (plugin.name, plugin.version, plugin.source) == ("kit", "1.2", str(market))
 
 
@@ -203,7 +203,7 @@ def test_a_plugin_may_lie_in_another_repository(owner: Owner, tmp_path: Path) ->
     plugins = [{"name": name, "source": source} for name, source in sources.items()]
     text = json.dumps({"plugins": plugins, "metadata": {"pluginRoot": "./plugins"}})
     (market / ".claude-plugin" / "marketplace.json").write_text(f"\ufeff{text}")
-    with copied(str(market), owner.home / "plugins", "kit") as plugin:
+    with plugin_copy(str(market), owner.home / "plugins", "kit") as plugin:
         assert (plugin.name, plugin.source, plugin.commit) == ("kit", f"file://{owner.plugin}", commit)
     assert owner.refusal(market, "far") == "the plugin `far` is not in this repository"
     assert owner.refusal(market, "npm") == "it holds no plugin `npm` that can be fetched; there are kit, far, own"
@@ -264,7 +264,7 @@ def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_cha
     assert hello.text == f"Say hello of {owner.home}/data/plugins/kit/hello.txt.\n"
     (owner.project / ".claude" / "skills").mkdir(parents=True)
     kept = owner.home / "data" / "plugins" / "kit"
-    assert [(place.owner, place.folder) for place in places("skill", config)] == [
+    assert [(place.owner, place.folder) for place in extension_folders("skill", config)] == [
         ("plugin", kept / "skills"),
         ("project", owner.project / ".claude" / "skills"),
     ]

@@ -2,37 +2,37 @@
 
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, Workspace, read_description
 from tools.files.change import preview_of
 from tools.files.paths import resolve
-from tools.files.read_write import undivided
+from tools.files.read_write import run_exclusive
 from tools.schema import object_of
 
 
 class ApplyPatch:
     name = "apply_patch"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "write"
     schema = object_of({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         from tools.files import patch_changes  # noqa: PLC0415  # deferred: only a patch needs it
 
-        written = patch_changes.written(arguments)
+        written = patch_changes.written_paths(arguments)
         return tuple(dict.fromkeys(str(resolve(path, workspace)) for path in written))
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         from tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
 
-        return preview_of(patch_changes.planned(arguments, workspace, _meant), workspace.root)
+        return preview_of(patch_changes.planned_changes(arguments, workspace, _path_suggestion), workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         from tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
 
-        return await undivided(lambda: patch_changes.applied(arguments, workspace, _meant))
+        return await run_exclusive(lambda: patch_changes.apply_patch(arguments, workspace, _path_suggestion))
 
 
-def _meant(path: Path, root: Path) -> str:
-    from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
+def _path_suggestion(path: Path, root: Path) -> str:
+    from tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
 
-    return meant(path, root)
+    return path_suggestion(path, root)

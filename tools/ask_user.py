@@ -1,12 +1,12 @@
 """The `ask_user` tool: puts a question to the user."""
 
-from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, Workspace, read_description
 from tools.schema import items, object_of, text
 
 
 class AskUser:
     name = "ask_user"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of(
         {

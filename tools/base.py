@@ -11,8 +11,8 @@ from tools.outputs.cap import by_bytes
 from tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
 from tools.outputs.new_problems import NewProblems
 from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import Fetch, LookUp, Memory, RecallQuery
-from tools.outputs.stored import KeptContent
+from tools.outputs.recalled import Fetch, LookUp, RecallQuery, RecallResult
+from tools.outputs.stored import StoredContent
 from tools.process.jobs import BackgroundJobs
 from tools.process.state import ProgramState
 from tools.seen_files import SeenFiles
@@ -39,7 +39,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class Attachment:
     """A document, or a medium that is no picture for a model."""
 
     name: str
@@ -62,7 +62,7 @@ class PrintedLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class AppliedChange:
     """A change of a file that was made."""
 
     path: Path
@@ -83,11 +83,11 @@ class Result:
     uncut: str | None = None
     """The text with nothing left out of its lines, when `text` has some of them cut."""
     pictures: tuple[Picture, ...] = ()
-    files: tuple[Attached, ...] = ()
+    files: tuple[Attachment, ...] = ()
     """What came beside the text and the pictures. Documents that can be read are shown like text."""
     changed: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
-    file_changes: tuple[Made, ...] = ()
+    file_changes: tuple[AppliedChange, ...] = ()
     """What was in them before and is now, where the tool knows."""
     failed: bool = False
     """The call ran to its end and reports a failure, such as a command's exit code."""
@@ -110,23 +110,23 @@ class ReadLimits:
     """Characters."""
 
 
-async def nobody_to_ask(question: str, options: tuple[str, ...]) -> str:
+async def no_user(question: str, options: tuple[str, ...]) -> str:
     raise ToolError("nobody is there to answer: decide yourself and say in your answer what you assumed")
 
 
-async def nothing_kept(ref: str) -> KeptContent:
+async def no_archive(ref: str) -> StoredContent:
     raise ToolError("nothing is kept: the outputs of this session stand whole in the conversation")
 
 
-async def nothing_to_fetch(ref: str, scope: Scope | None) -> KeptContent:
-    return await nothing_kept(ref)
+async def no_fetch(ref: str, scope: Scope | None) -> StoredContent:
+    return await no_archive(ref)
 
 
-async def nothing_remembered(asked: RecallQuery, told: Callable[[int, int], None]) -> Memory:
+async def no_memory(asked: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
     raise ToolError("nothing is remembered: this session cannot be searched")
 
 
-def unwatched(text: str) -> None:
+def no_progress(text: str) -> None:
     """Progress that nobody looks at."""
 
 
@@ -151,15 +151,15 @@ class Workspace:
     max_output_bytes: int = MAX_OUTPUT_BYTES
     """How much is kept of what one command prints."""
     reads: ReadLimits = ReadLimits()
-    kept: Callable[[str], Awaitable[KeptContent]] = nothing_kept
+    stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
     """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""
-    fetch: Fetch = nothing_to_fetch
+    fetch: Fetch = no_fetch
     """The same, as far as a scope reaches."""
-    look_up: LookUp = nothing_remembered
+    look_up: LookUp = no_memory
     """Searches everything that was said. Raises `ToolError`."""
     measure: Callable[[str], int] = by_bytes
     """How many tokens a text takes, as the session estimates it."""
-    progress: Callable[[str], None] = unwatched
+    progress: Callable[[str], None] = no_progress
     """Takes new output of a running call, for people to watch."""
     call: str = ""
     """The id of the running call."""
@@ -167,11 +167,11 @@ class Workspace:
     """The resolved paths that the running call was allowed to use; None before that is decided."""
     read_only: bool = False
     """Whether the running call was allowed because it only looks."""
-    ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
+    ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
-    ask_for_several: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
+    ask_for_several: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """The same where more than one of the options may be chosen: the answer has a line for each."""
-    held_back: Callable[[], "Sequence[Tool]"] = tuple
+    deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
     """The tools that the model may call although it is not shown their definitions."""
 
 
@@ -244,5 +244,5 @@ class Deferrable(Protocol):
         """Who brought it: a skill or a server; or that it came with the program and is seldom needed."""
 
 
-def description_beside(module_file: str) -> str:
+def read_description(module_file: str) -> str:
     return Path(module_file).with_suffix(".md").read_text(encoding="utf-8").strip()

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.base import Arguments, Effect, PrintedLog, ReadOnlyAccess, Result, ToolError, Workspace, description_beside
-from tools.commands.viewers import shown_names
+from tools.base import Arguments, Effect, PrintedLog, ReadOnlyAccess, Result, ToolError, Workspace, read_description
+from tools.commands.viewers import viewed_names
 from tools.files.change import note_looks
-from tools.files.obeyed import Obeyed, obeyed_in, told_of_changes
+from tools.files.executed_config_files import ConfigFileStates, changes_note, config_file_states
 from tools.files.paths import locate
 from tools.files.private_folder import make_private
-from tools.files.read_write import undivided
+from tools.files.read_write import run_exclusive
 from tools.lazy import regex
 from tools.outputs.plain_text import printable
 from tools.process.jobs import Job
@@ -22,7 +22,7 @@ from tools.process.program import ProcessLimits, Program
 from tools.process.shell import Launch, child_environment, in_shell
 from tools.process.start import start
 from tools.process.state import ProgramState, state_of
-from tools.program_output import dropped, ended_job, job_of, new_output, news_of, with_log
+from tools.program_output import dropped_note, ended_job, job_of, new_output, news_of, with_log
 from tools.sandbox.diff_program import own_diff_variables
 from tools.schema import flag, number, object_of, text
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:  # a type only: few commands reach anything
     from tools.sandbox.git_settings import GitSettings
     from tools.sandbox.network import NetworkAccess
 
-DEFAULT_SECONDS, MOST_SECONDS = 120, 600
-_LONGEST = 128 * 1024
+DEFAULT_SECONDS, MAX_TIMEOUT_S = 120, 600
+_MAX_COMMAND_BYTES = 128 * 1024
 """Bytes of a command that Linux does not start any more, as one argument of a shell."""
-_LAST_WORDS = 16_384
+_FAILURE_TAIL_BYTES = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
 _REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
 _MAY_REMOVE_SUBMODULE = regex(r"\bgit\b[^\n]*\b(?:rm|deinit)\b")
 _ASKS_GIT = regex(r"git|\bgh\b")
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 """Of putting up one command's sandbox."""
-_ANSWERED = 1.0
+_JOB_REPLY_TIMEOUT_S = 1.0
 """Seconds in which a job may answer what was written to it."""
 
 
 class Bash:
     name = "bash"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "run"
     schema = object_of(
         {
@@ -55,7 +55,7 @@ class Bash:
             "timeout": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": MOST_SECONDS,
+                "maximum": MAX_TIMEOUT_S,
                 "description": "seconds, default 120",
             },
             "workdir": {"type": "string"},
@@ -87,32 +87,32 @@ class Bash:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if text(arguments, "job", ""):
-            return await _written_to(job_of(arguments, workspace), text(arguments, "command"))
+            return await _send_to_job(job_of(arguments, workspace), text(arguments, "command"))
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
         access, settings = await _access(workspace), _git_settings(command, workspace)
         if workspace.sandbox is not None and not workspace.sandbox.has_looked:
-            await undivided(workspace.sandbox.look)
+            await run_exclusive(workspace.sandbox.look)
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(
                 command, folder, workspace, access, settings, terminal=flag(arguments, "terminal")
             )
-        if why := await undivided(lambda: _not_removed(command, folder, workspace)):
+        if why := await run_exclusive(lambda: _not_removed(command, folder, workspace)):
             return Result(f"nothing was run: in the sandbox {why}", failed=True, blocked=why)
-        before, edited = _obeyed(workspace), await undivided(lambda: _edited_in_place(command, folder))
+        before, edited = _config_file_states(workspace), await run_exclusive(lambda: _edited_in_place(command, folder))
         seconds = number(arguments, "timeout", DEFAULT_SECONDS)
         result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
         result = _with_changes(result, before, workspace)
         if workspace.read_only and result.program is not None and not result.program.is_running:
             from tools.read_only_run import unseen_changes  # noqa: PLC0415  # deferred: few sessions plan
 
-            result = _telling(result, await undivided(lambda: unseen_changes(command, workspace)))
+            result = _with_note(result, await run_exclusive(lambda: unseen_changes(command, workspace)))
         if edited and result.program is not None and not result.program.is_running:
-            from tools.files.in_place_edits import told_of_edits  # noqa: PLC0415  # deferred: few commands edit files
+            from tools.files.in_place_edits import edits_note  # noqa: PLC0415  # deferred: few commands edit files
 
-            result = _telling(result, await undivided(lambda: told_of_edits(edited, workspace.root)))
-        names = shown_names(command)
+            result = _with_note(result, await run_exclusive(lambda: edits_note(edited, workspace.root)))
+        names = viewed_names(command)
         if names:
-            await undivided(lambda: note_looks((folder / name for name in names), workspace))
+            await run_exclusive(lambda: note_looks((folder / name for name in names), workspace))
         return result
 
 
@@ -122,7 +122,9 @@ def command_line(arguments: Arguments) -> str:
         raise ToolError("the command is empty: say what to run")
     if "\0" in command:
         raise ToolError("the command holds a NUL character: leave it out, or let `printf '\\0'` make it")
-    if len(command.encode("utf-8", "surrogatepass")) >= _LONGEST:  # nobody is asked about what cannot be started
+    if (
+        len(command.encode("utf-8", "surrogatepass")) >= _MAX_COMMAND_BYTES
+    ):  # nobody is asked about what cannot be started
         raise ToolError(_too_long(command))
     return command
 
@@ -139,17 +141,17 @@ def _from_root(command: str, folder: Path, workspace: Workspace) -> str:
     return command if folder == workspace.root else f"cd {shlex.quote(str(folder))} && {command}"
 
 
-def _obeyed(workspace: Workspace) -> Obeyed:
+def _config_file_states(workspace: Workspace) -> ConfigFileStates:
     """Files that something obeys by itself, as they are before a command and after it."""
     if workspace.read_only:
         return {}
     roots = workspace.sandbox.roots if workspace.sandbox is not None else ()
-    return obeyed_in(map(str, (workspace.root, *roots)))
+    return config_file_states(map(str, (workspace.root, *roots)))
 
 
-def _with_changes(result: Result, before: Obeyed, workspace: Workspace) -> Result:
+def _with_changes(result: Result, before: ConfigFileStates, workspace: Workspace) -> Result:
     """The result, with what became of those files: a command that was let run may have changed any of them."""
-    return _telling(result, told_of_changes(before, _obeyed(workspace), str(workspace.root)))
+    return _with_note(result, changes_note(before, _config_file_states(workspace), str(workspace.root)))
 
 
 def _edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
@@ -162,7 +164,7 @@ def _edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
     return contents_of(folder, edited_in_place(command))
 
 
-def _telling(result: Result, told: str) -> Result:
+def _with_note(result: Result, told: str) -> Result:
     """The result of a program with one more thing that is told of it."""
     if not told or result.program is None:
         return result
@@ -170,7 +172,7 @@ def _telling(result: Result, told: str) -> Result:
     return replace(result, text=f"{result.text}\n{told}", program=program)
 
 
-async def _written_to(job: Job, words: str) -> Result:
+async def _send_to_job(job: Job, words: str) -> Result:
     """What the job prints when a line is written to its terminal."""
     if not job.program.has_terminal:
         raise ToolError(f"{job.id} takes no input: start the command with `terminal`, and write to that job")
@@ -179,7 +181,7 @@ async def _written_to(job: Job, words: str) -> Result:
     before, line = job.program.size, words if words.endswith("\n") else f"{words}\n"
     if not job.program.write(line.encode("utf-8", "surrogateescape")):
         raise ToolError(f"{job.id} does not take so much now: look at it with bash_output, and write less at once")
-    await job.program.wait_for_news(_ANSWERED, before + len(line) + line.count("\n"))
+    await job.program.wait_for_news(_JOB_REPLY_TIMEOUT_S, before + len(line) + line.count("\n"))
     return news_of(job)
 
 
@@ -211,14 +213,16 @@ def _run_in_background(
     *,
     terminal: bool,
 ) -> Result:
-    launched = _confined(_in_shell(command, folder, workspace), folder, workspace, access, settings, terminal=terminal)
-    program = _started(command, launched, folder, workspace, None, terminal=terminal)
+    launched = _sandboxed_launch(
+        _in_shell(command, folder, workspace), folder, workspace, access, settings, terminal=terminal
+    )
+    program = _start_program(command, launched, folder, workspace, None, terminal=terminal)
     job = workspace.jobs.add(command, program, ended_job, has_own_network=access is not None)
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
-async def _launched(
+async def _build_launch(
     command: str,
     folder: Path,
     workspace: Workspace,
@@ -230,7 +234,7 @@ async def _launched(
         removes = _REMOVES_WORK_TREE.search(command) is not None
         submodules = _removes_submodules(command, folder)
         in_a_shell = _in_shell(command, folder, workspace)
-        return _confined(
+        return _sandboxed_launch(
             in_a_shell,
             folder,
             workspace,
@@ -242,7 +246,7 @@ async def _launched(
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     line = _from_root(command, folder, workspace)
-    return _confined(await undivided(lambda: launch(line, workspace)), folder, workspace, access)
+    return _sandboxed_launch(await run_exclusive(lambda: launch(line, workspace)), folder, workspace, access)
 
 
 def _removes_submodules(command: str, folder: Path) -> bool:
@@ -270,7 +274,7 @@ def _in_shell(command: str, folder: Path, workspace: Workspace) -> Launch:
     return in_shell(command, own_diff_variables((folder, workspace.root, *below)) | workspace.variables)
 
 
-def _confined(
+def _sandboxed_launch(
     launch: Launch,
     folder: Path,
     workspace: Workspace,
@@ -310,8 +314,8 @@ async def _run_in_foreground(
     settings: "GitSettings | None",
 ) -> Result:
     """Runs it, and again where a place went away that the sandbox was to hold: nothing of it had begun then."""
-    for tries_left in reversed(range(_MOST_TRIES)):
-        launched = await _launched(command, folder, workspace, access, settings)
+    for tries_left in reversed(range(_MAX_TRIES)):
+        launched = await _build_launch(command, folder, workspace, access, settings)
         result = await _run_in_time(command, folder, seconds, workspace, launched, access, settings)
         if not tries_left or not (launched.is_confined and result.failed and _was_overtaken(result)):
             break
@@ -336,7 +340,7 @@ async def _run_in_time(
     settings: "GitSettings | None",
 ) -> Result:
     """What the command did to its end, or, where its time was too short, so far: it goes on as a job."""
-    program = _started(command, launched, folder, workspace, workspace.progress)
+    program = _start_program(command, launched, folder, workspace, workspace.progress)
     try:
         in_time = await _in_time(program, seconds, access)
         is_flooding = not in_time and program.output.is_over
@@ -346,21 +350,23 @@ async def _run_in_time(
             await program.end()
     except BaseException:
         await program.close()
-        await _leave(access, workspace)
+        await _leave_network(access, workspace)
         raise
     if not in_time and not is_ended:
-        return _goes_on(workspace.jobs.add(command, program, ended_job, has_own_network=access is not None), seconds)
+        return _still_running_result(
+            workspace.jobs.add(command, program, ended_job, has_own_network=access is not None), seconds
+        )
     if program.is_over or is_ended:
         await program.close()
-        await _leave(access, workspace)
+        await _leave_network(access, workspace)
     else:
         workspace.jobs.look_after(program)
     blocked = ""
     if launched.is_confined:
-        kept = (_blocked(command, program, folder, workspace, access, settings), _unseen(command))
+        kept = (_sandbox_denials(command, program, folder, workspace, access, settings), _missing_programs(command))
         blocked = "; ".join(filter(None, kept))
     withheld = _withheld(command, program, workspace)
-    return _telling(_told(program, blocked, access, seconds if is_flooding else None), withheld)
+    return _with_note(_exit_result(program, blocked, access, seconds if is_flooding else None), withheld)
 
 
 async def _in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
@@ -373,13 +379,13 @@ async def _in_time(program: Program, seconds: float, access: "NetworkAccess | No
     return True
 
 
-async def _leave(access: "NetworkAccess | None", workspace: Workspace) -> None:
+async def _leave_network(access: "NetworkAccess | None", workspace: Workspace) -> None:
     if access is not None and workspace.sandbox is not None and workspace.sandbox.network is not None:
         await workspace.sandbox.network.leave(access)
 
 
-def _goes_on(job: Job, seconds: int) -> Result:
-    job.program.hear_no_more()
+def _still_running_result(job: Job, seconds: int) -> Result:
+    job.program.stop_progress()
     log = new_output(job)
     told = (
         f"not finished after {seconds} s: it goes on as {job.id}; bash_output gives what it prints, bash_kill ends it"
@@ -387,7 +393,7 @@ def _goes_on(job: Job, seconds: int) -> Result:
     return with_log(log, "no output yet", ProgramState(told, job=job.id), failed=False)
 
 
-def _blocked(
+def _sandbox_denials(
     command: str,
     program: Program,
     folder: Path,
@@ -405,7 +411,7 @@ def _blocked(
     noted = tuple(settings.noted) if settings is not None else ()
     if removed:
         return "; ".join((f"{removed} may not be made, and was removed", *noted))
-    from tools.sandbox.blocked import may_have_been_blocked, what_was_blocked  # noqa: PLC0415  # deferred: many print little
+    from tools.sandbox.blocked import denied_paths, may_have_been_blocked  # noqa: PLC0415  # deferred: many print little
 
     printed = _last_words(program)
     if not program.code and (noted or not may_have_been_blocked(printed)):
@@ -416,14 +422,14 @@ def _blocked(
         return "; ".join(noted)
     if access is not None and access.noted:  # what it did not reach is told already
         boundary = replace(boundary, network="open", copies={})  # a proxy's refusal reads like that of a registry
-    found = what_was_blocked(command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
+    found = denied_paths(command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
     return "; ".join(noted) or found
 
 
 def _last_words(program: Program) -> str:
     with program.log.open("rb") as log:
-        log.seek(max(program.output.flush() - _LAST_WORDS, 0))
-        return log.read(_LAST_WORDS).decode("utf-8", "replace")
+        log.seek(max(program.output.flush() - _FAILURE_TAIL_BYTES, 0))
+        return log.read(_FAILURE_TAIL_BYTES).decode("utf-8", "replace")
 
 
 def _withheld(command: str, program: Program, workspace: Workspace) -> str:
@@ -434,7 +440,7 @@ def _withheld(command: str, program: Program, workspace: Workspace) -> str:
     return note_on_withheld(command, _last_words(program) if program.code else "", withheld) if withheld else ""
 
 
-def _unseen(command: str) -> str:
+def _missing_programs(command: str) -> str:
     """What of this machine's programs a command looks for and does not see."""
     from tools.sandbox.blocked import what_is_not_seen  # noqa: PLC0415  # deferred: some sessions run no command
     from tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
@@ -442,7 +448,7 @@ def _unseen(command: str) -> str:
     return what_is_not_seen(command) if sandbox_kind() == "bubblewrap" else ""
 
 
-def _told(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
+def _exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
     """`limit`: the seconds after which the program was ended, if it was."""
     state = state_of(program.code or 0) if limit is None else ProgramState(limit=limit)
     ended = f"{state.how}: it was ended, since it kept printing" if limit is not None else state.how
@@ -450,13 +456,13 @@ def _told(program: Program, blocked: str, access: "NetworkAccess | None", limit:
     log = PrintedLog(program.log, 0, program.output.flush(), program.is_over, program.output.is_whole)
     kept = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
     refused = (f"`{place}` was not reached: {why}" for place, why in access.noted.items()) if access else ()
-    told = (program.output.problem, dropped(program), ended, kept, *refused, others)
+    told = (program.output.problem, dropped_note(program), ended, kept, *refused, others)
     state = replace(state, told="\n".join(filter(None, told)))
     result = with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
     return replace(result, blocked=blocked)
 
 
-def _started(
+def _start_program(
     command: str,
     launched: Launch,
     folder: Path,

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, Workspace, read_description
 from tools.program_output import job_of, news_of
 from tools.schema import object_of
 
 
 class BashKill:
     name = "bash_kill"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of(
         {"job": {"type": "string"}},

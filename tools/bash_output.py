@@ -1,20 +1,20 @@
 """The `bash_output` tool: what a background job has printed since the last look."""
 
-from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, Workspace, read_description
 from tools.program_output import job_of, news_of
 from tools.schema import number, object_of
 
-MOST_SECONDS = 60
+MAX_WAIT_S = 60
 
 
 class BashOutput:
     name = "bash_output"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of(
         {
             "job": {"type": "string"},
-            "wait": {"type": "integer", "minimum": 0, "maximum": MOST_SECONDS, "description": "seconds"},
+            "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S, "description": "seconds"},
         },
         required=("job",),
     )
@@ -24,5 +24,5 @@ class BashOutput:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         job = job_of(arguments, workspace)
-        await job.program.wait_for_news(number(arguments, "wait", 0), job.shown)
+        await job.program.wait_for_news(number(arguments, "wait", 0), job.read_offset)
         return news_of(job)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
 
-_MOST_STEPS = 30
+_MAX_STEPS = 30
 """Hundreds of operations of the parser: 500 pieces of a line that makes sense take 25 at most."""
-_PIECE, _MOST_READS = 1_024, 60
+_PIECE, _MAX_READS = 1_024, 60
 """Bytes that the parser gets at once, and how often: a line that makes sense is looked at twice or three times."""
 _HURRY = 0.002
 """Seconds of the processor: what makes sense takes 0.3 ms, 0.6 on a busy machine, and must not depend on that."""
@@ -41,7 +41,7 @@ def tree_of(source: bytes, *, in_a_hurry: bool = False) -> "Node | None":
         return is_over()
 
     def is_over() -> bool:
-        return steps > _MOST_STEPS or reads > _MOST_READS or (in_a_hurry and time.thread_time() > end)
+        return steps > _MAX_STEPS or reads > _MAX_READS or (in_a_hurry and time.thread_time() > end)
 
     try:
         root = parser.parse(piece, progress_callback=is_too_much).root_node

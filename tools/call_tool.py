@@ -1,13 +1,13 @@
 """The `call_tool` tool: a name and arguments that stand for a call of another tool. Whoever runs calls takes it for
 that call; what arrives here stands for nothing that may be called so."""
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.schema import object_of, text
 
 
 class CallTool:
     name = "call_tool"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of({"name": {"type": "string"}, "arguments": {"type": "object"}}, required=("name", "arguments"))
 

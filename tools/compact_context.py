@@ -1,13 +1,13 @@
 """The `compact_context` tool: the model's wish for room. The wish is in the call's arguments; whoever runs the turn
 reads it from there and grants it before the next request."""
 
-from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, Workspace, read_description
 from tools.schema import object_of
 
 
 class CompactContext:
     name = "compact_context"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of({"focus": {"type": "string"}}, required=())
 

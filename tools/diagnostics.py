@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.files.paths import display, resolve
 from tools.outputs.extent import Extent
 from tools.schema import object_of, text
@@ -16,15 +16,15 @@ if TYPE_CHECKING:  # types only: few runs ask such a server
     from tools.lsp.pool import LanguageServers
     from tools.lsp.server import LanguageServer
 
-MOST = 60
+MAX_PROBLEMS = 60
 """Problems that are shown."""
-PATIENCE = 20.0
+REPLY_TIMEOUT_S = 20.0
 """Seconds in which a server has to answer, its start included."""
 
 
 class Diagnostics:
     name = "diagnostics"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "read"
     kind: Literal["rare"] = "rare"
     schema = object_of({"path": {"type": "string"}}, required=())
@@ -50,8 +50,8 @@ class Diagnostics:
             nothing = f"nothing is wrong with `{display(path, workspace.root)}`"
         shown = {display(path, workspace.root): problems for path, problems in found.items()}
         count = sum(map(len, shown.values()))
-        lines = [*lines_of(in_order(shown), MOST), *notes] if count else [nothing, *notes]
-        return Result("\n".join(lines), extent=Extent("entries", min(count, MOST), count))
+        lines = [*lines_of(in_order(shown), MAX_PROBLEMS), *notes] if count else [nothing, *notes]
+        return Result("\n".join(lines), extent=Extent("entries", min(count, MAX_PROBLEMS), count))
 
 
 async def _problems(path: Path, content: str, servers: "LanguageServers", notes: list[str]) -> "tuple[Problem, ...]":
@@ -66,7 +66,7 @@ async def _problems(path: Path, content: str, servers: "LanguageServers", notes:
             return (await server.problems_of({path: content}, client))[path]
 
         try:
-            found += await servers.ask(server, ask, PATIENCE)
+            found += await servers.ask(server, ask, REPLY_TIMEOUT_S)
         except LanguageServerError as error:
             notes.append(f"({error})")
     if len(notes) == len(asked):

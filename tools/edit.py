@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.files.change import Change, encoding_refusal, look_at, made_of, make, preview_of, text_of
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from tools.files.change import Change, applied_changes, encoding_refusal, look_at, make, preview_of, text_of
 from tools.files.line_diff import differing
 from tools.files.matching import line_number
 from tools.files.paths import display, resolve_existing
-from tools.files.read_write import content_of, undivided
+from tools.files.read_write import content_of, run_exclusive
 from tools.files.text import EncodingError, Replacement, TextFile, showable
-from tools.files.text_edit import MOST_SHOWN, Target, edited
+from tools.files.text_edit import MAX_SHOWN_LINES, EditTarget, plan_edit
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
-from tools.outputs.plain_text import numbered
+from tools.outputs.extent import pluralize
+from tools.outputs.plain_text import number_lines
 from tools.schema import flag, items, object_of, text
 
 
@@ -44,7 +44,7 @@ class Substitution:
 
 class Edit:
     name = "edit"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "write"
     schema = object_of(
         {
@@ -59,50 +59,49 @@ class Edit:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        _asked(arguments)
+        _requested_edits(arguments)
         return (str(resolve_existing(text(arguments, "path"), workspace)[0]),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         return preview_of([_plan(arguments, workspace).change], workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await undivided(lambda: _edit(arguments, workspace))
+        return await run_exclusive(lambda: _edit(arguments, workspace))
 
 
 def _edit(arguments: Arguments, workspace: Workspace) -> Result:
     plan = _plan(arguments, workspace)
     make([plan.change], workspace.seen)
     note = resolve_existing(text(arguments, "path"), workspace)[1]
-    told = "\n".join(filter(None, (_told(plan, display(plan.change.path, workspace.root)), note)))
-    return Result(told, changed=(plan.change.path,), file_changes=made_of([plan.change]))
+    told = "\n".join(filter(None, (_result_text(plan, display(plan.change.path, workspace.root)), note)))
+    return Result(told, changed=(plan.change.path,), file_changes=applied_changes([plan.change]))
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
     path = resolve_existing(text(arguments, "path"), workspace)[0]
     name = display(path, workspace.root)
-    asked = _asked(arguments)
+    asked = _requested_edits(arguments)
     for number, each in enumerate(asked, 1):
         if each.old == each.new:
             what = (
                 "write the new text into `new`" if each.old else "name the text in `old`; `rm` in bash deletes a file"
             )
             how = "identical" if each.old else "empty"
-            raise _refused(ToolError(f"`old` and `new` are {how}: nothing would change; {what}"), number, len(asked))
+            raise _edit_error(ToolError(f"`old` and `new` are {how}: nothing would change; {what}"), number, len(asked))
     raw = content_of(path)
     if not asked[0].old and not raw:
-        return _filled(path, raw, asked, name)
+        return _plan_empty_file(path, raw, asked, name)
     if raw is None:
-        from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
+        from tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
 
-        raise ToolError(
-            f"`{name}` does not exist{meant(path, workspace.root) or ': find it with glob, or create it with write'}"
-        )
+        advice = path_suggestion(path, workspace.root) or ": find it with glob, or create it with write"
+        raise ToolError(f"`{name}` does not exist{advice}")
     look = look_at(path, raw, workspace)
     file = text_of(path, raw, workspace, text(arguments, "encoding", ""))
-    return _planned(path, raw, file, asked, Target(name, file.unified, is_known=look == "current"))
+    return _plan_edits(path, raw, file, asked, EditTarget(name, file.normalised_text, is_known=look == "current"))
 
 
-def _asked(arguments: Arguments) -> list[Substitution]:
+def _requested_edits(arguments: Arguments) -> list[Substitution]:
     """The changes in order: `edits`, or else the one that the call itself names. Raises `ToolError`."""
     edits = items(arguments, "edits")
     if edits and ("old" in arguments or "new" in arguments):
@@ -111,54 +110,54 @@ def _asked(arguments: Arguments) -> list[Substitution]:
         raise ToolError("each of `edits` must be an object with `old` and `new`")
     written = [each for each in edits if isinstance(each, Mapping)] or [arguments]
     return [
-        Substitution(_unified(text(each, "old")), _unified(text(each, "new")), flag(each, "replace_all"))
+        Substitution(_unix_newlines(text(each, "old")), _unix_newlines(text(each, "new")), flag(each, "replace_all"))
         for each in written
     ]
 
 
-def _refused(error: ToolError, number: int, count: int) -> ToolError:
+def _edit_error(error: ToolError, number: int, count: int) -> ToolError:
     """What is said of a change that cannot be made: which of several it is, and that none was made."""
     return ToolError(f"no change was made: change {number} of {count}: {error}") if count > 1 else error
 
 
-def _unified(text_: str) -> str:
+def _unix_newlines(text_: str) -> str:
     return text_.replace("\r\n", "\n")
 
 
-def _filled(path: Path, raw: bytes | None, asked: Sequence[Substitution], name: str) -> EditPlan:
+def _plan_empty_file(path: Path, raw: bytes | None, asked: Sequence[Substitution], name: str) -> EditPlan:
     """An empty file, or one that is not there yet, with the first new text in it and the other changes made there."""
     try:
-        file = TextFile("").rewritten(asked[0].new)
+        file = TextFile("").with_text(asked[0].new)
     except EncodingError as error:
         raise ToolError("`new` holds half a surrogate pair: write the whole character") from error
     if len(asked) == 1:
         new = asked[0].new
         return EditPlan(Change(path, raw, file.encode()), 1, new.removesuffix("\n").count("\n") + 1, 1, "", new)
-    return _planned(path, raw, file, asked, Target(name, file.unified, is_known=True), done=1)
+    return _plan_edits(path, raw, file, asked, EditTarget(name, file.normalised_text, is_known=True), done=1)
 
 
-def _planned(
-    path: Path, raw: bytes | None, file: TextFile, asked: Sequence[Substitution], target: Target, *, done: int = 0
+def _plan_edits(
+    path: Path, raw: bytes | None, file: TextFile, asked: Sequence[Substitution], target: EditTarget, *, done: int = 0
 ) -> EditPlan:
     """All changes, each of the text that those before it have left. Raises `ToolError` where one cannot be made."""
-    before, remarks, changes = file.unified, list[str](), list[Replacement]()
+    before, remarks, changes = file.normalised_text, list[str](), list[Replacement]()
     for number, each in enumerate(asked[done:], done + 1):
         try:
             if not each.old:
                 raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
-            edit = edited(replace(target, text=file.unified), each.old, each.new, each.is_everywhere)
+            edit = plan_edit(replace(target, text=file.normalised_text), each.old, each.new, each.is_everywhere)
             try:
-                file = file.replaced(edit.changes)
+                file = file.with_changes(edit.changes)
             except EncodingError as error:
                 raise encoding_refusal(error, target.name, file) from error
         except ToolError as error:
-            raise _refused(error, number, len(asked)) from error
+            raise _edit_error(error, number, len(asked)) from error
         changes += edit.changes
         remarks += [f"change {number}: {edit.remark}" if len(asked) > 1 else edit.remark] if edit.remark else []
     after = file.encode()
     if after == raw:
         raise ToolError("the file is so already: nothing would change")
-    change, remark, now = Change(path, raw, after, encoding=file.codec), "; ".join(remarks), file.unified
+    change, remark, now = Change(path, raw, after, encoding=file.codec), "; ".join(remarks), file.normalised_text
     if len(asked) == 1:
         first = changes[0]
         count = first.text.removesuffix("\n").count("\n") + 1
@@ -169,13 +168,13 @@ def _planned(
     return EditPlan(change, start + 1, end - start, len(changes), remark, now, is_several=True)
 
 
-def _told(plan: EditPlan, name: str) -> str:
+def _result_text(plan: EditPlan, name: str) -> str:
     remark = f"; {plan.remark}" if plan.remark else ""
     if plan.places > 1 and not (plan.is_several and plan.remark):
-        return f"edited `{name}` in {counted(plan.places, 'place')}{remark}"
+        return f"edited `{name}` in {pluralize(plan.places, 'place')}{remark}"
     last = plan.first_line + plan.line_count - 1
     where = f"line {last}" if last == plan.first_line else f"lines {plan.first_line}-{last}"
     if not remark:
         return f"edited `{name}`, {where}"
-    lines = showable(plan.text).split("\n")[plan.first_line - 1 : min(last, plan.first_line + MOST_SHOWN)]
-    return f"edited `{name}`, {where}{remark}. It now reads:\n{numbered(lines, plan.first_line)}"
+    lines = showable(plan.text).split("\n")[plan.first_line - 1 : min(last, plan.first_line + MAX_SHOWN_LINES)]
+    return f"edited `{name}`, {where}{remark}. It now reads:\n{number_lines(lines, plan.first_line)}"

@@ -3,12 +3,12 @@ file stay as they are."""
 
 from typing import TYPE_CHECKING
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.files.change import Change, insist_on_read, made_of, make, preview_of
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from tools.files.change import Change, applied_changes, make, preview_of, require_read
 from tools.files.paths import display, resolve
-from tools.files.read_write import content_of, undivided
+from tools.files.read_write import content_of, run_exclusive
 from tools.lazy import dataclass, regex
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 from tools.schema import number, object_of, text
 
 if TYPE_CHECKING:  # types only: see `_plan`
@@ -20,16 +20,16 @@ KINDS: "tuple[CellKind, ...]" = ("code", "markdown", "raw")
 @dataclass(frozen=True, slots=True)
 class CellPlan:
     change: Change
-    told: str
+    message: str
     """What the model is told when it is made."""
 
 
-_NUMBERED = regex(r"\[?(?:cell )?(\d{1,6})\]?")
+_CELL_NUMBER = regex(r"\[?(?:cell )?(\d{1,6})\]?")
 
 
 class EditNotebook:
     name = "edit_notebook"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "write"
     schema = object_of(
         {
@@ -49,13 +49,13 @@ class EditNotebook:
         return preview_of([_plan(arguments, workspace).change], workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await undivided(lambda: _edit(arguments, workspace))
+        return await run_exclusive(lambda: _edit(arguments, workspace))
 
 
 def _edit(arguments: Arguments, workspace: Workspace) -> Result:
     plan = _plan(arguments, workspace)
     make([plan.change], workspace.seen)
-    return Result(plan.told, changed=(plan.change.path,), file_changes=made_of([plan.change]))
+    return Result(plan.message, changed=(plan.change.path,), file_changes=applied_changes([plan.change]))
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
@@ -66,12 +66,12 @@ def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
     raw = content_of(path)
     if raw is None:
         raise ToolError(f"`{name}` does not exist: create it with write")
-    insist_on_read(path, raw, workspace)
+    require_read(path, raw, workspace)
     notebook = notebook_of(raw)
     if notebook is None:
         raise ToolError(f"`{name}` is no notebook of format 4: change its text with edit")
     try:
-        changed, told = _changed(notebook, arguments)
+        changed, told = _apply_action(notebook, arguments)
     except NotebookError as error:
         raise ToolError(f"`{name}`: {error}") from error
     if changed.text == notebook.text:
@@ -81,18 +81,18 @@ def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
     return CellPlan(Change(path, raw, changed.encode()), f"{told} `{name}`, which has {len(changed.cells)} now")
 
 
-def _changed(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
-    from tools.files.notebook import NotebookError, deleted, inserted, replaced  # noqa: PLC0415  # deferred: as above
+def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
+    from tools.files.notebook import NotebookError, delete_cell, insert_cell, replace_cell  # noqa: PLC0415  # deferred: as above
 
     place, kind = _place(notebook, arguments), _kind(arguments)
     if text(arguments, "action") == "delete":
-        return deleted(notebook, place), f"deleted cell {place} of"
+        return delete_cell(notebook, place), f"deleted cell {place} of"
     if "source" not in arguments:
         raise NotebookError("`source` is missing: give the whole text of the cell")
     source = text(arguments, "source").replace("\r\n", "\n")
     if text(arguments, "action") == "insert":
-        return inserted(notebook, place, source, kind or "code"), f"inserted cell {place + 1} into"
-    return replaced(notebook, place, source, kind), f"replaced cell {place} of"
+        return insert_cell(notebook, place, source, kind or "code"), f"inserted cell {place + 1} into"
+    return replace_cell(notebook, place, source, kind), f"replaced cell {place} of"
 
 
 def _place(notebook: "Notebook", arguments: Arguments) -> int:
@@ -105,9 +105,9 @@ def _place(notebook: "Notebook", arguments: Arguments) -> int:
     places = [place for place, each in enumerate(notebook.cells, 1) if each.value.get("id") == cell]
     if len(places) == 1:
         return places[0]
-    if (written := _NUMBERED.fullmatch(cell)) is not None:
+    if (written := _CELL_NUMBER.fullmatch(cell)) is not None:
         return int(written[1])
-    raise NotebookError(f"no cell has the id `{shortened(cell, 40)}`: give its number as `cell`, as `read` shows it")
+    raise NotebookError(f"no cell has the id `{ellipsize(cell, 40)}`: give its number as `cell`, as `read` shows it")
 
 
 def _kind(arguments: Arguments) -> "CellKind | None":

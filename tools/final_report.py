@@ -1,12 +1,12 @@
 """The `final_report` tool: the model hands in its answer as a whole. The turn ends with it."""
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.schema import object_of, text
 
 
 class FinalReport:
     name = "final_report"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of({"report": {"type": "string"}}, required=("report",))
 

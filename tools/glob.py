@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.files.paths import display, kind_of, locate, resolve
-from tools.outputs.extent import Extent, counted
+from tools.outputs.extent import Extent, pluralize
 from tools.schema import number, object_of, text
 from tools.search import globs
 
@@ -14,7 +14,7 @@ DEFAULT_LIMIT = 100
 
 class Glob:
     name = "glob"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "read"
     schema = object_of({"pattern": {"type": "string"}, "path": {"type": "string"}}, required=("pattern",))
 
@@ -22,7 +22,7 @@ class Glob:
         return (str(_root(arguments, workspace, _pattern(arguments))),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.search.files import LONGEST_SEARCH, list_files  # noqa: PLC0415  # deferred: only a search needs it
+        from tools.search.files import SEARCH_TIMEOUT_S, list_files  # noqa: PLC0415  # deferred: only a search needs it
 
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
@@ -39,18 +39,20 @@ class Glob:
 
         ending = await list_files(root, workspace.root, take)
         if not found and ending == "complete":
-            return await self._ignored(root, workspace, pattern)
+            return await self._report_ignored(root, workspace, pattern)
         limit = number(arguments, "limit", DEFAULT_LIMIT)
         lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
         extent = Extent("files", len(lines), len(found) if ending == "complete" else None)
         if len(found) > limit:
             lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
         if ending == "late":
-            lines.append(f"(stopped after {LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)")
+            lines.append(
+                f"(stopped after {SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a `path` further down)"
+            )
         return Result("\n".join(lines) or "no files match", extent=extent)
 
     @staticmethod
-    async def _ignored(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
+    async def _report_ignored(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
         """What is said where no file matches: how many do that git ignores."""
         from tools.search.files import IGNORED_SECONDS, list_files  # noqa: PLC0415  # deferred: as above
 
@@ -63,7 +65,7 @@ class Glob:
 
         await list_files(root, workspace.root, take, with_ignored=True, seconds=IGNORED_SECONDS)
         name = display(root / min(found), workspace.root) if found else ""
-        but = f", but {counted(len(found), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
+        but = f", but {pluralize(len(found), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
         return Result(f"no files match{but if found else ''}", extent=Extent("files", 0, 0))
 
 

@@ -9,11 +9,11 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.files.change import look_content
 from tools.files.paths import display, kind_of, resolve
 from tools.lazy import dataclass, regex
-from tools.outputs.extent import Extent, counted
+from tools.outputs.extent import Extent, pluralize
 from tools.outputs.plain_text import cut_line, plain
 from tools.schema import flag, number, object_of, text
 from tools.search import globs
@@ -24,22 +24,22 @@ if TYPE_CHECKING:  # a type only: see `Grep.run`
 
 GrepMode: TypeAlias = Literal["content", "files", "count"]
 
-LONGEST_LINE, MOST_CHARACTERS = 300, 40_000
+MAX_LINE_CHARS, MAX_ANSWER_CHARS = 300, 40_000
 DEFAULT_LIMITS: dict[GrepMode, int] = {"content": 200, "files": 100, "count": 100}
-_WANTED: "Mapping[GrepMode, Detail]" = {"content": "lines", "files": "first", "count": "count"}
+_MODE_DETAIL: "Mapping[GrepMode, Detail]" = {"content": "lines", "files": "first", "count": "count"}
 _TOKEN = regex(r"(?s)\\.|.")
-_UNESCAPED = {r"\<": "<", r"\>": ">"}
+_ESCAPE_REPLACEMENTS = {r"\<": "<", r"\>": ">"}
 """Escapes that are a sign itself for some searchers and the edge of a word for others."""
 _BASIC = {r"\|": "|", r"\<": r"\b", r"\>": r"\b"}
 _BASIC_GROUPS = {r"\(": "(", r"\)": ")", r"\{": "{", r"\}": "}", r"\+": "+", r"\?": "?"}
 """What only `grep` without options understands, as every searcher does."""
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Of what is found beyond the limit."""
 
 
 class Grep:
     name = "grep"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "read"
     schema = object_of(
         {
@@ -60,8 +60,8 @@ class Grep:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         from tools.search.files import (  # noqa: PLC0415  # deferred: only a search needs it
             IGNORED_SECONDS,
-            LONGEST_SEARCH,
-            Query,
+            SEARCH_TIMEOUT_S,
+            LineQuery,
             search_lines,
         )
 
@@ -75,41 +75,41 @@ class Grep:
         context = number(arguments, "context", 0) if mode == "content" else 0
         pattern, meant = _readings(text(arguments, "pattern"))
         named = {str(path): codec for path, codec in workspace.seen.encodings.items()}
-        query = Query(pattern, flag(arguments, "ignore_case"), context, _WANTED[mode], encodings=named)
+        query = LineQuery(pattern, flag(arguments, "ignore_case"), context, _MODE_DETAIL[mode], encodings=named)
         held = await asyncio.to_thread(look_content, root) if mode == "content" else None  # None of a folder
         end = await search_lines(root, workspace.root, query, page.take)
         if page.is_empty(end) and meant is not None and meant != pattern:
             query = replace(query, pattern=meant)
             end = await search_lines(root, workspace.root, query, page.take)
         if query.pattern == meant and page.total:
-            page.shown.append(f"(no line has the pattern as it stands; these match `{meant}`)")
+            page.shown_lines.append(f"(no line has the pattern as it stands; these match `{meant}`)")
         if page.is_empty(end) and page.is_folder:
-            ignored = _Ignored(page)
+            ignored = _IgnoredMatches(page)
             query = replace(query, context=0, wanted="count", with_ignored=True, seconds=IGNORED_SECONDS)
             await search_lines(root, workspace.root, query, ignored.take)
-            page.shown += ignored.told()
+            page.shown_lines += ignored.notes()
         if held is not None and page.count and await asyncio.to_thread(look_content, root) == held:
             workspace.seen.look(root, held)
         extent = Extent(page.unit, page.count, page.total if end.how == "complete" else None)
         if page.is_full:
             of = f" of {page.total}" if end.how == "complete" else ""
-            page.shown.append(
+            page.shown_lines.append(
                 f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
             )
         if page.secret:
-            page.shown.append(f"({page.kept_secret()})")
+            page.shown_lines.append(f"({page.secret_files_note()})")
         if end.given_up:
-            page.shown.append(f"({page.left_out(end)})")
+            page.shown_lines.append(f"({page.left_out(end)})")
         if end.how == "late":
-            page.shown.append(f"(stopped after {LONGEST_SEARCH:.0f} s{page.how_far(end)})")
-        return Result("\n".join(page.shown) or "no lines match", extent=extent)
+            page.shown_lines.append(f"(stopped after {SEARCH_TIMEOUT_S:.0f} s{page.how_far(end)})")
+        return Result("\n".join(page.shown_lines) or "no lines match", extent=extent)
 
 
 def _readings(pattern: str) -> tuple[str, str | None]:
     """The pattern to search for, and what it means to `grep` without options, if that is something else."""
     meant = basic(pattern)
     try:
-        return checked(pattern), meant
+        return check_pattern(pattern), meant
     except ToolError:
         if meant is None:
             raise
@@ -125,13 +125,13 @@ def basic(pattern: str) -> str | None:
         readings.reverse()
     for reading in readings:
         with suppress(ToolError):
-            return checked("".join(reading.get(token, token) for token in _TOKEN.findall(pattern)))
+            return check_pattern("".join(reading.get(token, token) for token in _TOKEN.findall(pattern)))
     return None
 
 
-def checked(pattern: str) -> str:
+def check_pattern(pattern: str) -> str:
     """The pattern, if it means the same to every searcher. Raises `ToolError`."""
-    pattern = "".join(_UNESCAPED.get(token, token) for token in _TOKEN.findall(pattern))
+    pattern = "".join(_ESCAPE_REPLACEMENTS.get(token, token) for token in _TOKEN.findall(pattern))
     if "\n" in pattern or "\0" in pattern:
         raise ToolError("a pattern is matched within one line: leave the line end or NUL out")
     try:
@@ -173,7 +173,7 @@ class _Page:
     mode: GrepMode
     limit: int
     wanted: globs.GlobPattern | None
-    shown: list[str] = field(default_factory=list)
+    shown_lines: list[str] = field(default_factory=list)
     count: int = 0
     """Matching lines shown, or files."""
     total: int = 0
@@ -215,8 +215,10 @@ class _Page:
         self.path, self.in_file = path, matches if is_new else self.in_file + matches
         self.total += matches if self.mode == "content" else is_new
         if self.mode == "count" and not is_new:
-            self.shown[-1:] = [f"{self._name(path)}: {self.in_file}"] if not self.is_full else self.shown[-1:]
-        elif self.count < self.limit and self.size < MOST_CHARACTERS:
+            self.shown_lines[-1:] = (
+                [f"{self._name(path)}: {self.in_file}"] if not self.is_full else self.shown_lines[-1:]
+            )
+        elif self.count < self.limit and self.size < MAX_ANSWER_CHARS:
             if self.mode == "content":
                 if is_new:
                     self._show(self._name(path))
@@ -224,7 +226,7 @@ class _Page:
             elif is_new:
                 self._show(self._name(path) if self.mode == "files" else f"{self._name(path)}: {matches}")
                 self.count += 1
-        if self.total > self.count + MOST_COUNTED:
+        if self.total > self.count + MAX_COUNTED:
             return "nothing"
         return "count" if self.is_full else "more"
 
@@ -237,10 +239,10 @@ class _Page:
             return f"{where}: `tail -n +{end.line} FILE | grep` in bash goes on"
         return f"{where}: narrow `path` or `glob`"
 
-    def kept_secret(self) -> str:
+    def secret_files_note(self) -> str:
         """Which files with lines that match are not shown, and how they would be."""
         first, *others = map(self._name, self.secret)
-        more = f" and {counted(len(others), 'other file')}" if others else ""
+        more = f" and {pluralize(len(others), 'other file')}" if others else ""
         return (
             f"left out, since it may hold secrets: `{first}`{more}; give the file as `path`, so that the user is asked"
         )
@@ -249,7 +251,7 @@ class _Page:
         """Which lines the pattern takes too long on, and what to do."""
         path, line = end.given_up[0]
         others = len(end.given_up) - 1
-        more = f" and {counted(others, 'other line')}" if others else ""
+        more = f" and {pluralize(others, 'other line')}" if others else ""
         where = f"line {line:,} of `{self._name(path)}`{more}"
         return f"not searched, since the pattern takes too long there: {where}; write it without a repeat in a repeat"
 
@@ -259,14 +261,14 @@ class _Page:
     def _take_lines(self, lines: "Sequence[FoundLine]") -> None:
         previous = None
         for line in lines:
-            if self.size >= MOST_CHARACTERS or (line.is_match and self.count >= self.limit):
+            if self.size >= MAX_ANSWER_CHARS or (line.is_match and self.count >= self.limit):
                 return
             if self.count >= self.limit and self._is_apart(line, previous):
                 continue  # it stands before a match that is one too many
             if self._is_apart(line, previous) and any(not each.is_match for each in lines):
                 self._show("--")
             number = f"{line.number}{':' if line.is_match else '-'}" if line.number else ""
-            self._show(f"{number}{cut_line(plain(line.text), LONGEST_LINE)}")
+            self._show(f"{number}{cut_line(plain(line.text), MAX_LINE_CHARS)}")
             self.count += line.is_match
             previous = line
 
@@ -275,12 +277,12 @@ class _Page:
         return previous is not None and line.number != previous.number + 1
 
     def _show(self, text_: str) -> None:
-        self.shown.append(text_)
+        self.shown_lines.append(text_)
         self.size += len(text_) + 1
 
 
 @dataclass(slots=True)
-class _Ignored:
+class _IgnoredMatches:
     """What matches in files that git ignores, where nothing else does."""
 
     page: _Page
@@ -292,13 +294,12 @@ class _Ignored:
         if not holds_secrets(path) and (self.page.wanted is None or self.page.wanted.covers(path)):
             self.lines += sum(line.is_match for line in lines)
             self.files[path] = None
-        return "more" if self.lines <= MOST_COUNTED else "nothing"
+        return "more" if self.lines <= MAX_COUNTED else "nothing"
 
-    def told(self) -> list[str]:
+    def notes(self) -> list[str]:
         if not self.files:
             return []
-        count = f"more than {MOST_COUNTED:,} lines" if self.lines > MOST_COUNTED else counted(self.lines, "line")
-        where = (
-            f"{counted(len(self.files), 'file')} that git ignores, such as `{self.page._name(next(iter(self.files)))}`"
-        )
+        count = f"more than {MAX_COUNTED:,} lines" if self.lines > MAX_COUNTED else pluralize(self.lines, "line")
+        example = self.page._name(next(iter(self.files)))
+        where = f"{pluralize(len(self.files), 'file')} that git ignores, such as `{example}`"
         return [f"no lines match, but {count} in {where}: give it or its folder as `path`"]

@@ -11,20 +11,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.files.bounded import beginning_of
-from tools.files.diff import unified
+from tools.files.diff import unified_diff
 from tools.files.private_folder import make_private
 from tools.lazy import dataclass, regex
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 from tools.schema import object_of, text
-from tools.secrets.redaction import redacted
+from tools.secrets.redaction import redact_text
 
-LONGEST = 2_000
+MAX_ENTRY_CHARS = 2_000
 """Characters of one entry."""
-MOST = 50
+MAX_ENTRIES = 50
 """Entries."""
-MOST_BYTES = 16_384
+MAX_TOTAL_BYTES = 16_384
 """Of all entries: each later request holds them."""
 OWN = "notes"
 """The entry that the user writes."""
@@ -35,14 +35,14 @@ _TRIES, _PAUSE = 40, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     name: str
     text: str
 
 
 class Memory:
     name = "memory"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "write"
     kind: Literal["rare"] = "rare"
     schema = object_of(
@@ -72,37 +72,37 @@ class Memory:
             return ""
         path = self._path(arguments)
         before = next((f"{one.text}\n" for one in entries_in(self._folder) if one.name == path.stem), None)
-        after = None if action == "forget" else f"{_said(arguments)}\n"
-        return "\n".join(unified(path.name, before, after))
+        after = None if action == "forget" else f"{_checked_text(arguments)}\n"
+        return "\n".join(unified_diff(path.name, before, after))
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return Result(await asyncio.to_thread(self._done, arguments))
+        return Result(await asyncio.to_thread(self._run_action, arguments))
 
-    def _done(self, arguments: Arguments) -> str:
+    def _run_action(self, arguments: Arguments) -> str:
         action = text(arguments, "action")
         if action == "list":
-            return _listed(entries_in(self._folder))
-        path, said = self._path(arguments), "" if action == "forget" else _said(arguments)
+            return _entry_list(entries_in(self._folder))
+        path, said = self._path(arguments), "" if action == "forget" else _checked_text(arguments)
         try:
             with _alone(self._folder):
-                return self._changed(action, path, said)
+                return self._apply_action(action, path, said)
         except OSError as error:
             raise ToolError(f"nothing was changed: `{path}` cannot be written: {error.strerror or error}") from error
 
-    def _changed(self, action: str, path: Path, said: str) -> str:
+    def _apply_action(self, action: str, path: Path, said: str) -> str:
         known = {one.name: one.text for one in entries_in(self._folder)}
         if action == "save" and path.stem in known:
             raise ToolError(f"there is an entry `{path.stem}`: use `change`. It says:\n{known[path.stem]}")
         if action != "save" and path.stem not in known:
-            raise ToolError(f"there is no entry `{path.stem}`. {_listed(entries_in(self._folder))}")
+            raise ToolError(f"there is no entry `{path.stem}`. {_entry_list(entries_in(self._folder))}")
         if action == "forget":
             path.unlink()
             return f"`{path.stem}` is forgotten. It said:\n{known[path.stem]}"
         others = sum(len(each.encode("utf-8", "replace")) for name, each in known.items() if name != path.stem)
-        if len(known) >= MOST and action == "save":
-            raise ToolError(f"there are {len(known)} entries, and no more than {MOST}: forget one first")
-        if others + len(said.encode("utf-8", "replace")) > MOST_BYTES:
-            raise ToolError(f"all entries together may take {MOST_BYTES:,} bytes: forget or shorten some first")
+        if len(known) >= MAX_ENTRIES and action == "save":
+            raise ToolError(f"there are {len(known)} entries, and no more than {MAX_ENTRIES}: forget one first")
+        if others + len(said.encode("utf-8", "replace")) > MAX_TOTAL_BYTES:
+            raise ToolError(f"all entries together may take {MAX_TOTAL_BYTES:,} bytes: forget or shorten some first")
         written = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
@@ -124,28 +124,30 @@ class Memory:
         return self._folder / f"{name}.md"
 
 
-def entries_in(folder: Path) -> tuple[Entry, ...]:
+def entries_in(folder: Path) -> tuple[MemoryEntry, ...]:
     """The entries of a project, by name. What cannot be read is left out."""
-    found = list[Entry]()
-    for path in sorted(folder.glob("*.md"))[: 10 * MOST]:
+    found = list[MemoryEntry]()
+    for path in sorted(folder.glob("*.md"))[: 10 * MAX_ENTRIES]:
         with suppress(OSError):
-            raw = beginning_of(path, MOST_BYTES)
-            found.append(Entry(path.stem, raw.decode("utf-8", "replace").strip()))
+            raw = beginning_of(path, MAX_TOTAL_BYTES)
+            found.append(MemoryEntry(path.stem, raw.decode("utf-8", "replace").strip()))
     return tuple(found)
 
 
-def _listed(entries: tuple[Entry, ...]) -> str:
-    lines = [f"- {one.name}: {shortened(' '.join(one.text.split()), 300)}" for one in entries]
+def _entry_list(entries: tuple[MemoryEntry, ...]) -> str:
+    lines = [f"- {one.name}: {ellipsize(' '.join(one.text.split()), 300)}" for one in entries]
     return "\n".join(["Kept about this project:", *lines]) if lines else "nothing is kept about this project yet"
 
 
-def _said(arguments: Arguments) -> str:
+def _checked_text(arguments: Arguments) -> str:
     """The text without secrets in it. Raises `ToolError`."""
-    said = redacted(text(arguments, "text", "").strip(), os.environ)
+    said = redact_text(text(arguments, "text", "").strip(), os.environ)
     if not said:
         raise ToolError("`text` is empty: write what is to be remembered")
-    if len(said) > LONGEST:
-        raise ToolError(f"`text` has {len(said):,} characters: shorten it to {LONGEST:,}, or make several entries")
+    if len(said) > MAX_ENTRY_CHARS:
+        raise ToolError(
+            f"`text` has {len(said):,} characters: shorten it to {MAX_ENTRY_CHARS:,}, or make several entries"
+        )
     return said
 
 

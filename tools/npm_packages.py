@@ -4,15 +4,15 @@ import json
 import os
 from pathlib import Path
 
-_MOST_PACKAGES = 3_000
-_MOST_BYTES = 1_000_000
+_MAX_PACKAGES = 3_000
+_MAX_BYTES = 1_000_000
 
 
 def npm_doubt(root: Path) -> str:
     """What npm may do in a project beside listing its packages, in words; empty where it does nothing else."""
     try:
         with (root / "package.json").open("rb") as file:
-            package = json.loads(file.read(_MOST_BYTES))
+            package = json.loads(file.read(_MAX_BYTES))
     except (OSError, ValueError):
         return "there is no readable package.json in the working folder"
     if not isinstance(package, dict) or "workspaces" in package:
@@ -31,7 +31,7 @@ def _doubt_about_packages(root: Path) -> str:
         except OSError:
             continue
         count += len(inside)
-        if count > _MOST_PACKAGES:
+        if count > _MAX_PACKAGES:
             return "there are too many packages to look at"
         for entry in inside:
             if entry.name == ".bin":

@@ -9,17 +9,17 @@ from tools.process.program import Program
 from tools.process.state import ProgramState, state_of
 from tools.schema import text
 
-LONGEST_PRINTED = 4096
+MAX_PRINTED_BYTES = 4096
 """Bytes of a log that stand in a text as they are."""
 
-_LAST_LINES, _LONGEST_LINE = 10, 200
+_LAST_LINES, _MAX_LINE_CHARS = 10, 200
 """Lines of a job's output that are told when it is over, and characters of each."""
 
 
 def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool) -> Result:
     """What was printed and what is told of it, in one text where that can be."""
     state = replace(state, is_silent=log.start == log.end)
-    shown = printed(log)
+    shown = printed_text(log)
     if shown is None:
         return Result(state.told, log, failed=failed, program=state)
     if log.is_finished:
@@ -27,9 +27,9 @@ def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool
     return Result(f"{nothing if state.is_silent else shown}\n{state.told}", failed=failed, program=state)
 
 
-def printed(log: PrintedLog) -> str | None:
+def printed_text(log: PrintedLog) -> str | None:
     """The text of a log without the line end at its end; None when that would not be all that was printed."""
-    if log.end - log.start > LONGEST_PRINTED:
+    if log.end - log.start > MAX_PRINTED_BYTES:
         return None
     with log.path.open("rb") as file:
         file.seek(log.start)
@@ -66,14 +66,14 @@ def news_of(job: Job) -> Result:
     job.is_end_known = job.is_end_known or program.code is not None
     log = new_output(job)
     state = state_of(program.code, job.id)
-    told = (program.output.problem, dropped(program), f"{job.id}: {state.how}{job.where}")
+    told = (program.output.problem, dropped_note(program), f"{job.id}: {state.how}{job.where}")
     state = replace(state, told="\n".join(filter(None, told)))
     return with_log(log, "no new output", state, failed=bool(program.code))
 
 
 def new_output(job: Job) -> PrintedLog:
     """What the job printed since this was asked last."""
-    start, job.shown = job.read_to, job.program.size  # what comes meanwhile is for the next look
+    start, job.read_offset = job.read_to, job.program.size  # what comes meanwhile is for the next look
     job.read_to = job.program.output.flush()
     start = min(start, job.read_to)
     return PrintedLog(job.program.log, start, job.read_to, is_finished=False, is_whole=job.program.output.is_whole)
@@ -84,13 +84,13 @@ def ended_job(job: Job) -> EndedJob:
     state = state_of(job.program.code, job.id)
     end = job.program.output.flush()
     with job.program.log.open("rb") as file:
-        file.seek(max(min(job.read_to, end), end - LONGEST_PRINTED))
+        file.seek(max(min(job.read_to, end), end - MAX_PRINTED_BYTES))
         lines = [line for line in plain(file.read().decode("utf-8", "replace")).split("\n") if line.strip()]
-    last = tuple(cut_line(line, _LONGEST_LINE) for line in lines[-_LAST_LINES:])
+    last = tuple(cut_line(line, _MAX_LINE_CHARS) for line in lines[-_LAST_LINES:])
     return EndedJob(job.id, job.command, state.how, last)
 
 
-def dropped(program: Program) -> str:
+def dropped_note(program: Program) -> str:
     """Says that output was more than is kept, if so."""
     output = program.output
     if not output.is_over:

@@ -7,25 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, read_description
 from tools.files.change import text_of
 from tools.files.large import page_of_file
 from tools.files.paths import display, kind_of, resolve_existing
-from tools.files.pictures import LARGEST_PICTURE, picture_type
-from tools.files.read_write import LARGEST, opened, read_bytes, undivided
+from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
 from tools.files.text import binary_kind, showable
 from tools.lazy import dataclass
-from tools.outputs.extent import Extent, counted
-from tools.outputs.plain_text import numbered, printable
+from tools.outputs.extent import Extent, pluralize
+from tools.outputs.plain_text import number_lines, printable
 from tools.schema import number, object_of, text
 
-MOST_LINES = 2000
+MAX_LINES = 2000
 _PDF = b"%PDF-"
 
 
 class Read:
     name = "read"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "read"
     schema = object_of(
         {
@@ -42,21 +42,21 @@ class Read:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         path, note = resolve_existing(text(arguments, "path"), workspace)
-        result = await self._shown(path, arguments, workspace)
+        result = await self._read_path(path, arguments, workspace)
         if not note:
             return result
         uncut = None if result.uncut is None else f"{result.uncut}\n{note}"
         return replace(result, text=f"{result.text}\n{note}", uncut=uncut)
 
-    async def _shown(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
-        offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MOST_LINES)
+    async def _read_path(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
+        offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MAX_LINES)
         if kind_of(path) == "folder":
             from tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls are about folders
 
             most = limit if "limit" in arguments else None
             return await asyncio.to_thread(listing, path, workspace.root, offset, most)
         encoding = text(arguments, "encoding", "")
-        found = await undivided(lambda: _read(path, offset, limit, workspace, encoding))
+        found = await run_exclusive(lambda: _read(path, offset, limit, workspace, encoding))
         if found is None:
             from tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: as above, about PDFs
 
@@ -76,19 +76,19 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: s
     name = display(path, workspace.root)
     if not os.path.lexists(path):
         raise ToolError(f"`{name}` does not exist{_where_to_look(path, workspace.root)}")
-    with opened(path) as (file, size):
+    with open_regular(path) as (file, size):
         if file.read(len(_PDF)) == _PDF:
             return None
         file.seek(0)
-        if size > LARGEST:
+        if size > MAX_FILE_BYTES:
             return _part_of_large(file, size, offset, limit, name, workspace.reads)
     raw = read_bytes(path)
     media_type = picture_type(raw)
     if media_type is not None:
-        if len(raw) > LARGEST_PICTURE:
+        if len(raw) > MAX_PICTURE_BYTES:
             raise ToolError(f"the picture `{name}` has {len(raw)} bytes, more than 3.9 MB: scale it down first")
         return Result(
-            f"picture `{name}`, {media_type}, {counted(len(raw), 'byte')}", pictures=(Picture(media_type, raw),)
+            f"picture `{name}`, {media_type}, {pluralize(len(raw), 'byte')}", pictures=(Picture(media_type, raw),)
         )
     kind = binary_kind(raw)
     if kind is not None:
@@ -101,7 +101,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: s
         cells = cells_of(raw, offset, limit, name, workspace.reads)
         if cells is not None:
             return cells
-    page = _shown(showable(content.unified), offset, limit, name, workspace.reads)
+    page = _lines_result(showable(content.normalised_text), offset, limit, name, workspace.reads)
     if not content.is_guess:
         return page
     note = f"\n(not in UTF-8; shown as {content.codec}, a guess: name its `encoding` before you add text outside ASCII)"
@@ -122,12 +122,12 @@ def _part_of_large(file: IO[bytes], size: int, offset: int, limit: int, name: st
     return Result(f"{page.text}\n{where}", extent=Extent("lines", page.last - offset + 1, page.lines, offset))
 
 
-def _shown(content: str, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
+def _lines_result(content: str, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
     if not content:
         return Result(f"`{name}` is empty", extent=Extent("lines", 0, 0))
     lines = content.removesuffix("\n").split("\n")
     if offset > len(lines):
-        raise ToolError(f"`{name}` has {counted(len(lines), 'line')}: offset={offset} is beyond its end")
+        raise ToolError(f"`{name}` has {pluralize(len(lines), 'line')}: offset={offset} is beyond its end")
     page = page_of(lines, offset, limit, limits)
     uncut = None
     if any(len(line) > limits.longest_line for line in lines[offset - 1 : page.last]):
@@ -145,7 +145,7 @@ def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Fi
     shown: list[str] = []
     size = 0
     for line in lines[offset - 1 : offset - 1 + limit]:
-        shown.append(numbered([line], offset + len(shown), limits.longest_line))
+        shown.append(number_lines([line], offset + len(shown), limits.longest_line))
         size += len(shown[-1].encode()) + 1
         if size > limits.most_bytes and len(shown) > 1:
             del shown[-1]
@@ -155,9 +155,9 @@ def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Fi
 
 def _where_to_look(path: Path, root: Path) -> str:
     """What the model may have meant, or where to look, as the end of a sentence."""
-    from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
+    from tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
 
-    if told := meant(path, root):
+    if told := path_suggestion(path, root):
         return told
     folder = path.parent
     if not os.path.isdir(folder):

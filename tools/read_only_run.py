@@ -12,14 +12,14 @@ from pathlib import Path
 from shutil import which
 
 from tools.base import ReadOnlyAccess, ToolError, Workspace
-from tools.commands.command_line import Command, Word
-from tools.commands.line_proof import Step, all_steps, prove_line
+from tools.commands.command_line import SimpleCommand, Word
+from tools.commands.line_proof import ProvedStep, all_steps, prove_line
 from tools.commands.line_text import render_line
 from tools.commands.parts import replace_values, take_assignments
 from tools.commands.scripts import Operand, Proof
-from tools.files.paths import display, granted, locate
+from tools.files.paths import check_granted, display, locate
 from tools.lazy import regex
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 from tools.process.shell import Launch, argv_of, child_environment
 from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, any_case_pattern, holds_secrets
 
@@ -57,8 +57,8 @@ _PIPES = ("|", "|&")
 _ENDLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
 """Devices that show nothing of anybody."""
 _NO_REPOSITORY = "git was not run: this folder is in no git repository that git can read"
-_MOST_SUBMODULES = 5
-_MOST_NAMES = 2_000
+_MAX_SUBMODULES = 5
+_MAX_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
 
 
@@ -67,7 +67,7 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     steps = _prove(line, workspace)
     if not steps:
         return None
-    shown = _Shown(workspace)
+    shown = _ShownFiles(workspace)
     shown.add(steps, [""])
     if shown.shows_folder:
         shown.paths[str(workspace.root)] = None
@@ -75,14 +75,14 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     return ReadOnlyAccess("grep" if searches else "read", tuple(shown.paths), shown.secret)
 
 
-class _Shown:
+class _ShownFiles:
     """The files that commands show, collected."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.secret, self.shows_folder = workspace, "", False
         self.paths = dict[str, None]()
 
-    def add(self, steps: Sequence[Step], places: list[str]) -> None:
+    def add(self, steps: Sequence[ProvedStep], places: list[str]) -> None:
         """`places`: the folders that the commands may be run in. Raises `ToolError`."""
         for at, step in enumerate(steps):
             command, proof = step.command, step.proof
@@ -99,7 +99,7 @@ class _Shown:
                 places[:] = [posixpath.join(place, proof.files[0].text) for place in places]
             self.shows_folder = self.shows_folder or not (named or step.is_group or proof.name.startswith("git"))
             if proof.name.startswith("git"):
-                self.paths |= dict.fromkeys(_shown_by_git(self.workspace.root))
+                self.paths |= dict.fromkeys(_git_readable_paths(self.workspace.root))
 
     def add_files(self, named: Sequence[tuple[Path, str]], proof: Proof) -> None:
         for path, name in named:
@@ -109,7 +109,7 @@ class _Shown:
                 self.secret = display(path, self.workspace.root)
 
 
-def _prove(line: str, workspace: Workspace) -> tuple[Step, ...]:
+def _prove(line: str, workspace: Workspace) -> tuple[ProvedStep, ...]:
     """The commands of a line with the values of its variables put in."""
 
     def names(pattern: str) -> Sequence[str]:
@@ -145,7 +145,7 @@ def _without_own_folder(line: str, root: Path) -> str:
     return re.sub(rf"\A\s*git +-C +(['\"]?)(?:{own}/?|\.)\1 +(?=[a-z])", "git ", line)
 
 
-def _shown_by_git(root: Path) -> Iterator[str]:
+def _git_readable_paths(root: Path) -> Iterator[str]:
     from tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
     from tools.sandbox.git_metadata import included_settings, metadata_of  # noqa: PLC0415  # deferred: as above
 
@@ -174,7 +174,7 @@ def _names_for(pattern: str, root: Path) -> Sequence[str]:
     not known."""
     if "[" in pattern:
         raise ToolError("patterns with `[…]` are not read: name the files, or use glob")
-    found, left = ["/" if pattern.startswith("/") else ""], _MOST_NAMES
+    found, left = ["/" if pattern.startswith("/") else ""], _MAX_NAMES
     for part in filter(None, pattern.split("/")):
         if not ("*" in part or "?" in part):
             found = [posixpath.join(folder, part) for folder in found]
@@ -212,7 +212,7 @@ def launch(command: str, workspace: Workspace) -> Launch:
     if not steps or shown is None:
         raise ToolError("the command does more than look by now: look at it again")
     for path in shown.paths:
-        granted(Path(path), workspace)
+        check_granted(Path(path), workspace)
     environment = child_environment()
     path = _search_path(workspace)
     environment |= {"PATH": folders_outside(workspace.root, path)}
@@ -226,7 +226,7 @@ def launch(command: str, workspace: Workspace) -> Launch:
     return Launch(tuple(word.text for word in words), environment)
 
 
-def _write_step(step: Step, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
+def _write_step(step: ProvedStep, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
     """What stands before a command in the line that is run, and its words."""
     sought = (f"PATH={shlex.quote(path)}",) if step.proof.name in _LOOKUPS else ()
     return " ".join((*step.settings, *sought)), _argv(step, workspace)
@@ -244,7 +244,7 @@ def unseen_changes(command: str, workspace: Workspace) -> str:
 
     top = top_of_repository(workspace.root)
     names = submodule_paths(top) if top is not None else []
-    return f"not shown: uncommitted changes inside submodules ({listed(names, _MOST_SUBMODULES)})" if names else ""
+    return f"not shown: uncommitted changes inside submodules ({join_limited(names, _MAX_SUBMODULES)})" if names else ""
 
 
 def _search_path(workspace: Workspace) -> str:
@@ -252,7 +252,7 @@ def _search_path(workspace: Workspace) -> str:
     return workspace.variables.get("PATH") or os.environ.get("PATH", os.defpath)
 
 
-def _program_of(command: Command, proof: Proof, workspace: Workspace) -> str:
+def _program_of(command: SimpleCommand, proof: Proof, workspace: Workspace) -> str:
     """The path of the program that is run, outside the working folder; the name of what the shell does itself. Raises
     `ToolError`."""
     from tools.process.git import folders_outside, program_outside, top_of_repository  # noqa: PLC0415  # deferred: as above
@@ -273,7 +273,7 @@ def _program_of(command: Command, proof: Proof, workspace: Workspace) -> str:
     return program
 
 
-def _argv(step: Step, workspace: Workspace) -> Sequence[Word]:
+def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
     """The command as it is run: by its whole path, with what keeps it looking. Raises `ToolError`."""
     command, proof = step.command, step.proof
     program = Word(_program_of(command, proof, workspace))

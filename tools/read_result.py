@@ -8,18 +8,18 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, description_beside
-from tools.files.pictures import LARGEST_PICTURE, PICTURE_TYPES
-from tools.grep import checked
+from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, read_description
+from tools.files.pictures import MAX_PICTURE_BYTES, PICTURE_TYPES
+from tools.grep import check_pattern
 from tools.lazy import dataclass, regex
-from tools.outputs.cap import MOST, NOTES, Cap
-from tools.outputs.extent import Extent, counted, listed
-from tools.outputs.plain_text import LONGEST_LINE, is_mostly_noise, plain
-from tools.outputs.stored import Content, KeptContent
+from tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_BYTES, Cap
+from tools.outputs.extent import Extent, join_limited, pluralize
+from tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_noise, plain
+from tools.outputs.stored import Content, StoredContent
 from tools.schema import number, object_of, text
 
 if TYPE_CHECKING:  # a type only: see `matches`
-    from tools.search.outputs import Sifted, SiftedLine
+    from tools.search.outputs import FilteredLine, FilterResult
 
 T = TypeVar("T")
 
@@ -33,16 +33,16 @@ class Onward:
     by_reference: Literal["nothing", "bytes", "all"] = "nothing"
     """What it takes as a part of the reference only, having no argument for it."""
 
-    def at(self, found: KeptContent, offset: int) -> str:
+    def at(self, found: StoredContent, offset: int) -> str:
         """Where the bytes from an offset on are."""
         return f"offset={offset}" if self.by_reference == "nothing" else f'ref_id="{_bare(found)}:B{offset}-"'
 
-    def lines(self, found: KeptContent, first: int, last: int) -> str:
+    def lines(self, found: StoredContent, first: int, last: int) -> str:
         """Where these lines are."""
         return f'ref_id="{_bare(found)}:L{first}-{last}"' if self.by_reference == "all" else f'lines="{first}-{last}"'
 
 
-def _bare(found: KeptContent) -> str:
+def _bare(found: StoredContent) -> str:
     """The reference to all of it."""
     return _PLACE.sub("", found.ref)
 
@@ -54,23 +54,23 @@ HERE = Onward()
 _WHOLE = Cap()
 _NARROWEST = 16
 """Bytes of a line to which it is cut at most."""
-LIMIT = 4096
-MOST_AROUND = 50
+DEFAULT_LIMIT_BYTES = 4096
+MAX_CONTEXT_LINES = 50
 """Lines."""
-MOST_NAMED = 5
+MAX_NAMED_PICTURES = 5
 """Pictures that are named."""
-LONGEST_SEARCHED = 1 << 20
+MAX_SEARCHED_BYTES = 1 << 20
 """Bytes of a line that are searched at once: of each piece the first match is shown."""
 HEX = 1024
 """Bytes that are shown at once when they are no text."""
-HEXADECIMAL = "(not text; as hexadecimal numbers)"
-ESCAPED = "(not all of it is text: `\\xff` stands for a byte, `\\\\` for a backslash)"
+HEXADECIMAL_NOTE = "(not text; as hexadecimal numbers)"
+ESCAPED_NOTE = "(not all of it is text: `\\xff` stands for a byte, `\\\\` for a backslash)"
 """How bytes begin that are no text, or not only."""
 
 
 class ReadResult:
     name = "read_result"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of(
         {
@@ -92,41 +92,41 @@ class ReadResult:
         wanted = lines_of(text(arguments, "lines", ""))
         if wanted and ("offset" in arguments or "limit" in arguments):
             raise ToolError("`lines` goes without `offset` and `limit`, which count bytes: give one or the other")
-        found = await workspace.kept(text(arguments, "ref_id"))
+        found = await workspace.stored_content(text(arguments, "ref_id"))
         with closing(found.content):
-            return with_pictures_named(await _shown(found, arguments, wanted), found)
+            return with_pictures_named(await _requested_part(found, arguments, wanted), found)
 
 
-async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None) -> Result:
+async def _requested_part(found: StoredContent, arguments: Arguments, wanted: tuple[int, int] | None) -> Result:
     if "pattern" in arguments:
         start = number(arguments, "offset", -1)
         return await matches(
             found, text(arguments, "pattern"), lines_around(arguments), wanted, start=start if start > 0 else None
         )
     if found.media_type in PICTURE_TYPES:
-        return await unhurried(lambda: picture_of(found))
+        return await run_shielded(lambda: picture_of(found))
     if not (wanted or found.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
-        return await unhurried(lambda: medium_of(found))
+        return await run_shielded(lambda: medium_of(found))
     if wanted or (found.lines and "offset" not in arguments and "limit" not in arguments):
         first, last = wanted or found.lines or (1, 1)
-        return await unhurried(lambda: numbered_lines(found, first, last))
-    start, end = found.span or (0, LIMIT)
+        return await run_shielded(lambda: numbered_lines(found, first, last))
+    start, end = found.span or (0, DEFAULT_LIMIT_BYTES)
     offset = number(arguments, "offset", start)
-    limit = number(arguments, "limit", LIMIT if "offset" in arguments else end - start)
-    return await unhurried(lambda: byte_range(found, offset, limit))
+    limit = number(arguments, "limit", DEFAULT_LIMIT_BYTES if "offset" in arguments else end - start)
+    return await run_shielded(lambda: byte_range(found, offset, limit))
 
 
-def with_pictures_named(result: Result, found: KeptContent) -> Result:
+def with_pictures_named(result: Result, found: StoredContent) -> Result:
     """The result with what belongs to it and is no text of it, and where the pictures are that came with it."""
     if found.frame:
         result = replace(result, text=f"{result.text}\n{found.frame}")
     if not found.attachments:
         return result
-    shown = listed(found.attachments, MOST_NAMED)
+    shown = join_limited(found.attachments, MAX_NAMED_PICTURES)
     return replace(result, text=f"{result.text}\n(pictures came with it: {shown})")
 
 
-async def unhurried(work: Callable[[], T]) -> T:
+async def run_shielded(work: Callable[[], T]) -> T:
     """The work done in a thread; a cancelled caller still waits for its end, so that nothing is closed under it."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -152,11 +152,11 @@ def lines_of(wanted: str) -> tuple[int, int] | None:
 
 def lines_around(arguments: Arguments) -> tuple[int, int]:
     """How many lines before and after each match are wanted."""
-    before, after = (min(max(number(arguments, name, 0), 0), MOST_AROUND) for name in ("before", "after"))
+    before, after = (min(max(number(arguments, name, 0), 0), MAX_CONTEXT_LINES) for name in ("before", "after"))
     return before, after
 
 
-def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
+def numbered_lines(found: StoredContent, first: int, last: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
     """The lines with their numbers, as many as fit, but always one. Lines that carry their own numbers are asked for
     and shown with those."""
     content, before = found.content, (found.first or 1) - 1
@@ -164,19 +164,19 @@ def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE,
     starts, size, shown = [content.line_start(first - before)], 0, list[str]()
     while first + len(shown) <= last and (size < cap.size or not shown):
         end = content.line_end(starts[-1])
-        shown.append(_numbered(found, first + len(shown), starts[-1], end, onward))
+        shown.append(_numbered_line(found, first + len(shown), starts[-1], end, onward))
         size += len(shown[-1].encode("utf-8", "replace")) + 1
         starts.append(end + 1)
     del shown[max(cap.fitting(shown), 1) :]
-    width = LONGEST_LINE
+    width = MAX_LINE_CHARS
     while len(shown) == 1 and width > _NARROWEST and not cap.holds(shown[0]):
         width //= 2
-        shown = [_numbered(found, first, starts[0], starts[1] - 1, onward, width)]
+        shown = [_numbered_line(found, first, starts[0], starts[1] - 1, onward, width)]
     next_line = first + len(shown)
     among = f"{found.last:,}" if found.first is None else f"{found.first}-{found.last}"
     if next_line > found.last and found.unnumbered:
         start = content.line_start(content.lines - found.unnumbered + 1)
-        shown.append(_line(found, start, content.size, NOTES, onward))
+        shown.append(_line(found, start, content.size, NOTE_BYTES, onward))
     where = f"lines {first}-{next_line - 1} of {among}"
     if next_line <= last:
         where += f"; continue at {onward.lines(found, next_line, last)}"
@@ -184,7 +184,7 @@ def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE,
     return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty", extent=extent)
 
 
-def part_of(found: KeptContent) -> tuple[int, int]:
+def part_of(found: StoredContent) -> tuple[int, int]:
     """Start and end in bytes of what a reference means: the lines or bytes that it names, or all. Raises `ToolError`
     for what is not there."""
     content = found.content
@@ -199,7 +199,7 @@ def part_of(found: KeptContent) -> tuple[int, int]:
     return content.line_start(first - before), content.line_start(last + 1 - before)
 
 
-def _within(found: KeptContent, first: int, last: int) -> tuple[int, int]:
+def _within(found: StoredContent, first: int, last: int) -> tuple[int, int]:
     """The lines that are there of those that are wanted, by the numbers that they carry. Raises `ToolError`."""
     before = (found.first or 1) - 1
     lines = found.last - before
@@ -210,25 +210,27 @@ def _within(found: KeptContent, first: int, last: int) -> tuple[int, int]:
     return max(first, before + 1), min(last, lines + before)
 
 
-def _within_bytes(found: KeptContent, offset: int) -> None:
+def _within_bytes(found: StoredContent, offset: int) -> None:
     size = found.content.size
     if offset >= size and size:
-        raise ToolError(f"`{found.ref}` has {counted(size, 'byte')}: offset={offset} is beyond its end")
+        raise ToolError(f"`{found.ref}` has {pluralize(size, 'byte')}: offset={offset} is beyond its end")
 
 
-def _holds(found: KeptContent) -> str:
+def _holds(found: StoredContent) -> str:
     lines, first = found.last - (found.first or 1) + 1, found.first
     if first is None:
-        return f"has {counted(lines, 'line')}"
+        return f"has {pluralize(lines, 'line')}"
     return f"has the lines {first}-{first + lines - 1}" if lines > 1 else f"has the line {first} only"
 
 
-def _numbered(found: KeptContent, number: int, start: int, end: int, onward: Onward, width: int = LONGEST_LINE) -> str:
+def _numbered_line(
+    found: StoredContent, number: int, start: int, end: int, onward: Onward, width: int = MAX_LINE_CHARS
+) -> str:
     line = _line(found, start, end, width, onward)
     return f"{number}\t{line}" if found.first is None else line
 
 
-def _line(found: KeptContent, start: int, end: int, width: int, onward: Onward) -> str:
+def _line(found: StoredContent, start: int, end: int, width: int, onward: Onward) -> str:
     if end - start <= width:
         return plain(found.content.read(start, end - start).decode("utf-8", "replace"))
     data = found.content.read(start, width)
@@ -237,11 +239,11 @@ def _line(found: KeptContent, start: int, end: int, width: int, onward: Onward) 
     return f"{plain(decoded)}… [cut: {end - start:,} bytes; continue at {onward.at(found, behind)}]"
 
 
-def byte_range(found: KeptContent, offset: int, limit: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
+def byte_range(found: StoredContent, offset: int, limit: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
     """The bytes from an offset on, at most so many, as many as fit, but always some."""
     content = found.content
     _within_bytes(found, offset)
-    data = content.read(offset, min(limit, MOST - NOTES))
+    data = content.read(offset, min(limit, MAX_ANSWER_BYTES - NOTE_BYTES))
     while True:
         shown, taken = exact(data, is_end=offset + len(data) >= content.size)
         if cap.holds(shown) or len(data) <= _NARROWEST:
@@ -265,16 +267,16 @@ def exact(data: bytes, *, is_end: bool) -> tuple[str, int]:
             decoded = data[: len(data) - cut].decode("utf-8")
         except UnicodeDecodeError:
             continue
-        if _is_text(decoded) and not decoded.startswith((ESCAPED, HEXADECIMAL)):
+        if _is_text(decoded) and not decoded.startswith((ESCAPED_NOTE, HEXADECIMAL_NOTE)):
             return decoded, len(data) - cut
         break
     if _is_text(data.decode("utf-8", "replace")):
-        data = data[: MOST // 5]
+        data = data[: MAX_ANSWER_BYTES // 5]
         shown = data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
-        return f"{ESCAPED}\n{shown}", len(data)
+        return f"{ESCAPED_NOTE}\n{shown}", len(data)
     data = data[:HEX]
     rows = [data[at : at + 16].hex(" ") for at in range(0, len(data), 16)]
-    return "\n".join([HEXADECIMAL, *rows]), len(data)
+    return "\n".join([HEXADECIMAL_NOTE, *rows]), len(data)
 
 
 def _is_text(decoded: str) -> bool:
@@ -282,7 +284,7 @@ def _is_text(decoded: str) -> bool:
 
 
 async def matches(
-    found: KeptContent,
+    found: StoredContent,
     pattern: str,
     around: tuple[int, int],
     wanted: tuple[int, int] | None,
@@ -292,7 +294,7 @@ async def matches(
 ) -> Result:
     """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins, where
     that is not where the bytes begin that the reference names."""
-    from tools.search.outputs import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
+    from tools.search.outputs import SEARCH_TIMEOUT_S, filter_lines  # noqa: PLC0415  # deferred: only a pattern needs it
 
     content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)
@@ -303,12 +305,12 @@ async def matches(
     if start is not None:
         _within_bytes(found, start)
         lines = _line_at(content, start), last - before
-    sifted = await sift(
+    sifted = await filter_lines(
         content,
-        checked(pattern),
+        check_pattern(pattern),
         *around,
         lines,
-        max(cap.size - NOTES, 1),
+        max(cap.size - NOTE_BYTES, 1),
         start=start,
         numbered=found.first is not None,
     )
@@ -316,14 +318,14 @@ async def matches(
     fitting = max(cap.fitting([text for _, text in entries]), min(len(entries), 1))
     shown = [text for _, text in entries[:fitting]]
     if fitting == 1:
-        shown = [cap.cut(shown[0])]
+        shown = [cap.truncate(shown[0])]
     if fitting < len(entries):
-        shown.append(_continued(found, entries[fitting - 1][0], entries[fitting][0].number, before, onward))
+        shown.append(_continuation_note(found, entries[fitting - 1][0], entries[fitting][0].number, before, onward))
     elif sifted.ending == "late":
         began = content.line_start(lines[0]) if start is None else start
-        shown.append(_late(found, sifted, began, before, f"stopped after {SECONDS:.0f} s", onward))
+        shown.append(_late(found, sifted, began, before, f"stopped after {SEARCH_TIMEOUT_S:.0f} s", onward))
     elif sifted.ending == "enough":
-        shown.append(_continued(found, entries[-1][0], entries[-1][0].number + 1, before, onward))
+        shown.append(_continuation_note(found, entries[-1][0], entries[-1][0].number + 1, before, onward))
     is_all = fitting == len(entries) and sifted.ending == "complete"
     extent = Extent("lines", fitting, fitting if is_all else None)
     return Result("\n".join(shown) or "no lines match", extent=extent)
@@ -334,16 +336,16 @@ def _line_at(content: Content, offset: int) -> int:
     return max(bisect_right(range(1, content.lines + 1), offset, key=content.line_start), 1)
 
 
-def _continued(found: KeptContent, last: "SiftedLine", following: int, before: int, onward: Onward) -> str:
+def _continuation_note(found: StoredContent, last: "FilteredLine", following: int, before: int, onward: Onward) -> str:
     """How to go on behind what is shown: in the same line where that is too long to be searched at once."""
     content = found.content
     behind = content.line_start(last.number) + last.at + len(last.text.encode("utf-8", "replace"))
-    if last.at >= 0 and following <= last.number + 1 and content.line_end(behind) - behind > LONGEST_SEARCHED:
+    if last.at >= 0 and following <= last.number + 1 and content.line_end(behind) - behind > MAX_SEARCHED_BYTES:
         return f"(there is more; continue at {onward.at(found, behind)} with the same {onward.pattern})"
     return f'(there is more; continue at lines="{following + before}-" with the same {onward.pattern})'
 
 
-def _late(found: KeptContent, sifted: "Sifted", began: int, before: int, why: str, onward: Onward) -> str:
+def _late(found: StoredContent, sifted: "FilterResult", began: int, before: int, why: str, onward: Onward) -> str:
     """How far a search got that took too long, and how to go on."""
     content = found.content
     done = min(began + sifted.searched, content.size)
@@ -356,7 +358,7 @@ def _late(found: KeptContent, sifted: "Sifted", began: int, before: int, why: st
     return f"({where}so lines may be missing: take a simpler `{onward.pattern}` or other `lines`)"
 
 
-def _entries(hits: Sequence["SiftedLine"], before: int, *, with_gaps: bool) -> Iterator[tuple["SiftedLine", str]]:
+def _entries(hits: Sequence["FilteredLine"], before: int, *, with_gaps: bool) -> Iterator[tuple["FilteredLine", str]]:
     """The lines that a search found, each as it is shown."""
     previous = 0
     for hit in hits:
@@ -368,17 +370,17 @@ def _entries(hits: Sequence["SiftedLine"], before: int, *, with_gaps: bool) -> I
         previous = number
 
 
-def picture_of(found: KeptContent) -> Result:
+def picture_of(found: StoredContent) -> Result:
     content = found.content
-    told = f"picture, {found.media_type}, {counted(content.size, 'byte')}"
-    if content.size > LARGEST_PICTURE:
+    told = f"picture, {found.media_type}, {pluralize(content.size, 'byte')}"
+    if content.size > MAX_PICTURE_BYTES:
         raise ToolError(f"`{found.ref}` is a {told}, more than 3.9 MB: scale the file down and read that")
     return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))
 
 
-def medium_of(found: KeptContent, onward: Onward = HERE) -> Result:
+def medium_of(found: StoredContent, onward: Onward = HERE) -> Result:
     """What can be said of bytes that are neither text nor a picture: how they begin, and how a person gets them."""
-    told = f"{found.media_type}, {counted(found.content.size, 'byte')}, no text"
+    told = f"{found.media_type}, {pluralize(found.content.size, 'byte')}, no text"
     saved = f"the user saves it with `ebb sessions show ID {found.ref} > FILE`"
     start = found.span[0] if found.span else 0
     return Result(f"{told}; {saved}\n{byte_range(found, start, HEX, onward=onward).text}")

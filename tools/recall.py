@@ -8,15 +8,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import regex
 from tools.outputs.cap import Cap, cap_of
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 from tools.outputs.plain_text import plain, printable
 from tools.outputs.recall_scope import SCOPES, Scope
-from tools.outputs.recalled import KINDS, Memory, RecalledItem, RecalledKind, RecallQuery
-from tools.outputs.stored import KeptContent
+from tools.outputs.recalled import KINDS, RecalledItem, RecalledKind, RecallQuery, RecallResult
+from tools.outputs.stored import StoredContent
 from tools.read_result import (
     Onward,
     byte_range,
@@ -25,29 +25,29 @@ from tools.read_result import (
     medium_of,
     numbered_lines,
     picture_of,
-    unhurried,
+    run_shielded,
     with_pictures_named,
 )
 from tools.schema import number, object_of, text
 
 MAX_TOKENS = 2000
-MOST_HITS = 20
-MOST_PATHS, LONGEST_PATH = 2, 60
+MAX_HITS = 20
+MAX_PATHS, MAX_PATH_CHARS = 2, 60
 """Paths that are named, and characters of each."""
-MANY = 2000
+MIN_PROGRESS_MESSAGES = 2000
 """Messages that take long enough to index that it is told."""
 
-_CUT = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
+_CUT_NOTE = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
 """How a line ends of which only the beginning is shown."""
 _ONWARD = Onward("search", "bytes")
 _AGO = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
-_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class Recall:
     name = "recall"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of(
         {
@@ -74,38 +74,42 @@ class Recall:
         ref = text(arguments, "ref_id", "")
         if ref:
             return await self._by_reference(ref, arguments, workspace, cap)
-        memory = await workspace.look_up(_asked(arguments, time.time()), _telling(workspace.progress))
-        return Result(shown(memory, cap))
+        memory = await workspace.look_up(_recall_query(arguments, time.time()), _progress_reporter(workspace.progress))
+        return Result(render_results(memory, cap))
 
     async def _by_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
         wanted = lines_of(text(arguments, "lines", ""))
         found = await workspace.fetch(ref, _scope(arguments))
         with closing(found.content):
-            result = with_pictures_named(await _shown(found, arguments, wanted, cap), found)
-            return replace(result, text=f"{result.text}\n{_told_of(found, result, workspace.measure)}")
+            result = with_pictures_named(await _requested_part(found, arguments, wanted, cap), found)
+            return replace(result, text=f"{result.text}\n{_facts_line(found, result, workspace.measure)}")
 
 
-async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap) -> Result:
+async def _requested_part(
+    found: StoredContent, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap
+) -> Result:
     if "search" in arguments:
         return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, cap, onward=_ONWARD)
     if found.media_type in PICTURE_TYPES:
-        return await unhurried(lambda: picture_of(found))
+        return await run_shielded(lambda: picture_of(found))
     if not (wanted or found.lines or found.media_type.startswith("text/")):
-        return await unhurried(lambda: medium_of(found, _ONWARD))
+        return await run_shielded(lambda: medium_of(found, _ONWARD))
     if found.span is not None and not wanted:
         start, end = found.span
-        return await unhurried(lambda: byte_range(found, start, end - start, cap, _ONWARD))
+        return await run_shielded(lambda: byte_range(found, start, end - start, cap, _ONWARD))
     first, last = wanted or found.lines or (1, 10**18)
-    return await unhurried(lambda: numbered_lines(found, first, last, cap, _ONWARD))
+    return await run_shielded(lambda: numbered_lines(found, first, last, cap, _ONWARD))
 
 
-def _told_of(found: KeptContent, result: Result, measure: Callable[[str], int]) -> str:
+def _facts_line(found: StoredContent, result: Result, measure: Callable[[str], int]) -> str:
     """What was recalled: its kind, the files it is about, whether this is all that was asked for, how many tokens it
     takes, and how often it was looked up before."""
-    facts = [_quoted(found.kind or found.media_type)]
+    facts = [_bracket_safe(found.kind or found.media_type)]
     if found.paths:
-        facts.append(f"paths: {listed([_quoted(path)[-LONGEST_PATH:] for path in found.paths], MOST_PATHS)}")
-    is_all = (result.extent is None or result.extent.is_all) and not _CUT.search(result.text)
+        facts.append(
+            f"paths: {join_limited([_bracket_safe(path)[-MAX_PATH_CHARS:] for path in found.paths], MAX_PATHS)}"
+        )
+    is_all = (result.extent is None or result.extent.is_all) and not _CUT_NOTE.search(result.text)
     facts.append(f"truncated: {'no' if is_all else 'yes'}")
     facts.append(f"tokens: {measure(result.text):,}")
     if found.accesses and found.accessed is not None:
@@ -115,31 +119,31 @@ def _told_of(found: KeptContent, result: Result, measure: Callable[[str], int]) 
     return f"[recall:{found.ref} – {'; '.join(facts)}]"
 
 
-def _quoted(name: str) -> str:
+def _bracket_safe(name: str) -> str:
     """A name that others chose, within brackets of ours."""
     return printable(name).translate(_ROUND)
 
 
-def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:
+def _progress_reporter(progress: Callable[[str], None]) -> Callable[[int, int], None]:
     """Tells now and then how far a long preparation is."""
     last = 0
 
     def told(done: int, total: int) -> None:
         nonlocal last
         last = min(last, done)  # one preparation may follow another
-        if total > MANY and (done - last >= MANY or done == total):
+        if total > MIN_PROGRESS_MESSAGES and (done - last >= MIN_PROGRESS_MESSAGES or done == total):
             last = done
             progress(f"indexed {done:,} of {total:,} messages\n")
 
     return told
 
 
-def shown(memory: Memory, cap: Cap) -> str:
+def render_results(memory: RecallResult, cap: Cap) -> str:
     """What was found, as much of it as there is room for, but always something of the best."""
     entries = [_entry(one) for one in memory.found]
     fitting = max(cap.fitting(entries), min(len(entries), 1))
-    best = [max(cap.cut(_entry(one)), f"[recall:{one.ref}]", key=len) for one in memory.found[:1]]
-    parts = [*(f"({told})" for told in memory.told), *best, *entries[1:fitting]]
+    best = [max(cap.truncate(_entry(one)), f"[recall:{one.ref}]", key=len) for one in memory.found[:1]]
+    parts = [*(f"({told})" for told in memory.notes), *best, *entries[1:fitting]]
     if fitting < len(entries):
         parts.append(f"({len(entries) - fitting} more: narrow the query, or raise `max_tokens`)")
     if not entries:
@@ -149,9 +153,9 @@ def shown(memory: Memory, cap: Cap) -> str:
 
 def _entry(one: RecalledItem) -> str:
     """Reference, what it is, when and where, and why it was found."""
-    what = f"{one.kind} of {_quoted(one.tool)}" if one.tool else one.kind
+    what = f"{one.kind} of {_bracket_safe(one.tool)}" if one.tool else one.kind
     when = datetime.fromtimestamp(one.at).strftime("%Y-%m-%d %H:%M")
-    where = f", {_quoted(one.where)}" if one.where else ""
+    where = f", {_bracket_safe(one.where)}" if one.where else ""
     title = f": {one.title}" if one.title else ""
     part = f" (its first {one.searched:,} of {one.size:,} bytes are searched)" if one.searched else ""
     meant = " (by its meaning)" if one.by_meaning else ""
@@ -159,7 +163,7 @@ def _entry(one: RecalledItem) -> str:
     return f"[recall:{one.ref}] {what}, {when}{where}{plain(title)}{meant}{part}{body}"
 
 
-def _asked(arguments: Arguments, now: float) -> RecallQuery:
+def _recall_query(arguments: Arguments, now: float) -> RecallQuery:
     query = text(arguments, "query", "")
     if "lines" in arguments:
         raise ToolError("`lines` goes with `ref_id`: name what to read")
@@ -173,7 +177,7 @@ def _asked(arguments: Arguments, now: float) -> RecallQuery:
         moment(text(arguments, "since", ""), now),
         moment(text(arguments, "until", ""), now),
         _scope(arguments),
-        MOST_HITS,
+        MAX_HITS,
     )
 
 
@@ -188,7 +192,7 @@ def moment(wanted: str, now: float) -> float | None:
         return None
     ago = _AGO.fullmatch(wanted)
     if ago is not None:
-        return now - int(ago[1]) * _SECONDS[ago[2].lower()]
+        return now - int(ago[1]) * _UNIT_SECONDS[ago[2].lower()]
     try:
         return datetime.fromisoformat(wanted).timestamp()
     except (ValueError, OverflowError, OSError) as error:

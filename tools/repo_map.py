@@ -4,38 +4,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.files.paths import display, kind_of, resolve
 from tools.outputs.extent import Extent
 from tools.schema import items, number, object_of, text
 
-MAPPED = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
+MAPPED_SUFFIXES = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
 """How the names of files end that are on a map."""
-ENOUGH = 20
+MIN_MAPPED_FILES = 20
 """Files of which a map says more than a list of them."""
-USUAL, LEAST, MOST = 1500, 200, 10_000
+DEFAULT_TOKENS, MIN_TOKENS, MAX_TOKENS = 1500, 200, 10_000
 """Tokens."""
-SECONDS = 8.0
+READ_TIMEOUT_S = 8.0
 """In which files are read that have not been; the next map goes on."""
-MOST_SEEN = 2000
+MAX_SEEN_FILES = 2000
 """Files that were read, of which the map is told."""
 
 
 class RepoMap:
     name = "repo_map"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "read"
     kind: Literal["rare"] = "rare"
     schema = object_of(
         {
             "focus": {"type": "array", "items": {"type": "string"}, "maxItems": 50},
             "path": {"type": "string"},
-            "tokens": {"type": "integer", "minimum": LEAST, "maximum": MOST},
+            "tokens": {"type": "integer", "minimum": MIN_TOKENS, "maximum": MAX_TOKENS},
         },
         required=(),
     )
 
-    def __init__(self, cache: Path | None = None, seconds: float = SECONDS) -> None:
+    def __init__(self, cache: Path | None = None, seconds: float = READ_TIMEOUT_S) -> None:
         """`cache`: the folder for what was found in files, None where nothing is kept. `seconds`: after which the map
         is drawn of the files that were read by then."""
         self._cache, self._seconds = cache, seconds
@@ -44,23 +44,23 @@ class RepoMap:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.code_map.run import mapped  # noqa: PLC0415  # deferred: few runs draw a map
-        from tools.code_map.text import Chosen, within  # noqa: PLC0415  # deferred: few runs draw a map
+        from tools.code_map.run import run_mapper  # noqa: PLC0415  # deferred: few runs draw a map
+        from tools.code_map.text import MapEntry, fit_to_budget  # noqa: PLC0415  # deferred: few runs draw a map
 
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) != "folder":
             raise ToolError(f"`{display(root, workspace.root)}` is no folder: give one as `path`, or leave it out")
-        seen = [*workspace.seen.digests, *workspace.seen.looks][-MOST_SEEN:]
+        seen = [*workspace.seen.digests, *workspace.seen.looks][-MAX_SEEN_FILES:]
         wanted = {
             "cache": str(self._cache) if self._cache is not None else "",
             "focus": [str(word).removeprefix("./") for word in items(arguments, "focus")],
             "seconds": self._seconds,
             "seen": [str(path.relative_to(root)) for path in seen if path.is_relative_to(root)],
         }
-        found = await mapped(root, wanted, workspace.progress)
-        chosen = [Chosen(display(root / path, workspace.root), *rest) for path, *rest in found["chosen"]]
-        tokens = number(arguments, "tokens", USUAL)
-        told, count = within(chosen, found["definitions"], tokens, workspace.measure)
+        found = await run_mapper(root, wanted, workspace.progress)
+        chosen = [MapEntry(display(root / path, workspace.root), *rest) for path, *rest in found["chosen"]]
+        tokens = number(arguments, "tokens", DEFAULT_TOKENS)
+        told, count = fit_to_budget(chosen, found["definitions"], tokens, workspace.measure)
         if not found["definitions"]:
             return Result("no code that can be mapped: Python, JavaScript, TypeScript, Go, Rust and Java are")
         return Result(told + self._left_out(found), extent=Extent("entries", count, found["definitions"]))

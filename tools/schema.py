@@ -13,13 +13,13 @@ if TYPE_CHECKING:  # a type only: see `mismatches`
 
 T = TypeVar("T", str, int, bool)
 
-MOST_NAMED = 10
+MAX_NAMED_PLACES = 10
 """Places that are named where a value breaks its schema."""
-MOST_ITEMS = 10_000
+MAX_ITEMS = 10_000
 """Items of a value of which every error is looked for."""
-MOST_VALIDATORS = 64
+MAX_VALIDATORS = 64
 """Schemas that are kept as they were compiled."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """Levels that arguments may be nested."""
 
 
@@ -37,7 +37,7 @@ def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None
     """Returns when the arguments match the schema; otherwise raises `ToolError`, naming each argument that does not."""
     problems = mismatches(arguments, schema)
     if problems:
-        named = [*problems[:MOST_NAMED], *(["and more"] if len(problems) > MOST_NAMED else [])]
+        named = [*problems[:MAX_NAMED_PLACES], *(["and more"] if len(problems) > MAX_NAMED_PLACES else [])]
         raise ToolError(f"the arguments of `{tool}` are not right, so it was not run: {'; '.join(named)}")
 
 
@@ -54,7 +54,7 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=MOST_VALIDATORS)
+@lru_cache(maxsize=MAX_VALIDATORS)
 def _validator(schema: str) -> "jsonschema_rs.Validator":
     """For a schema as JSON. Kept: to compile a schema takes ten times as long as to check a call."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that a run without tool calls never needs
@@ -67,8 +67,8 @@ def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     members = value.values() if isinstance(value, dict) else ()
-    if sum(len(each) for each in members if isinstance(each, list | dict)) <= MOST_ITEMS:
-        return list(islice(validator.iter_errors(value), MOST_NAMED + 1))
+    if sum(len(each) for each in members if isinstance(each, list | dict)) <= MAX_ITEMS:
+        return list(islice(validator.iter_errors(value), MAX_NAMED_PLACES + 1))
     try:
         validator.validate(value)
     except jsonschema_rs.ValidationError as error:

@@ -53,7 +53,7 @@ class SeenFiles:
 class Differences:
     changed: tuple[Path, ...] = ()
     """Files that hold something else than what was seen."""
-    gone: tuple[Path, ...] = ()
+    deleted: tuple[Path, ...] = ()
 
 
 def differences(digests: Mapping[Path, str]) -> Differences:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tools.files.private_folder import make_private
 from tools.secrets.key_formats import forms_of
-from tools.secrets.redaction import HIDDEN
+from tools.secrets.redaction import REDACTION_MARK
 
-LARGEST = 4 * 1024**2
+MAX_LOG_BYTES = 4 * 1024**2
 """Bytes of the file. One file of what came before is kept beside it."""
 
-_LONGEST_TAIL = 2000
-_HIDDEN = HIDDEN.encode()
+_MAX_TAIL_BYTES = 2000
+_REDACTION_MARK = REDACTION_MARK.encode()
 _TELLING = 4
 """Bytes of a secret's beginning that are hidden where no more of it came."""
 
@@ -67,21 +67,21 @@ class ServerLog:
         longest = min(len(data) - ends, len(self._secrets[0]) - 1)
         held = next((size for size in range(longest, 0, -1) if self._begins(data[-size:])), 0)
         self._held = data[len(data) - held :]
-        return self._pattern.sub(_HIDDEN, data[: len(data) - held])
+        return self._pattern.sub(_REDACTION_MARK, data[: len(data) - held])
 
     def _begins(self, data: bytes) -> bool:
         """Whether it is the beginning of a longer secret."""
         return any(len(secret) > len(data) and secret.startswith(data) for secret in self._secrets)
 
     def _write(self, data: bytes) -> None:
-        self._tail = (self._tail + data[-_LONGEST_TAIL:])[-_LONGEST_TAIL:]
+        self._tail = (self._tail + data[-_MAX_TAIL_BYTES:])[-_MAX_TAIL_BYTES:]
         if self._descriptor is None:
             return
         try:
-            if self._size + len(data) > LARGEST:
+            if self._size + len(data) > MAX_LOG_BYTES:
                 self._turn_over()
             # A write that the system cuts short loses the rest of a chunk, of a log.
-            self._size += os.write(self._descriptor, data[-LARGEST:])
+            self._size += os.write(self._descriptor, data[-MAX_LOG_BYTES:])
         except OSError:
             self._close()
 
@@ -89,7 +89,7 @@ class ServerLog:
         held, self._held = self._held, b""
         if held:
             is_telling = len(held) >= _TELLING or held in self._secrets
-            self._write(_HIDDEN if is_telling else self._pattern.sub(_HIDDEN, held))
+            self._write(_REDACTION_MARK if is_telling else self._pattern.sub(_REDACTION_MARK, held))
         self._close()
 
     def _close(self) -> None:

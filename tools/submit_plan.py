@@ -1,17 +1,17 @@
 """The `submit_plan` tool: in plan mode the model hands in its plan. Where a user is there, they decide about it; where
 nobody is, it is the answer."""
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside, nobody_to_ask
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
 from tools.schema import object_of, text
 
-ACCEPTED = "the user accepted the plan: carry it out now"
-LONGEST = 20_000
+PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
+MAX_PLAN_CHARS = 20_000
 """Characters of a plan: what a person reads before they decide."""
 
 
 class SubmitPlan:
     name = "submit_plan"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of({"plan": {"type": "string"}}, required=("plan",))
 
@@ -21,9 +21,9 @@ class SubmitPlan:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         plan_of(arguments)
-        if workspace.ask is nobody_to_ask:
+        if workspace.ask is no_user:
             return Result("the plan is taken: it is your answer")
-        return Result(ACCEPTED)
+        return Result(PLAN_ACCEPTED)
 
 
 def plan_of(arguments: Arguments) -> str:
@@ -31,9 +31,9 @@ def plan_of(arguments: Arguments) -> str:
     plan = text(arguments, "plan", "")
     if not any(sign.isprintable() and not sign.isspace() for sign in plan):
         raise ToolError("the plan is empty: write what you would change, where, and how you would check it")
-    if len(plan) > LONGEST:
+    if len(plan) > MAX_PLAN_CHARS:
         raise ToolError(
-            f"the plan has {len(plan):,} characters, and nobody reads more than {LONGEST:,} before they decide: "
+            f"the plan has {len(plan):,} characters, and nobody reads more than {MAX_PLAN_CHARS:,} before they decide: "
             "submit a shorter one"
         )
     return plan

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.files.change import insist_on_text
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from tools.files.change import require_text
 from tools.files.paths import display, resolve
 from tools.files.read_write import read_bytes
 from tools.files.text import decode
@@ -21,7 +21,7 @@ NONE = "this session has no language servers: use grep"
 
 class Symbols:
     name = "symbols"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "read"
     kind: Literal["rare"] = "rare"
     schema = object_of(
@@ -43,7 +43,7 @@ class Symbols:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         from tools.lsp.client import LanguageServerError  # noqa: PLC0415  # deferred: see above
-        from tools.lsp.symbols import Asked, answer_to, column_of  # noqa: PLC0415  # deferred: see above
+        from tools.lsp.symbols import SymbolQuery, answer_to, column_of  # noqa: PLC0415  # deferred: see above
 
         if self._servers is None:
             raise ToolError(NONE)
@@ -57,7 +57,7 @@ class Symbols:
                 shown = display(path, workspace.root)
                 raise ToolError(f"`{name}` does not stand in line {line} of `{shown}`: give `name` and its `line`")
         try:
-            told, count = await answer_to(Asked(find, path, content, line, name), self._servers(), workspace.root)
+            told, count = await answer_to(SymbolQuery(find, path, content, line, name), self._servers(), workspace.root)
         except LanguageServerError as error:
             raise ToolError(f"{error}; use grep instead") from error
         return Result(told, extent=Extent("entries", min(count, 100), count))
@@ -66,5 +66,5 @@ class Symbols:
 def content_for(path: Path, workspace: Workspace) -> str:
     """The text of a file that a server is asked about. Raises `ToolError`."""
     content = read_bytes(path)
-    insist_on_text(path, content, workspace)
+    require_text(path, content, workspace)
     return decode(content).text

@@ -3,20 +3,20 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.schema import object_of, text
 
 Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
 """Sends the agent of a name off with a prompt. Raises `ToolError`."""
 
 
-async def nobody_to_send(agent: str, prompt: str, workspace: Workspace) -> Result:
+async def no_delegate(agent: str, prompt: str, workspace: Workspace) -> Result:
     raise ToolError("you are an agent yourself, and agents send off no others: do it with your own tools")
 
 
 BUILT_IN: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
 """What the agents are for that come with the program, by their names."""
-MOST_LISTED = 20
+MAX_LISTED = 20
 """Agents of which the description says what they are for."""
 
 
@@ -24,17 +24,17 @@ class Task:
     name = "task"
     effect: Effect = "none"
 
-    def __init__(self, agents: Mapping[str, str] | None = None, delegate: Delegate = nobody_to_send) -> None:
+    def __init__(self, agents: Mapping[str, str] | None = None, delegate: Delegate = no_delegate) -> None:
         """`agents`: what each is for, by its name."""
         self._agents = dict(agents or {})
         self._delegate = delegate
 
     @property
     def description(self) -> str:
-        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()][:MOST_LISTED]
-        if left := list(self._agents)[MOST_LISTED:]:
+        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()][:MAX_LISTED]
+        if left := list(self._agents)[MAX_LISTED:]:
             lines.append(f"Further agents: {', '.join(left)}")
-        return "\n".join([description_beside(__file__), *lines])
+        return "\n".join([read_description(__file__), *lines])
 
     @property
     def schema(self) -> Mapping[str, object]:

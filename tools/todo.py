@@ -2,17 +2,17 @@
 
 from collections import Counter
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.schema import items, object_of, text
 
 _STATUSES = ("pending", "doing", "done")
-MOST_NOTES = 4_000
+MAX_NOTES_CHARS = 4_000
 """Characters of notes: they are told again after each compaction."""
 
 
 class Todo:
     name = "todo"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of(
         {
@@ -35,15 +35,15 @@ class Todo:
         if counts["doing"] > 1:
             raise ToolError(f"{counts['doing']} items are `doing`: only one may be, set the others to `pending`")
         told = ", ".join(f"{counts[status]} {status}" for status in reversed(_STATUSES) if counts[status])
-        return Result(f"list kept: {told or 'it is empty'}{_kept_notes(arguments)}")
+        return Result(f"list kept: {told or 'it is empty'}{_notes_status(arguments)}")
 
 
-def _kept_notes(arguments: Arguments) -> str:
+def _notes_status(arguments: Arguments) -> str:
     if "notes" not in arguments:
         return ""
     notes = text(arguments, "notes")
-    if len(notes) > MOST_NOTES:
-        raise ToolError(f"the notes have {len(notes):,} characters: shorten them to {MOST_NOTES:,}")
+    if len(notes) > MAX_NOTES_CHARS:
+        raise ToolError(f"the notes have {len(notes):,} characters: shorten them to {MAX_NOTES_CHARS:,}")
     return "; notes kept" if notes.strip() else "; notes cleared"
 
 

@@ -4,10 +4,10 @@ arguments of their own; an `offset` of lines counts from 0."""
 from contextlib import closing
 
 from tools.base import Arguments, Effect, Result, Tool, Workspace
-from tools.read_result import Onward, byte_range, lines_around, lines_of, matches, numbered_lines, unhurried
+from tools.read_result import Onward, byte_range, lines_around, lines_of, matches, numbered_lines, run_shielded
 from tools.schema import number, object_of, text
 
-LIMIT = 200
+DEFAULT_LIMIT_LINES = 200
 
 
 class ToolOutputCache:
@@ -27,18 +27,18 @@ class ToolOutputCache:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        found = await workspace.kept(text(arguments, "ref_id"))
+        found = await workspace.stored_content(text(arguments, "ref_id"))
         with closing(found.content):
             onward = Onward(by_reference="all")
             if found.span is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 start, end = found.span
-                return await unhurried(lambda: byte_range(found, start, end - start, onward=onward))
+                return await run_shielded(lambda: byte_range(found, start, end - start, onward=onward))
             if found.lines is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 first, last = found.lines
             else:
                 first = number(arguments, "offset", (found.lines or (1, 1))[0] - 1) + 1
-                last = first + number(arguments, "limit", LIMIT) - 1
-            return await unhurried(lambda: numbered_lines(found, first, last, onward=onward))
+                last = first + number(arguments, "limit", DEFAULT_LIMIT_LINES) - 1
+            return await run_shielded(lambda: numbered_lines(found, first, last, onward=onward))
 
 
 class ToolOutputCacheGrep:
@@ -61,7 +61,7 @@ class ToolOutputCacheGrep:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         around, wanted = lines_around(arguments), lines_of(text(arguments, "lines", ""))
-        found = await workspace.kept(text(arguments, "ref_id"))
+        found = await workspace.stored_content(text(arguments, "ref_id"))
         with closing(found.content):
             return await matches(found, text(arguments, "pattern"), around, wanted, onward=Onward(by_reference="bytes"))
 

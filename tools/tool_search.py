@@ -3,24 +3,24 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.base import Arguments, Effect, Result, Tool, Workspace, description_beside
-from tools.outputs.extent import shortened
+from tools.base import Arguments, Effect, Result, Tool, Workspace, read_description
+from tools.outputs.extent import ellipsize
 from tools.schema import object_of, text
 from tools.search.word_match import best_matches, words_of
 
-MOST = 5
+MAX_RESULTS = 5
 """Tools that one search shows."""
-DESCRIPTION, SCHEMA, ANSWER = 2000, 5000, 16_000
+MAX_DESCRIPTION_CHARS, MAX_SCHEMA_CHARS, MAX_ANSWER_CHARS = 2000, 5000, 16_000
 """Characters of a description, of a schema and of the whole answer."""
-NAMES = 40
+MAX_LISTED_NAMES = 40
 """Names that are listed when nothing was found."""
-_DEEPEST = 4
+_MAX_DEPTH = 4
 """Levels of a schema whose parameter names are searched."""
 
 
 class ToolSearch:
     name = "tool_search"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "none"
     schema = object_of({"query": {"type": "string"}}, required=("query",))
 
@@ -28,14 +28,14 @@ class ToolSearch:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        query, held_back = text(arguments, "query"), workspace.held_back()
+        query, held_back = text(arguments, "query"), workspace.deferred_tools()
         if not held_back:
             return Result("no tools are held back: all there are stand in your list")
         found = search(query, held_back)
-        return Result(_shown(found) if found else _nothing(query, held_back))
+        return Result(_definitions_text(found) if found else _nothing(query, held_back))
 
 
-def search(query: str, tools: Sequence[Tool], most: int = MOST) -> tuple[Tool, ...]:
+def search(query: str, tools: Sequence[Tool], most: int = MAX_RESULTS) -> tuple[Tool, ...]:
     """The tools that a query is about, the best first: one that it names, then by name, description, parameters and
     the values that these may have."""
     named = [tool for tool in tools if tool.name == query.strip()]
@@ -48,7 +48,7 @@ def _words(tool: Tool) -> Mapping[str, float]:
     """What a tool is found by. Its name says most; its parameters say more of how it is called than what it does."""
     words: dict[str, float] = {}
     parameters = " ".join(_parameters(tool.schema))
-    for said, weight in ((tool.name, 3.0), (tool.description[:DESCRIPTION], 1.0), (parameters, 0.5)):
+    for said, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
         for word in words_of(said):
             words[word] = words.get(word, 0.0) + weight
     return words
@@ -56,7 +56,7 @@ def _words(tool: Tool) -> Mapping[str, float]:
 
 def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
     """The names of a schema's parameters, those of objects inside it as well, and the values they may have."""
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return
     values = schema.get("enum")
     yield from map(str, values if isinstance(values, list | tuple) else ())
@@ -67,11 +67,11 @@ def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
     yield from _parameters(schema.get("items"), depth + 1)
 
 
-def _shown(tools: Sequence[Tool]) -> str:
+def _definitions_text(tools: Sequence[Tool]) -> str:
     pieces, size, left = list[str](), 0, 0
     for tool in tools:
         piece = definition(tool)
-        if pieces and size + len(piece) > ANSWER:
+        if pieces and size + len(piece) > MAX_ANSWER_CHARS:
             left += 1
             continue
         pieces.append(piece)
@@ -83,25 +83,25 @@ def _shown(tools: Sequence[Tool]) -> str:
 
 def definition(tool: Tool) -> str:
     """A tool as text: its name, description and schema."""
-    return f"## {tool.name}\n{shortened(tool.description.strip(), DESCRIPTION)}\n{schema_text(tool)}"
+    return f"## {tool.name}\n{ellipsize(tool.description.strip(), MAX_DESCRIPTION_CHARS)}\n{schema_text(tool)}"
 
 
 def schema_text(tool: Tool) -> str:
     """A tool's schema as text; only the names of its parameters when it is very long."""
     schema = json.dumps(tool.schema, ensure_ascii=False, default=str)
-    if len(schema) <= SCHEMA:
+    if len(schema) <= MAX_SCHEMA_CHARS:
         return schema
     properties = tool.schema.get("properties")
     names = ", ".join(map(str, properties)) if isinstance(properties, Mapping) else ""
-    return shortened(f"parameters: {names} (the schema is too long to be shown)", SCHEMA)
+    return ellipsize(f"parameters: {names} (the schema is too long to be shown)", MAX_SCHEMA_CHARS)
 
 
 def _nothing(query: str, tools: Sequence[Tool]) -> str:
     names = sorted(tool.name for tool in tools)
-    rest = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    rest = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
     return (
-        f"{_none_of(len(names))} `{shortened(query, 200)}`; try other words, or a part "
-        f"of a name. They are: {shortened(', '.join(names[:NAMES]), SCHEMA)}{rest}"
+        f"{_none_of(len(names))} `{ellipsize(query, 200)}`; try other words, or a part "
+        f"of a name. They are: {ellipsize(', '.join(names[:MAX_LISTED_NAMES]), MAX_SCHEMA_CHARS)}{rest}"
     )
 
 

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.lazy import regex
 from tools.outputs.plain_text import plain, printable
 from tools.schema import object_of, text
@@ -13,9 +13,9 @@ from tools.schema import object_of, text
 if TYPE_CHECKING:  # a type only: see `WebFetch.run`
     from tools.web.fetch import Page
 
-CONVERTING = 10.0
+CONVERT_TIMEOUT_S = 10.0
 """Seconds for a page to become Markdown."""
-MOST_TAGS = 60_000
+MAX_TAGS = 60_000
 """Of a page that becomes Markdown: they are what takes the time, about 1.5 s so many, and large articles have fewer."""
 
 _INVISIBLE = regex("[\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
@@ -26,7 +26,7 @@ _TEXTS = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "sql", "x-ndjson"
 
 class WebFetch:
     name = "web_fetch"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "fetch"
     schema = object_of({"url": {"type": "string"}}, required=("url",))
 
@@ -54,7 +54,7 @@ class WebFetch:
 async def _as_text(page: "Page") -> tuple[str, str]:
     """The title, where there is one, and what the page says. Raises `ToolError`."""
     from tools.files.text import binary_kind  # noqa: PLC0415  # deferred: few runs fetch pages
-    from tools.web.charset import decoded  # noqa: PLC0415  # deferred: as above
+    from tools.web.charset import decode_page  # noqa: PLC0415  # deferred: as above
 
     if not page.content.strip():
         return "", "(the page is empty)"
@@ -62,25 +62,29 @@ async def _as_text(page: "Page") -> tuple[str, str]:
     kind = binary_kind(page.content)
     is_packed = kind is not None and kind != "binary data"
     text = (
-        None if is_packed else await asyncio.to_thread(decoded, page.content, page.charset, is_cut=bool(page.left_out))
+        None
+        if is_packed
+        else await asyncio.to_thread(decode_page, page.content, page.charset, is_cut=bool(page.left_out))
     )
     if text is None or (page.media_type and not known and page.media_type not in _HTML):
         what = page.media_type or kind
         raise ToolError(f"it is {what} ({len(page.content):,} bytes), no text: download it in bash with curl")
     start = text[:512].lstrip().lower()
     if page.media_type in _HTML or (not page.media_type and start.startswith(("<!doctype html", "<html"))):
-        return await _converted(text, page)
+        return await _convert_html(text, page)
     return "", plain(text)
 
 
-async def _converted(text: str, page: "Page") -> tuple[str, str]:
-    from tools.documents.converter import converted  # noqa: PLC0415  # deferred: few runs fetch pages
+async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
+    from tools.documents.converter import run_converter  # noqa: PLC0415  # deferred: few runs fetch pages
 
     end = _end_of_tags(text)
     with tempfile.TemporaryFile() as file:
         file.write(text[:end].encode("utf-8", "replace"))
         file.seek(0)
-        done = await converted(f"{__package__}.documents.web_page", {"url": str(page.address)}, file, CONVERTING)
+        done = await run_converter(
+            f"{__package__}.documents.web_page", {"url": str(page.address)}, file, CONVERT_TIMEOUT_S
+        )
     if not done.records:
         return "", f"(too large or too deep to be made Markdown: this is its HTML)\n{plain(text)}"
     said = plain(str(done.records[0]["text"])) or "(the page shows no text without scripts)"
@@ -91,6 +95,6 @@ async def _converted(text: str, page: "Page") -> tuple[str, str]:
 def _end_of_tags(text: str) -> int:
     """Where as many tags have been as may be converted."""
     at = -1
-    for _ in range(MOST_TAGS if text.count("<") > MOST_TAGS else 0):
+    for _ in range(MAX_TAGS if text.count("<") > MAX_TAGS else 0):
         at = text.index("<", at + 1)
     return at if at >= 0 else len(text)

@@ -4,18 +4,18 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from tools.outputs.plain_text import plain
 from tools.schema import object_of, text
 
-SECONDS = 30.0
-MOST = 200_000
+SEARCH_TIMEOUT_S = 30.0
+MAX_ANSWER_BYTES = 200_000
 """Bytes of an answer."""
 
 
 class WebSearch:
     name = "web_search"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "fetch"
     schema = object_of({"query": {"type": "string"}}, required=("query",))
 
@@ -44,16 +44,22 @@ async def _printed_by(command: Sequence[str], folder: Path) -> str:
 
     program = f"the program of `web.search`, `{command[0]}`,"
     try:
-        answer = await answer_of(Launch(tuple(_found(command)), child_environment()), b"", folder, SECONDS, MOST)
+        answer = await answer_of(
+            Launch(tuple(_expand_program(command)), child_environment()),
+            b"",
+            folder,
+            SEARCH_TIMEOUT_S,
+            MAX_ANSWER_BYTES,
+        )
     except (OSError, ValueError) as error:
         raise ToolError(f"{program} cannot be started: {error}. Tell the user") from error
     if answer.code is None:
-        raise ToolError(f"{program} was not done within {SECONDS:.0f} s: try again, or tell the user")
+        raise ToolError(f"{program} was not done within {SEARCH_TIMEOUT_S:.0f} s: try again, or tell the user")
     if answer.code != 0:
         said = plain(answer.err.decode("utf-8", "replace")).strip()[-500:]
         raise ToolError(f"{program} ended with exit code {answer.code}: {said or 'it said nothing'}")
     return answer.out.decode("utf-8", "replace")
 
 
-def _found(command: Sequence[str]) -> Sequence[str]:
+def _expand_program(command: Sequence[str]) -> Sequence[str]:
     return (os.path.expanduser(command[0]), *command[1:])

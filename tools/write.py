@@ -1,21 +1,21 @@
 """The `write` tool: puts a whole file in place. An existing one keeps its mode, encoding, BOM and line ends."""
 
-from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.base import Arguments, Effect, Result, Workspace, read_description
 from tools.files.change import (
     Change,
+    applied_changes,
     codec_named,
     encoding_refusal,
-    insist_on_read,
-    made_of,
     make,
     preview_of,
+    require_read,
     text_of,
 )
 from tools.files.paths import display, resolve
-from tools.files.read_write import content_of, undivided
+from tools.files.read_write import content_of, run_exclusive
 from tools.files.text import EncodingError, TextFile
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.schema import object_of, text
 
 SAME = "holds exactly this already"
@@ -33,7 +33,7 @@ class WritePlan:
 
 class Write:
     name = "write"
-    description = description_beside(__file__)
+    description = read_description(__file__)
     effect: Effect = "write"
     schema = object_of(
         {"path": {"type": "string"}, "content": {"type": "string"}, "encoding": {"type": "string"}},
@@ -47,7 +47,7 @@ class Write:
         return preview_of([_plan(arguments, workspace).change], workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await undivided(lambda: _write(arguments, workspace))
+        return await run_exclusive(lambda: _write(arguments, workspace))
 
 
 def _write(arguments: Arguments, workspace: Workspace) -> Result:
@@ -61,7 +61,9 @@ def _write(arguments: Arguments, workspace: Workspace) -> Result:
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     verb = "created" if change.before is None else "overwrote"
     return Result(
-        f"{verb} `{name}`: {counted(lines, 'line')}{plan.note}", changed=(change.path,), file_changes=made_of([change])
+        f"{verb} `{name}`: {pluralize(lines, 'line')}{plan.note}",
+        changed=(change.path,),
+        file_changes=applied_changes([change]),
     )
 
 
@@ -71,14 +73,14 @@ def _plan(arguments: Arguments, workspace: Workspace) -> WritePlan:
     before, codec = content_of(path), codec_named(text(arguments, "encoding", ""))
     old = TextFile("", codec or "utf-8")
     if before:
-        insist_on_read(path, before, workspace)
+        require_read(path, before, workspace)
         old = text_of(path, before, workspace)
     note = ""
     if codec and (old.is_guess or old.codec != codec):
         note = f"; now in {codec}, no longer in {old.codec}" if before and old.codec != codec else ""
         old = TextFile("", codec, newline=old.newline)
     try:
-        after = old.rewritten(content.removeprefix("\ufeff") if before else content).encode()
+        after = old.with_text(content.removeprefix("\ufeff") if before else content).encode()
     except EncodingError as error:
         raise encoding_refusal(error, display(path, workspace.root), old) from error
     if codec:

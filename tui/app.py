@@ -11,24 +11,24 @@ from textual.app import App
 from textual.binding import BindingType
 
 from tui.bindings import bindings
-from tui.commands import Invocation, named
+from tui.commands import Invocation, command_named
 from tui.jobs import Jobs
 from tui.prompt.double_press import DoublePress, LeaveKeys, LeaveMeaning
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD
 from tui.prompt.pastes import Pastes
 from tui.screens.main import MainScreen
-from tui.session.completion import Offers
+from tui.session.completion import SessionPromptCompleter
 from tui.session.drafts import Drafts
-from tui.startup import First, loaded
+from tui.startup import FirstSession, load_sessions
 from tui.terminal.attention import Attention
 from tui.terminal.typed_text import as_typed
 from tui.theme_choice import ThemeChoice, driver_class
 from tui.typeahead import TypeAhead
 from tui.widgets.caret import CaretApp
 from tui.widgets.prompt import PromptInput
-from tui.widgets.reader import Reader
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
+from tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
     from agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
@@ -36,8 +36,8 @@ if TYPE_CHECKING:  # types only: what a session and its commands are made of is 
     from agent.sessions import Sessions
     from tui.screen_context import ScreenContext
     from tui.session.controller import SessionController
-    from tui.terminal.colour_query import GroundTold
-    from tui.terminal.size_query import SizeContradicted
+    from tui.terminal.colour_query import BackgroundColour
+    from tui.terminal.size_query import SizeMismatch
 
 
 class EbbApp(CaretApp, App[str]):
@@ -85,8 +85,8 @@ class EbbApp(CaretApp, App[str]):
         self.animation_level = "none"
         self.looks = ThemeChoice(self, theme, bool(colorless))
         self.outside = Attention(self, notify, lambda: self.controller.name)
-        first = First(resume, may_be_word, choose, model, first_message or "")
-        self.jobs = Jobs(self, first, partial(loaded, sessions), lambda: self.context)
+        first = FirstSession(resume, may_be_word, choose, model, first_message or "")
+        self.jobs = Jobs(self, first, partial(load_sessions, sessions), lambda: self.context)
         self._sessions, self._drafts, self._settings = sessions, drafts, settings
         self._type_ahead = TypeAhead(self, lambda: self.main.prompt, guard)
         self._pastes, self._keys = Pastes(), keys
@@ -103,7 +103,9 @@ class EbbApp(CaretApp, App[str]):
         from tui.session.controller import SessionController  # noqa: PLC0415  # deferred: see above
 
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
-        controller = SessionController(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
+        controller = SessionController(
+            load_sessions(self._sessions), lambda: showing.schedule_drawing(), self._drafts, self._pastes
+        )
         asking = Dialogs(self, controller.answer, self.jobs.interrupt)
         drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
         showing = Presenter(self, controller, drawn)
@@ -123,10 +125,10 @@ class EbbApp(CaretApp, App[str]):
     def get_default_screen(self) -> MainScreen:
         return MainScreen(
             self._history,
-            Offers(lambda: self.controller.session if self.jobs.is_open else None),
+            SessionPromptCompleter(lambda: self.controller.session if self.jobs.is_open else None),
             self._pastes,
             lambda: self.controller.queue,
-            lambda text: self.controller.unsent.writing(text) if self.jobs.is_open else None,
+            lambda text: self.controller.unsent.save_in_progress(text) if self.jobs.is_open else None,
             vim=self._keys == "vim",
         )
 
@@ -154,7 +156,7 @@ class EbbApp(CaretApp, App[str]):
         that is outside of the screen, as it may be while the screen shrinks: nothing would have the focus any more."""
         event = as_typed(event)
         self.outside.saw(event)
-        if self._type_ahead.takes(event):
+        if self._type_ahead.consumes(event):
             return
         if isinstance(event, events.MouseEvent) and not self.size.region.contains(int(event.x), int(event.y)):
             return
@@ -169,27 +171,27 @@ class EbbApp(CaretApp, App[str]):
         """Something runs, or what it led to is not drawn yet."""
         return self.jobs.is_busy or self.context.showing.is_behind
 
-    def on_size_contradicted(self, message: "SizeContradicted") -> None:
-        self.jobs.greeter.told = message.told
+    def on_size_mismatch(self, message: "SizeMismatch") -> None:
+        self.jobs.greeter.told = message.message_text
         if self.jobs.is_open:
-            self.controller.notice(message.told)
+            self.controller.notice(message.message_text)
 
-    def on_ground_told(self, message: "GroundTold") -> None:
-        self.looks.told(message.ground)
+    def on_background_colour(self, message: "BackgroundColour") -> None:
+        self.looks.set_ground(message.ground)
 
     # What the user does
 
     @on(PromptInput.Submitted)
-    def _submitted(self, message: PromptInput.Submitted) -> None:
+    def _take_submitted(self, message: PromptInput.Submitted) -> None:
         self.jobs.take(message.text)
 
     def action_command(self, name: str, argument: str = "") -> None:
         """For keys: what the command of that name does."""
-        self.jobs.invoke(Invocation(named(name), argument))
+        self.jobs.invoke(Invocation(command_named(name), argument))
 
-    @on(PromptInput.Hinted)
-    def _hinted(self, message: PromptInput.Hinted) -> None:
-        self.context.showing.for_a_moment(message.text)
+    @on(PromptInput.HintRequested)
+    def _show_hint(self, message: PromptInput.HintRequested) -> None:
+        self.context.showing.show_hint(message.text)
 
     def action_escape(self) -> None:
         if self.jobs.is_busy:
@@ -198,28 +200,28 @@ class EbbApp(CaretApp, App[str]):
             if self._rewinding.again():
                 self.action_command("rewind")
             else:
-                self.context.showing.for_a_moment("Esc again goes back to an earlier message")
+                self.context.showing.show_hint("Esc again goes back to an earlier message")
 
     def action_suspend(self) -> None:
         if not self.outside.suspend():
-            self.context.showing.for_a_moment("no shell to come back from")
+            self.context.showing.show_hint("no shell to come back from")
 
-    @on(Transcript.EarlierWanted)
+    @on(TranscriptView.OlderMessagesRequested)
     async def _read_earlier(self) -> None:
         self.run_worker(self.controller.read_earlier(), group="earlier")
 
-    @on(Reader.Opened)
+    @on(TranscriptPane.SearchOpened)
     async def _read_all_earlier(self) -> None:
         self.run_worker(self.controller.read_earlier(all=True), group="earlier")
 
     @on(events.TextSelected)
-    def _selected(self) -> None:
-        self.context.showing.for_a_moment("Ctrl-C copies")
+    def _hint_at_copy(self) -> None:
+        self.context.showing.show_hint("Ctrl-C copies")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copies it by every way that this terminal has, and says what came of it."""
         self._clipboard = text
-        self.outside.copy(text, self.context.showing.for_a_moment)
+        self.outside.copy(text, self.context.showing.show_hint)
 
     def action_copy_or_leave(self) -> None:
         selected = self.screen.get_selected_text() or self.main.prompt.selected_text
@@ -246,12 +248,12 @@ class EbbApp(CaretApp, App[str]):
     def _leave(self, meant: LeaveMeaning, key: str) -> None:
         match meant:
             case "clear":
-                self.main.prompt.put_by()
-                self.context.showing.for_a_moment("Up brings it back")
+                self.main.prompt.stash()
+                self.context.showing.show_hint("Up brings it back")
             case "stop":
                 self.jobs.interrupt()
             case "warn":
-                self.context.showing.for_a_moment(f"{key} again leaves")
+                self.context.showing.show_hint(f"{key} again leaves")
             case "leave":
-                self.main.prompt.take_up()  # what is not sent is kept for the next time
+                self.main.prompt.restore_stash()  # what is not sent is kept for the next time
                 self.run_worker(self.jobs.leave(), group="aside")

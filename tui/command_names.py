@@ -63,7 +63,7 @@ ELSEWHERE: Mapping[str, str] = {
 }
 """What does the work of commands that are none here, a sentence each."""
 
-_MEANT: Mapping[str, tuple[str, ...]] = {
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "quit": ("leave", "bye", "stop", "end", "close", "logoff"),
     "clear": ("restart", "fresh", "start", "empty", "cls"),
     "resume": ("load", "reopen", "last", "previous", "sessions-list", "chat"),
@@ -108,11 +108,11 @@ _MEANT: Mapping[str, tuple[str, ...]] = {
 }
 """Words for what somebody wants, by the command that does it."""
 
-WORDS: Mapping[str, str] = {word: name for name, words in _MEANT.items() for word in words}
+WORDS: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
 """The same, by the words."""
 
 
-def meant_by(word: str) -> tuple[str, ...]:
+def commands_meaning(word: str) -> tuple[str, ...]:
     """The commands that do what a word says, in any of its parts; none where nobody knows it."""
     if word in WORDS:
         return (WORDS[word],)

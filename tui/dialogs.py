@@ -8,7 +8,7 @@ from textual.app import App
 
 from agent.events.permissions import Decision
 from agent.events.plan import PlanDecision
-from tui.screens.question import Shown
+from tui.screens.question import QuestionDisplay
 from tui.view.blocks import OpenQuestion, SessionView
 from tui.view.question import Answer
 from tui.view.questions import panel_of
@@ -24,7 +24,7 @@ class Dialogs:
         self._app = app
         self._answer = answer
         self._stop = stop
-        self._shown: tuple[OpenQuestion, Shown] | None = None
+        self._shown: tuple[OpenQuestion, QuestionDisplay] | None = None
         self._open: tuple[OpenQuestion, ...] = ()
         self._done = 0
         """Questions that were answered while others waited."""
@@ -39,16 +39,16 @@ class Dialogs:
         self._answered &= {question.id for question in asked}
         waiting = [question for question in asked if question.id not in self._answered]
         due = waiting[0] if waiting else None
-        if self._shown is not None and self._shown[0] != due and self._shown[1].can_go:
+        if self._shown is not None and self._shown[0] != due and self._shown[1].can_close:
             shown, self._shown = self._shown[1], None
-            shown.take_away()
+            shown.close()
         if not waiting:
             self._done = 0
         place = f"{self._done + 1} of {self._done + len(waiting)}" if self._done + len(waiting) > 1 else ""
         if due is not None and self._shown is None:
-            self._shown = (due, Shown(self._app, panel_of(due), partial(self._take, due), place))
+            self._shown = (due, QuestionDisplay(self._app, panel_of(due), partial(self._take, due), place))
         elif self._shown is not None:
-            self._shown[1].stands(place)
+            self._shown[1].show_position(place)
 
     def _take(self, question: OpenQuestion, answer: Answer | None) -> None:
         """Hands on the answer; Esc ends the turn."""

@@ -10,9 +10,9 @@ from textual.worker import Worker
 
 from agent.errors import AgentError
 from tui.commands import Invocation
-from tui.session.job_queue import INSTEAD, JobQueue
-from tui.startup import First, open_first, settled
-from tui.widgets.transcript import Transcript
+from tui.session.job_queue import REPLACING_COMMANDS, JobQueue
+from tui.startup import FirstSession, open_first, resolve_first
+from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
     from tui.screen_context import ScreenContext
@@ -27,7 +27,7 @@ class Jobs(JobQueue):
     """What is asked for before there is a session is done as soon as there is."""
 
     def __init__(
-        self, app: App[Any], first: First, load: Callable[[], object], context: "Callable[[], ScreenContext]"
+        self, app: App[Any], first: FirstSession, load: Callable[[], object], context: "Callable[[], ScreenContext]"
     ) -> None:
         """`load` loads what sessions are made of, in a thread. `desk` is not asked for before that."""
         super().__init__()
@@ -66,7 +66,7 @@ class Jobs(JobQueue):
             return
         context = self._desk
         try:
-            self.first = await settled(context, self.first)
+            self.first = await resolve_first(context, self.first)
             self.is_loaded = True
             for text in self._early:
                 self.take(text)
@@ -95,7 +95,7 @@ class Jobs(JobQueue):
         if self.is_open:
             super().invoke(invocation)
             return
-        if self.is_loaded and invocation.command.name in INSTEAD:
+        if self.is_loaded and invocation.command.name in REPLACING_COMMANDS:
             self.interrupt()
         self._due.append(invocation)
 
@@ -104,7 +104,7 @@ class Jobs(JobQueue):
     def run_job(self, work: Coroutine[object, object, None]) -> Worker[None]:
         return self._app.run_worker(work, group="job")
 
-    def run_aside(self, work: Coroutine[object, object, None]) -> Worker[None]:
+    def run_in_background(self, work: Coroutine[object, object, None]) -> Worker[None]:
         return self._app.run_worker(work, group="aside")
 
     async def do(self, invocation: Invocation) -> None:
@@ -115,18 +115,18 @@ class Jobs(JobQueue):
     async def open_session(self) -> bool:
         return await self.controller.open(self.first.resume, self.first.model)
 
-    def queued(self, *, later: bool) -> None:
-        self._app.query_one(Transcript).go_end()
+    def on_message_queued(self, *, later: bool) -> None:
+        self._app.query_one(TranscriptView).go_end()
 
-    def take_back_queue(self) -> None:
+    def return_queue_to_prompt(self) -> None:
         """Before what is being written there."""
         context = self._desk
         if context.controller.queue:
-            context.prompt.put_first(context.controller.queue.take_back())
+            context.prompt.prepend(context.controller.queue.take_back())
 
-    def put_back(self, written: str) -> None:
+    def restore_to_prompt(self, written: str) -> None:
         if not self._desk.prompt.text:
-            self._desk.prompt.put(written)
+            self._desk.prompt.set_text(written)
 
     # The end of them
 

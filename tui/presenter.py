@@ -13,37 +13,37 @@ from textual.timer import Timer
 from agent.config.options import STATUS, StatusPart
 from agent.errors import AgentError
 from agent.input.instructions import branch_of
-from tui.screens.main import MEASURE, MainScreen
+from tui.screens.main import CENTRED_WIDTH, MainScreen
 from tui.session.controller import SessionController
 from tui.session.greeter import Greeter
 from tui.text.locale import draws_letters_only
-from tui.text.styles import painted, palette_of
+from tui.text.styles import clipped_text, palette_of
 from tui.view.blocks import Call, SessionView
-from tui.view.elapsed import Elapsed, Pace
-from tui.view.greeting import below_greeting, greeting_in_the_middle, greeting_lines, indented
-from tui.view.side import ServerFacts, works_of
-from tui.view.status import Shown
+from tui.view.elapsed import ElapsedTimer, ReplyPace
+from tui.view.greeting import below_greeting, greeting_in_the_middle, greeting_lines, indent_lines
+from tui.view.side_panel import ServerFacts, works_of
+from tui.view.status import StatusLineState
 from tui.widgets.prompt import PromptInput
 from tui.widgets.queue import QueueLines
-from tui.widgets.reader import Reader
-from tui.widgets.side import SidePanel
-from tui.widgets.status import StatusLine
-from tui.widgets.transcript import Transcript
+from tui.widgets.side_panel import SidePanel
+from tui.widgets.status import StatusBar
+from tui.widgets.transcript import TranscriptView
+from tui.widgets.transcript_pane import TranscriptPane
 
-FLUSH = 1 / 12
+FLUSH_INTERVAL_S = 1 / 12
 """Seconds from one drawing of what streams in to the next."""
 
-BEAT = 0.7
+ANIMATION_INTERVAL_S = 0.7
 """Seconds from one picture of the mark that moves to the next: little is written, and there is silence between."""
 
-MOMENT = 2.0
+HINT_DURATION_S = 2.0
 """Seconds for which a hint is shown."""
 
 
 def next_drawing(began: float, ended: float) -> float:
     """When to draw next, after a drawing that took from `began` to `ended`: half of the time at least is for keys, and
     for what is done only when nothing else waits, such as a new size of the window."""
-    return max(began + FLUSH, ended + (ended - began))
+    return max(began + FLUSH_INTERVAL_S, ended + (ended - began))
 
 
 class Presenter:
@@ -67,11 +67,11 @@ class Presenter:
         """The mark of what goes on moves."""
         self._panel: SidePanel | None = None
         """Beside the conversation, once there is something to be told."""
-        self._elapsed = Elapsed()
+        self._elapsed = ElapsedTimer()
         self._hint = ""
         self._hint_timer: Timer | None = None
         self._is_over = False
-        self._pace = Pace()
+        self._pace = ReplyPace()
         self._branch = ""
         self._sandbox = ""
         self.wanted: tuple[StatusPart, ...] = STATUS
@@ -92,7 +92,7 @@ class Presenter:
         """Whether something has changed that is not drawn yet."""
         return self._due is not None
 
-    def view_soon(self) -> None:
+    def schedule_drawing(self) -> None:
         """What streams in is drawn a few times a second, whatever its pace."""
         if self._due is None and self._app.is_running and not self._is_over:
             wait = max(0.0, self._draw_at - monotonic())
@@ -113,10 +113,10 @@ class Presenter:
         began = monotonic()
         view = self._controller.view
         self._main.is_new = self._main.is_new and not (view.past or view.turn)
-        self._app.query_one(Transcript).show(view.past, view.turn)
+        self._app.query_one(TranscriptView).show(view.past, view.turn)
         self._keep_time(view.busy)
         self._status()
-        self._beside()
+        self._update_side_panel()
         for drawn in self._drawn:
             drawn(view)
         self._draw_at = next_drawing(began, monotonic())
@@ -130,12 +130,12 @@ class Presenter:
         self.look_at_branch()
         self._restart()
         self._status()
-        self._beside()
+        self._update_side_panel()
         if self._panel is not None:
             self._panel.count(None, frozenset(), self._controller.view)
         draft = self._controller.take_draft()
         if draft:
-            self._app.query_one(PromptInput).put_first(draft)
+            self._app.query_one(PromptInput).prepend(draft)
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
@@ -145,12 +145,12 @@ class Presenter:
             self._app.call_after_refresh(self._app.run_worker, self._look_at_sandbox, group="aside")
 
     def _restart(self) -> None:
-        self._app.query_one(Transcript).restart(self._controller.view.blocks)
+        self._app.query_one(TranscriptView).restart(self._controller.view.blocks)
 
     def _begin_earlier(self, more: int) -> None:
         view = self._controller.view
-        self._app.query_one(Transcript).begin_earlier(view.past, view.turn, more)
-        self._app.query_one(Reader).look_again()
+        self._app.query_one(TranscriptView).begin_earlier(view.past, view.turn, more)
+        self._app.query_one(TranscriptPane).look_again()
 
     def recolor(self) -> None:
         """Draws in the colours of another theme what does not do so by itself."""
@@ -167,10 +167,10 @@ class Presenter:
                 indent = screen.indent
                 drawn_by = greeting_in_the_middle if indent else greeting_lines
                 lines = drawn_by(said, max(1, width - 2 * indent), height, can_draw=can_draw)
-                return painted(indented(lines, indent), palette)
+                return clipped_text(indent_lines(lines, indent), palette)
 
-            self._app.query_one(Transcript).greet(drawn)
-            screen.below.update(painted(below_greeting(said, MEASURE), palette))
+            self._app.query_one(TranscriptView).greet(drawn)
+            screen.below.update(clipped_text(below_greeting(said, CENTRED_WIDTH), palette))
 
     async def _look(self) -> None:
         if await self.greeter.look():
@@ -180,7 +180,7 @@ class Presenter:
         if self._app.is_running and not self._is_over:
             self._app.query_one(QueueLines).show(self._controller.queue.items)
             self._app.query_one(PromptInput).queued = bool(self._controller.queue)
-            self._beside()
+            self._update_side_panel()
 
     @property
     def has_panel(self) -> bool:
@@ -193,12 +193,12 @@ class Presenter:
         if wanted and self._panel is None:
             self._panel = SidePanel(id="side")
             self._main.mount(self._panel)
-            self._app.call_after_refresh(self._beside)
+            self._app.call_after_refresh(self._update_side_panel)
             self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
         elif not wanted and self._panel is not None:
             self._panel.remove()
             self._panel = None
-            self._beside()
+            self._update_side_panel()
 
     async def _count_files(self) -> None:
         """Looks at the files that the session has changed: what calls did to them may have been taken back since."""
@@ -214,11 +214,11 @@ class Presenter:
         if self._panel is not None and self._panel.is_attached and self._controller.session is session:
             self._panel.count(files, ended, self._controller.view)
 
-    def _beside(self) -> None:
+    def _update_side_panel(self) -> None:
         if not self._app.is_running or self._is_over:
             return
         is_seen = self._panel is not None and self._panel.is_attached and self._panel.display
-        self._app.query_one(Transcript).put_beside(is_seen)
+        self._app.query_one(TranscriptView).set_todos_beside(is_seen)
         if self._panel is None:
             return
         controller = self._controller
@@ -226,15 +226,15 @@ class Presenter:
         facts = tuple(ServerFacts(each.name, each.state.phase, len(each.state.tools)) for each in servers)
         self._panel.show(controller.view, facts, len(controller.queue.items))
 
-    def for_a_moment(self, hint: str) -> None:
+    def show_hint(self, hint: str) -> None:
         self._hint = hint
         self._status()
         if self._hint_timer is not None:
             self._hint_timer.stop()
         # A timer of the line ends with it; one of the app would still look for the line while the app ends.
-        self._hint_timer = self._app.query_one(StatusLine).set_timer(MOMENT, self._unhint)
+        self._hint_timer = self._app.query_one(StatusBar).set_timer(HINT_DURATION_S, self._clear_hint)
 
-    def _unhint(self) -> None:
+    def _clear_hint(self) -> None:
         self._hint = ""
         self._status()
 
@@ -258,21 +258,21 @@ class Presenter:
         wanted = () if self._main.indent else self.wanted  # the greeting says it
         if self._panel is not None and self._panel.display:
             wanted = tuple(part for part in wanted if part != "context")  # it stands beside the conversation
-        shown = Shown(view, took, self._hint, self._branch, pace, wanted, boxed, beat)
-        self._app.query_one(StatusLine).show(shown)
+        shown = StatusLineState(view, took, self._hint, self._branch, pace, wanted, boxed, beat)
+        self._app.query_one(StatusBar).show(shown)
 
     def _tick(self) -> None:
         self._beat += 1
         if not self.is_animated or self._beat % 2 == 0:
             self.look_at_branch()
-            self._beside()
+            self._update_side_panel()
         self._status()
 
     def _keep_time(self, busy: bool) -> None:
         """Counts seconds while there is something to wait for, and wakes nobody otherwise."""
         if busy and self._tick_timer is None:
-            wait = BEAT if self.is_animated else 1.0
-            self._tick_timer = self._app.query_one(StatusLine).set_interval(wait, self._tick)
+            wait = ANIMATION_INTERVAL_S if self.is_animated else 1.0
+            self._tick_timer = self._app.query_one(StatusBar).set_interval(wait, self._tick)
         elif not busy and self._tick_timer is not None:
             self._tick_timer.stop()
             self._tick_timer, self._beat = None, 0

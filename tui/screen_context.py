@@ -16,12 +16,12 @@ from tui.keys import KEYS
 from tui.presenter import Presenter
 from tui.session.compaction import ManualCompaction
 from tui.session.controller import SessionController
-from tui.terminal.attention import given_away
-from tui.text.inks import Line
+from tui.terminal.attention import suspended
+from tui.text.spans import Line
 from tui.theme_choice import ThemeChoice
-from tui.view.panel import Panel, Taken
+from tui.view.panel import Panel, RowChosen
 from tui.widgets.prompt import PromptInput
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 # Screens and what only they need are loaded when they are first shown: the prompt is there sooner without them.
 
@@ -46,14 +46,14 @@ class ScreenContext:
 
     def __post_init__(self) -> None:
         for key in ("tui.panel", "tui.animation", "tui.detail"):
-            self.applied(key)
-        self.applied("tui.thoughts")
+            self.apply_setting(key)
+        self.apply_setting("tui.thoughts")
 
     @property
     def prompt(self) -> PromptInput:
         return self.app.query_one(PromptInput)
 
-    async def show(self, panel: Panel) -> Taken | None:
+    async def show(self, panel: Panel) -> RowChosen | None:
         """Not where the same list is on the screen already."""
         from tui.screens.panel import PanelScreen  # noqa: PLC0415  # deferred: see above
 
@@ -70,10 +70,10 @@ class ScreenContext:
         return await answer_to(self.app, panel_to_confirm(question, lines, yes)) is True
 
     def hint(self, text: str) -> None:
-        self.showing.for_a_moment(text)
+        self.showing.show_hint(text)
 
     def write(self, text: str) -> None:
-        self.prompt.put(text)
+        self.prompt.set_text(text)
 
     def insert(self, text: str) -> None:
         self.prompt.insert(text)
@@ -93,9 +93,9 @@ class ScreenContext:
         sessions = self.controller.sessions
         entries = palette_entries(COMMANDS, KEYS, await sessions.recent(), sessions.models(), time())
         if taken := await self.show(palette_panel(entries)):
-            await self._run(taken.value)
+            await self._run_chosen(taken.value)
 
-    async def _run(self, chosen: str) -> None:
+    async def _run_chosen(self, chosen: str) -> None:
         """Does what was chosen: a command that needs more words is written into the prompt."""
         kind, _, action = chosen.partition(":")
         invocation = parse(chosen)
@@ -127,11 +127,11 @@ class ScreenContext:
         await self.app.push_screen_wait(CompactionScreen(by_hand))
 
     async def find_message(self) -> None:
-        from tui.widgets.past_message import Past  # noqa: PLC0415  # deferred: see above
+        from tui.widgets.history_search import HistorySearchBar  # noqa: PLC0415  # deferred: see above
 
-        if self.app.query(Past) or not self.prompt.has_focus:
+        if self.app.query(HistorySearchBar) or not self.prompt.has_focus:
             return
-        past = Past(self.prompt.past.entries())
+        past = HistorySearchBar(self.prompt.past.entries())
         await self.app.mount(past, before=self.prompt)
         past.seek(self.prompt.take_typed_ahead())
         taken = await past.taken
@@ -145,7 +145,7 @@ class ScreenContext:
 
         before, pastes = self.prompt.text, self.controller.pastes
         try:
-            text = await edited_meanwhile(self.app, pastes.unfolded(before), "message.md")
+            text = await edited_meanwhile(self.app, pastes.unfold(before), "message.md")
         except AgentError as error:
             self.controller.notice(str(error))
         else:
@@ -166,7 +166,7 @@ class ScreenContext:
         self.prompt.use_vim(keys == "vim")
         if self.settings is not None:
             try:
-                self.hint(self.settings.put("tui.keys", keys))
+                self.hint(self.settings.set_value("tui.keys", keys))
             except AgentError as error:
                 self.controller.notice(str(error))
 
@@ -178,15 +178,15 @@ class ScreenContext:
 
         app = self.app
         try:
-            with given_away(app):
+            with suspended(app):
                 blocks = self.controller.view.blocks
                 await print_all(blocks, app.size.width, dark=app.current_theme.dark, colorless=app.no_color)
         except SuspendNotSupported:
             self.controller.notice("there is no scrollback to print into here; open the session in a terminal")
 
-    def applied(self, key: str) -> None:
+    def apply_setting(self, key: str) -> None:
         if self.settings is not None and key == "tui.theme":
-            self.looks.wear(self.settings.config.tui_theme)
+            self.looks.apply_theme(self.settings.config.tui_theme)
         if self.settings is not None and key == "tui.panel":
             self.showing.has_panel = self.settings.config.tui_panel
         if self.settings is not None and key == "tui.animation":
@@ -194,17 +194,17 @@ class ScreenContext:
         if self.settings is not None and key == "tui.keys":
             self.prompt.use_vim(self.settings.config.tui_keys == "vim")
         if self.settings is not None and key == "tui.detail":
-            self.app.query_one(Transcript).show_in(self.settings.config.tui_detail)
+            self.app.query_one(TranscriptView).show_in(self.settings.config.tui_detail)
         if self.settings is not None and key == "tui.thoughts":
-            self.app.query_one(Transcript).show_in(thoughts=self.settings.config.tui_thoughts)
+            self.app.query_one(TranscriptView).show_in(thoughts=self.settings.config.tui_thoughts)
 
     async def play_demo(self) -> None:
         """Plays the demo in the place of this, and comes back."""
         from tui.session.demo import show_demo  # noqa: PLC0415  # deferred: see above
-        from tui.terminal.edit_text import keys_left_to_it  # noqa: PLC0415  # deferred: see above
+        from tui.terminal.edit_text import ignore_interrupt_keys  # noqa: PLC0415  # deferred: see above
 
         try:
-            with given_away(self.app), keys_left_to_it():
+            with suspended(self.app), ignore_interrupt_keys():
                 await asyncio.to_thread(show_demo, None)
         except SuspendNotSupported:
             self.controller.notice("the demo needs a terminal: `ebb demo` plays it in one")

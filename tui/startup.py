@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # types only: see above
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class FirstSession:
     """What is known of the first session."""
 
     resume: str | None = None
@@ -28,7 +28,7 @@ class First:
     """What is said in it at once."""
 
 
-class Later:
+class LazySessions:
     """Sessions that are made when they are first asked for, by whichever thread that does."""
 
     def __init__(self, make: "Callable[[], Sessions]") -> None:
@@ -43,14 +43,14 @@ class Later:
             return self.made
 
 
-def loaded(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
+def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
     """The sessions, with all that showing one needs. It takes long the first time: a thread may do it ahead."""
     from tui.actions import registry  # noqa: F401, PLC0415  # loaded for whoever asks for it next
 
     return sessions() if callable(sessions) else sessions
 
 
-async def settled(context: "ScreenContext", first: First) -> First:
+async def resolve_first(context: "ScreenContext", first: FirstSession) -> FirstSession:
     """The same with what may be a word known to be one or not. Its message is queued. Raises `AgentError`."""
     if first.may_be_word and first.resume and not await context.controller.sessions.knows(first.resume):
         first = replace(first, resume=None, choose=True, message=f"{first.resume} {first.message}".rstrip())
@@ -59,7 +59,7 @@ async def settled(context: "ScreenContext", first: First) -> First:
     return first
 
 
-async def open_first(context: "ScreenContext", first: First) -> First:
+async def open_first(context: "ScreenContext", first: FirstSession) -> FirstSession:
     """Shows the first session. Gives what to begin with later where the one that the user chose could not be opened,
     which is shown; raises `AgentError` where nothing was to be chosen. Where the user chose none, nothing is sent: what
     was to be said is in the prompt."""
@@ -71,7 +71,7 @@ async def open_first(context: "ScreenContext", first: First) -> First:
     if first.choose:
         first = replace(first, resume=await pick_session(context) or None)
         if first.resume is None and context.controller.queue:
-            context.prompt.put_first(context.controller.queue.take_back())
+            context.prompt.prepend(context.controller.queue.take_back())
         await context.controller.open(first.resume, first.model)
     else:
         await context.controller.begin(first.resume, first.model)

@@ -45,12 +45,12 @@ class ThemeChoice:
 
             write(QUESTION)
 
-    def told(self, ground: Ground) -> None:
+    def set_ground(self, ground: Ground) -> None:
         """Wears what was chosen on that ground."""
         self._ground = ground
-        self.wear(self.chosen)
+        self.apply_theme(self.chosen)
 
-    def wear(self, name: ThemeName) -> None:
+    def apply_theme(self, name: ThemeName) -> None:
         self.chosen = name
         self._app.register_theme(self._fitting)
         self._app.theme = self._fitting.name

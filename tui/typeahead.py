@@ -8,7 +8,7 @@ from textual.app import App, ScreenStackError
 from textual.driver import Driver
 
 from tui.prompt.key_arrivals import Arrival, Arrivals, arrival_of
-from tui.screens.guarded import Guarded
+from tui.screens.typeahead_guard import TypeaheadGuard
 from tui.widgets.prompt import PromptInput
 
 _ALWAYS = ("ctrl+c", "ctrl+z")
@@ -41,7 +41,7 @@ class TypeAhead:
         if isinstance(driver, Gathering):
             driver.gathers = lambda: self._arrivals.guard > 0 and self._asking() is not None
 
-    def takes(self, event: events.Event) -> bool:
+    def consumes(self, event: events.Event) -> bool:
         """Whether an event goes no further. Decided before anything is done about the events before it: what they will
         have done to the screen by then is nothing that the user could see."""
         match event:
@@ -54,13 +54,13 @@ class TypeAhead:
             case _:
                 return False
 
-    def _asking(self) -> Guarded[Any] | None:
+    def _asking(self) -> TypeaheadGuard[Any] | None:
         """The screen that asks."""
         try:
             screen = self._app.screen
         except ScreenStackError:  # there is none yet, or none any more
             return None
-        return screen if isinstance(screen, Guarded) and screen.is_asking else None
+        return screen if isinstance(screen, TypeaheadGuard) and screen.is_asking else None
 
     def _takes_key(self, key: events.Key) -> bool:
         asking, arrival = self._asking(), arrival_of(key, key.time)
@@ -72,17 +72,17 @@ class TypeAhead:
         if key.key in _ALWAYS:
             return False
         if purpose == "answer":
-            if asking.means(key):
+            if asking.accepts_key(key):
                 return False
-            self._arrivals.meant_nothing()
+            self._arrivals.mark_ignored()
             if not key.is_printable:
-                asking.gave_away(key)
-        elif purpose == "text" and asking.is_written_in and (key.is_printable or key.key == "backspace"):
-            return asking.wrote(key)
+                asking.handle_rejected_key(key)
+        elif purpose == "text" and asking.has_text_focus and (key.is_printable or key.key == "backspace"):
+            return asking.insert_key(key)
         if key.character and key.is_printable:
             self._prompt().insert(key.character)
             self._gave_away_in = arrival.read
-            asking.gave_away(key)
+            asking.handle_rejected_key(key)
         return True
 
     def _takes_paste(self, paste: events.Paste) -> bool:
@@ -91,11 +91,11 @@ class TypeAhead:
             self._arrivals.saw(arrival)
             return False
         purpose = self._arrivals.take(Arrival(arrival.at, arrival.read, is_alone=False), asking.painted)
-        if purpose != "ahead" and asking.is_written_in:
+        if purpose != "ahead" and asking.has_text_focus:
             return False
-        self._arrivals.meant_nothing()
+        self._arrivals.mark_ignored()
         self._prompt().post_message(events.Paste(paste.text))
-        asking.gave_away(None)
+        asking.handle_rejected_key(None)
         return True
 
     def _takes_click(self, event: events.MouseDown | events.MouseUp) -> bool:

@@ -15,22 +15,22 @@ from typing import TypeVar
 
 from agent.archive.content import CheckedContent, LogFile
 from agent.archive.reference_parts import (
-    SHOWN_DIGITS,
-    Located,
+    URI_ID_DIGITS,
+    ResolvedReference,
     ambiguous,
+    attachments_text,
+    checked_reference,
     count_in,
-    encoded,
+    encode_text,
     first_number,
-    hit,
     is_a_picture,
     is_text,
     kind_of,
     located_part,
-    parsed,
+    match_line,
     part_in,
-    parts_told,
     type_of,
-    unnumbered,
+    unnumbered_lines,
 )
 from agent.context.long_texts import bytes_of
 from agent.context.mask import paths_of
@@ -49,18 +49,18 @@ from agent.context.references import (
     message_digits,
 )
 from agent.errors import ReferenceFailed, StoreFailed
-from agent.messages import Assistant, Message, Stored, ToolOutput, User
-from agent.records.damage import read_if_sound
+from agent.messages import Assistant, Message, StoredBlob, ToolOutput, User
+from agent.records.damage import try_decode_message
 from agent.records.message_rows import decode_message
 from agent.records.rows import read_summary
 from agent.records.store_thread import StoreThread
-from store.archive import AGE, REMOVED, SIZE, ArchiveStore
+from store.archive import REMOVED_BY_AGE, REMOVED_BY_SIZE, REMOVED_OUTPUT, ArchiveStore
 from store.errors import StoreError
 from store.session_rows import OutputRow, SessionRow
 from store.sessions import SessionStore
 from tools.files.pictures import PICTURE_TYPES
-from tools.outputs.extent import counted
-from tools.outputs.stored import Content, Framed, InMemory, KeptContent
+from tools.outputs.extent import pluralize
+from tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
 from tools.read_result import part_of
 
 T = TypeVar("T")
@@ -68,12 +68,12 @@ T = TypeVar("T")
 FORMER = "former"
 """The kind of the facts that tell which id and which project a session had where it was exported."""
 
-SAID_BEFORE = "\n\n[The same was said before, with this beside it:]\n"
+REPEATED_MESSAGE_SEPARATOR = "\n\n[The same was said before, with this beside it:]\n"
 """Stands between messages of one name: files and pastes that came with a message are no part of its name."""
 
 WHY = {
-    AGE: " because nobody had needed it for longer than `archive.max_age` allows",
-    SIZE: " because kept outputs took more space than `archive.max_bytes` allows",
+    REMOVED_BY_AGE: " because nobody had needed it for longer than `archive.max_age` allows",
+    REMOVED_BY_SIZE: " because kept outputs took more space than `archive.max_bytes` allows",
 }
 """Why bytes were removed, as it is told."""
 
@@ -90,7 +90,7 @@ class Archive:
         self._session = session
         self._project = project
 
-    async def put(self, chunks: Iterable[bytes]) -> Stored:
+    async def put(self, chunks: Iterable[bytes]) -> StoredBlob:
         """Keeps bytes for this session; they stay when an output that needs them is recorded. Raises `StoreFailed`."""
         blobs = self._rows.blobs
         if blobs is None:
@@ -99,9 +99,9 @@ class Archive:
             blob = await asyncio.to_thread(blobs.put, chunks, self._session)
         except StoreError as error:
             raise StoreFailed(str(error), error.reason) from error
-        return Stored(blob.digest, blob.size, blob.lines)
+        return StoredBlob(blob.digest, blob.size, blob.lines)
 
-    async def content(self, stored: Stored, name: str) -> Content:
+    async def content(self, stored: StoredBlob, name: str) -> Content:
         """What was put, also before an output that needs it is recorded. `name`: what it is called where it is said
         that it cannot be read."""
         blobs = self._rows.blobs
@@ -109,9 +109,9 @@ class Archive:
             raise StoreFailed("this session stores no outputs", "missing")
         return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored.digest))
 
-    async def resolve(self, reference: Reference | str) -> Located:
+    async def resolve(self, reference: Reference | str) -> ResolvedReference:
         """What a reference stands for, whether or not its bytes are still there."""
-        wanted = parsed(reference) if isinstance(reference, str) else reference
+        wanted = checked_reference(reference) if isinstance(reference, str) else reference
         session, project = await self._session_of(wanted)
         known = replace(wanted, session=session, project=Path(project).name or project)
         match wanted.target:
@@ -122,7 +122,7 @@ class Archive:
             case SummaryRef(number=number):
                 return await self._summary(known, session, number)
 
-    async def open(self, located: Located) -> KeptContent:
+    async def open(self, located: ResolvedReference) -> StoredContent:
         """Its content, to be read in any part by one thread at a time, and closed. Counts as an access."""
         content = await self._content(located)
         if located.output is not None:
@@ -133,7 +133,7 @@ class Archive:
         first = await self._thread.run(first_number, content) if located.tool == "read" else None
         frame = "" if await self._thread.run(is_text, content) else await self._frame(located)
         row, paths = located.output, await self._paths(located)
-        found = KeptContent(
+        found = StoredContent(
             self._short(located),
             content,
             located.media_type,
@@ -146,7 +146,7 @@ class Archive:
             paths,
             row.accesses if row else 0,
             row.accessed if row else None,
-            await self._thread.run(unnumbered, content) if first is not None else 0,
+            await self._thread.run(unnumbered_lines, content) if first is not None else 0,
         )
         match located.reference.location:
             case LineRange(first=first, last=last):
@@ -154,7 +154,7 @@ class Archive:
             case ByteRange(start=start, end=end):
                 return replace(found, span=(start, end))
             case MatchPart(number=number):
-                line = hit(content, number)
+                line = match_line(content, number)
                 if line is None:
                     content.close()
                     raise ReferenceFailed(
@@ -164,7 +164,7 @@ class Archive:
             case _:
                 return found
 
-    async def peek(self, located: Located) -> Content:
+    async def peek(self, located: ResolvedReference) -> Content:
         """All of its content, as `open` gives it, without counting as an access."""
         return await self._content(located)
 
@@ -178,7 +178,7 @@ class Archive:
 
     async def _session_of(self, wanted: Reference) -> tuple[str, str]:
         """Id and project of the session that is meant."""
-        if wanted.session == CURRENT_SESSION or await self._was(wanted):
+        if wanted.session == CURRENT_SESSION or await self._had_former_name(wanted):
             return self._session, self._project
         found = await self._thread.run(self._store.matching, wanted.session)
         rows = [row for row in found if self._is_of(row, wanted.project)]
@@ -196,7 +196,7 @@ class Archive:
             raise ReferenceFailed(ambiguous(wanted, candidates))
         return rows[0].id, rows[0].project
 
-    async def _was(self, wanted: Reference) -> bool:
+    async def _had_former_name(self, wanted: Reference) -> bool:
         """Whether the session was called so where it was exported."""
         facts = await self._thread.run(self._store.facts, self._session, FORMER)
         return any(
@@ -209,32 +209,34 @@ class Archive:
             return row.project == self._project
         return project in (Path(row.project).name, row.project)
 
-    async def _output(self, known: Reference, session: str, number: int) -> Located:
+    async def _output(self, known: Reference, session: str, number: int) -> ResolvedReference:
         parts = await self._thread.run(self._rows.find, session, number)
         if not parts:
             count = await self._thread.run(self._rows.count_before, session, 2**62)
-            raise ReferenceFailed(f"there is no `{known.target}`: the session has {counted(count, 'output')} so far")
+            raise ReferenceFailed(f"there is no `{known.target}`: the session has {pluralize(count, 'output')} so far")
         part = 1 if known.location is None and is_a_picture(parts) else 0
         if isinstance(known.location, ToolPart):
             part = known.location.number
         if part >= len(parts):
-            raise ReferenceFailed(f"`{known.target}` has {parts_told(len(parts) - 1)}: leave `:{known.location}` out")
+            raise ReferenceFailed(
+                f"`{known.target}` has {attachments_text(len(parts) - 1)}: leave `:{known.location}` out"
+            )
         row = parts[part]
         others = [other.part for other in parts if other.media_type in PICTURE_TYPES and other.part != part]
         attachments = () if isinstance(known.location, ToolPart) else tuple(others)
-        return Located(
+        return ResolvedReference(
             known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row, attachments
         )
 
-    async def _message(self, known: Reference, session: str, prefix: str) -> Located:
+    async def _message(self, known: Reference, session: str, prefix: str) -> ResolvedReference:
         await self._name_messages(session)
         found = await self._thread.run(self._rows.messages_called, session, prefix)
         names = sorted({name for _, name in found})
         if not names:
-            raise ReferenceFailed(f"there is no message `{known.target}` in session `{session[:SHOWN_DIGITS]}`")
+            raise ReferenceFailed(f"there is no message `{known.target}` in session `{session[:URI_ID_DIGITS]}`")
         if len(names) > 1:
             raise ReferenceFailed(ambiguous(known, [f"msg-{name}" for name in names]))
-        position = await self._said_at(session, [position for position, _ in found], known)
+        position = await self._last_position_of(session, [position for position, _ in found], known)
         media_type = "text/plain"
         if isinstance(known.location, ToolPart):
             message = await self._message_at(session, position)
@@ -242,14 +244,14 @@ class Archive:
             if isinstance(message, User) and message.outputs:
                 before = await self._thread.run(self._rows.count_before, session, position)
                 if known.location.number > len(message.outputs):
-                    raise ReferenceFailed(f"`{known.target}` has {counted(len(message.outputs), 'output')}")
+                    raise ReferenceFailed(f"`{known.target}` has {pluralize(len(message.outputs), 'output')}")
                 output = OutputRef(before + known.location.number)
                 return await self._output(replace(known, target=output, location=None), session, output.number)
         content = await self._message_content(session, position, known)
         full = replace(known, target=MessageRef(names[0]))
-        return Located(full, session, position, content.size, content.lines, media_type)
+        return ResolvedReference(full, session, position, content.size, content.lines, media_type)
 
-    async def _said_at(self, session: str, positions: Sequence[int], known: Reference) -> int:
+    async def _last_position_of(self, session: str, positions: Sequence[int], known: Reference) -> int:
         """Where the same was said twice, the last time; of those with what is meant of it, if there are any."""
         if isinstance(known.location, ToolPart) and len(positions) > 1:
             for position in reversed(positions):
@@ -259,23 +261,23 @@ class Archive:
 
     async def _name_messages(self, session: str) -> None:
         """Gives messages of earlier versions their names."""
-        unnamed = await self._thread.run(self._rows.unnamed, session)
+        unnamed = await self._thread.run(self._rows.messages_without_ref, session)
         if unnamed:
-            read = [(row.position, read_if_sound(row)) for row in unnamed]
+            read = [(row.position, try_decode_message(row)) for row in unnamed]
             names = [(position, message_digits(message)) for position, message in read if message is not None]
             await self._thread.run(self._rows.name, session, names)
 
-    async def _summary(self, known: Reference, session: str, number: int) -> Located:
+    async def _summary(self, known: Reference, session: str, number: int) -> ResolvedReference:
         rows = await self._thread.run(self._rows.summaries, session)
         row = next((row for row in rows if row.number == number), None)
         if row is None:
             raise ReferenceFailed(
-                f"there is no `{known.target}`: the session has {counted(len(rows), 'summary')} so far"
+                f"there is no `{known.target}`: the session has {pluralize(len(rows), 'summary')} so far"
             )
-        content = InMemory(encoded(read_summary(row).text))
-        return Located(known, session, row.position, content.size, content.lines, created=row.created)
+        content = InMemory(encode_text(read_summary(row).text))
+        return ResolvedReference(known, session, row.position, content.size, content.lines, created=row.created)
 
-    async def _content(self, located: Located) -> Content:
+    async def _content(self, located: ResolvedReference) -> Content:
         match located.reference.target:
             case OutputRef():
                 return await self._output_content(located)
@@ -283,20 +285,20 @@ class Archive:
                 return await self._message_content(located.session, located.position, located.reference)
             case SummaryRef(number=number):
                 rows = await self._thread.run(self._rows.summaries, located.session)
-                return InMemory(encoded(read_summary(next(row for row in rows if row.number == number)).text))
+                return InMemory(encode_text(read_summary(next(row for row in rows if row.number == number)).text))
 
-    async def _output_content(self, located: Located) -> Content:
+    async def _output_content(self, located: ResolvedReference) -> Content:
         row = located.output
         if row is None:
             raise ReferenceFailed(f"`{located.reference}` is not an output")
         if row.removed is not None:
-            facts = await self._thread.run(self._store.facts, located.session, REMOVED)
+            facts = await self._thread.run(self._store.facts, located.session, REMOVED_OUTPUT)
             why = next((WHY.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
             raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{why}: run the call again")
         if row.digest is not None:
-            content = await self.content(Stored(row.digest, row.size, row.lines), str(located.reference.target))
-            return await self._framed(content, await self._frame(located))
+            content = await self.content(StoredBlob(row.digest, row.size, row.lines), str(located.reference.target))
+            return await self._with_frame(content, await self._frame(located))
         output = await self._output_in(located.session, row)
         if row.part > len(output.images):
             raise StoreFailed(f"the message with `{located.reference}` cannot be read", "corrupt")
@@ -306,10 +308,10 @@ class Archive:
             except ValueError as error:
                 raise StoreFailed(f"the picture `{located.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
-            log = LogFile.opened(Path(output.whole))
+            log = LogFile.open_if_exists(Path(output.whole))
             if log is not None:
-                return await self._framed(CheckedContent(str(located.reference.target), lambda: log), output.frame)
-        return InMemory(encoded(output.text))
+                return await self._with_frame(CheckedContent(str(located.reference.target), lambda: log), output.frame)
+        return InMemory(encode_text(output.text))
 
     async def _output_in(self, session: str, row: OutputRow) -> ToolOutput:
         """The output as its message shows it."""
@@ -320,7 +322,7 @@ class Archive:
             raise StoreFailed(f"the message with `r{row.number}` cannot be read", "corrupt")
         return outputs[index]
 
-    async def _paths(self, located: Located) -> tuple[str, ...]:
+    async def _paths(self, located: ResolvedReference) -> tuple[str, ...]:
         """The files that the call of an output was about; none where that cannot be read."""
         row = located.output
         if row is None or row.position == 0:
@@ -331,7 +333,7 @@ class Archive:
             return tuple(path for call in calls if call.id == row.call for path in paths_of(call))
         return ()
 
-    async def _frame(self, located: Located) -> str:
+    async def _frame(self, located: ResolvedReference) -> str:
         """What belongs to an output beside the bytes that are kept of it; nothing where its message is damaged."""
         row = located.output
         if row is None or row.part or row.digest is None:
@@ -340,15 +342,15 @@ class Archive:
             return (await self._output_in(located.session, row)).frame
         return ""
 
-    async def _framed(self, content: Content, frame: str) -> Content:
+    async def _with_frame(self, content: Content, frame: str) -> Content:
         """Text with its frame. Other bytes stay as they are: they may be meant for a program."""
 
         def work() -> Content:
             if not is_text(content):
                 return content
-            end = encoded(frame)
+            end = encode_text(frame)
             has_it = content.read(max(content.size - len(end), 0), len(end)) == end
-            return content if has_it else Framed(content, frame)
+            return content if has_it else FramedContent(content, frame)
 
         return await self._thread.run(work) if frame else content
 
@@ -359,7 +361,7 @@ class Archive:
         found = await self._thread.run(self._rows.messages_called, session, message_digits(message))
         earlier = [await self._message_at(session, at) for at, _ in reversed(found) if at < position]
         texts = dict.fromkeys(map(message_text, (message, *earlier)))
-        return InMemory(bytes_of(SAID_BEFORE.join(texts)))
+        return InMemory(bytes_of(REPEATED_MESSAGE_SEPARATOR.join(texts)))
 
     async def _message_at(self, session: str, position: int) -> Message:
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
@@ -367,10 +369,10 @@ class Archive:
             raise StoreFailed(f"message {position} of the session is not there", "corrupt")
         return decode_message(rows[0])
 
-    def _short(self, located: Located) -> str:
+    def _short(self, located: ResolvedReference) -> str:
         """Which of its parts is meant belongs to its name, a place in its text does not."""
         location = located.reference.location
         whole = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
         if located.session == self._session:
             return str(Reference(whole.target, whole.location))
-        return str(replace(whole, session=located.session[:SHOWN_DIGITS]))
+        return str(replace(whole, session=located.session[:URI_ID_DIGITS]))

@@ -17,7 +17,7 @@ from store.sessions import SessionStore
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SkippedSession:
     """A session that is not deleted."""
 
     info: SessionInfo
@@ -35,18 +35,18 @@ def selected_sessions(
     tags: tuple[str, ...] = (),
     untagged: bool = False,
     unanswered: bool = False,
-) -> tuple[tuple[SessionInfo, ...], tuple[Kept, ...]]:
+) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
     """The sessions of a folder, or of all, for which all of it is true, the newest first; and those of them that are
     open, they or their agents, and so stay. `before`: nothing has happened in it since then, in Unix seconds;
     `unanswered`: no model has said anything in it. Raises `AgentError`."""
     wanted = Selection(project, before, tags, untagged, unanswered)
     with opened_store(config.folders) as store:
         catalogue = Catalogue(store)
-        found = with_agents(catalogue, catalogue.selected(wanted))
+        found = with_agents(catalogue, catalogue.matching_sessions(wanted))
     locks = config.folders.data / "locks"
     running = {info.id for info in found if any(is_open(locks, id) for id in _ids(info))}
     free = tuple(info for info in found if info.id not in running)
-    return free, tuple(Kept(info, OPEN) for info in found if info.id in running)
+    return free, tuple(SkippedSession(info, OPEN) for info in found if info.id in running)
 
 
 def named_sessions(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo, ...]:
@@ -54,22 +54,22 @@ def named_sessions(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo
     with opened_store(config.folders) as store:
         catalogue, project = Catalogue(store), project_of(config)
         ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
-        return with_agents(catalogue, catalogue.these(ids))
+        return with_agents(catalogue, catalogue.sessions_by_id(ids))
 
 
 def delete_sessions(
     config: Config, sessions: Sequence[SessionInfo], told: Callable[[int], None]
-) -> tuple[tuple[SessionInfo, ...], tuple[Kept, ...]]:
+) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
     """Deletes sessions with their outputs, and those of their agents. One that is open stays, and one in which
     something has happened since it was looked up. Each goes whole or not at all, also when this is interrupted. `told`
     is called with how many were looked at. What was deleted, and what was not. Raises `AgentError`."""
-    deleted, kept = list[SessionInfo](), list[Kept]()
+    deleted, kept = list[SessionInfo](), list[SkippedSession]()
     with opened_store(config.folders) as store:
         try:
             for number, info in enumerate(sessions):
                 told(number)
                 gone = _delete(config, store, info)
-                if isinstance(gone, Kept):
+                if isinstance(gone, SkippedSession):
                     kept.append(gone)
                 else:
                     deleted.append(gone)
@@ -80,15 +80,15 @@ def delete_sessions(
     return tuple(deleted), tuple(kept)
 
 
-def _delete(config: Config, store: SessionStore, info: SessionInfo) -> SessionInfo | Kept:
+def _delete(config: Config, store: SessionStore, info: SessionInfo) -> SessionInfo | SkippedSession:
     with ExitStack() as held:
         try:
             held.callback(lock_session(config, info.id).release)
             now = store.session(info.id)
             if now is None:
-                return Kept(info, "it is gone already")
+                return SkippedSession(info, "it is gone already")
             if now.updated != info.updated_at:
-                return Kept(info, "it was used meanwhile")
+                return SkippedSession(info, "it was used meanwhile")
             # Nobody sends off another agent while its session is held.
             agents = agents_of(Catalogue(store), (info.id,))
             for agent in agents:
@@ -96,7 +96,7 @@ def _delete(config: Config, store: SessionStore, info: SessionInfo) -> SessionIn
         except StoreFailed as error:
             if error.reason != "in use":
                 raise
-            return Kept(info, OPEN)
+            return SkippedSession(info, OPEN)
         forget_rows(store, info.id)
         for id in (info.id, *(agent.id for agent in agents)):
             shutil.rmtree(outputs_folder(config, id), ignore_errors=True)

@@ -120,12 +120,12 @@ class Bundle:
         except OSError as error:
             raise BadBundle(f"cannot read `{path}`: {error.strerror or error}") from error
         try:
-            self.manifest = self._opened()
+            self.manifest = self._open_manifest()
         except BaseException:
             self._file.close()
             raise
 
-    def _opened(self) -> Manifest:
+    def _open_manifest(self) -> Manifest:
         try:
             self._zip = zipfile.ZipFile(self._file)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
@@ -140,12 +140,12 @@ class Bundle:
             raise BadBundle(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
         manifest = self._manifest(len(names))
         if any(not _NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
-            raise self.damaged("it holds files that do not belong to a session")
+            raise self.damage_error("it holds files that do not belong to a session")
         declared = {_MANIFEST, *(f"rows/{table}.jsonl" for table in manifest.rows)}
         declared |= {f"blobs/{digest}" for digest in manifest.blobs}
         undeclared = next((name for name in names if name not in declared), None)
         if undeclared is not None:
-            raise self.damaged(f"its manifest does not tell of `{Path(undeclared).stem[:12]}`")
+            raise self.damage_error(f"its manifest does not tell of `{Path(undeclared).stem[:12]}`")
         return manifest
 
     def _manifest(self, files: int) -> Manifest:
@@ -153,11 +153,11 @@ class Bundle:
         with self._reading(), self._zip.open(_MANIFEST) as entry:
             data = entry.read(most + 1)
         if len(data) > most:
-            raise self.damaged("its manifest tells of more than is in it")
+            raise self.damage_error("its manifest tells of more than is in it")
         try:
             body = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self.damaged(f"its manifest cannot be read: {error}") from error
+            raise self.damage_error(f"its manifest cannot be read: {error}") from error
         if not isinstance(body, dict) or body.get("format") != FORMAT or not isinstance(body.get("version"), int):
             raise BadBundle(f"`{self._path}` is not an exported session")
         if body["version"] > VERSION:
@@ -172,56 +172,56 @@ class Bundle:
             blobs = {str(digest): int(size) for digest, size in body["blobs"].items()}
             manifest = Manifest(dict(body["session"]), rows, blobs, float(body["exported"]))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise self.damaged("its manifest does not say what is in it") from error
+            raise self.damage_error("its manifest does not say what is in it") from error
         if not all(_DIGEST.fullmatch(digest) and size >= 0 for digest, size in blobs.items()):
-            raise self.damaged("its manifest names an output by something that is not a digest")
+            raise self.damage_error("its manifest names an output by something that is not a digest")
         return manifest
 
     def rows(self, table: str) -> Iterator[object]:
         """What each line holds. That all of them are as they were written is known after the last."""
         part = self.manifest.rows.get(table)
         if part is None:
-            raise self.damaged(f"its manifest does not tell of `{table}`")
+            raise self.damage_error(f"its manifest does not tell of `{table}`")
         count, digest = 0, hashlib.sha256()
         for line in self._lines(f"rows/{table}.jsonl"):
             digest.update(line)
             count += 1
             if line.count(b"[") + line.count(b"{") > MOST_NESTED:
-                raise self.damaged(f"line {count} of `{table}` is no row of a session")
+                raise self.damage_error(f"line {count} of `{table}` is no row of a session")
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise self.damaged(f"line {count} of `{table}` cannot be read: {error}") from error
+                raise self.damage_error(f"line {count} of `{table}` cannot be read: {error}") from error
             yield row
         if (count, digest.hexdigest()) != (part.count, part.sha256):
-            raise self.damaged(f"`{table}` is not what its manifest says")
+            raise self.damage_error(f"`{table}` is not what its manifest says")
 
     def _lines(self, name: str) -> Iterator[bytes]:
         with self._reading(), self._zip.open(name) as entry:
             while line := entry.readline(LONGEST_LINE):
                 if len(line) >= LONGEST_LINE:
-                    raise self.damaged(f"`{name}` has a line of more than {LONGEST_LINE >> 20} MiB")
+                    raise self.damage_error(f"`{name}` has a line of more than {LONGEST_LINE >> 20} MiB")
                 if not line.endswith(b"\n"):
-                    raise self.damaged(f"`{name}` ends in the middle of a line")
+                    raise self.damage_error(f"`{name}` ends in the middle of a line")
                 yield line
 
     def blob(self, digest: str) -> Iterator[bytes]:
         """The bytes of an output, a piece at a time and no more than the manifest says."""
         left = self.manifest.blobs.get(digest, -1)
         if left < 0:
-            raise self.damaged(f"the output `{digest[:12]}` is missing in it")
+            raise self.damage_error(f"the output `{digest[:12]}` is missing in it")
         with self._reading(), self._zip.open(f"blobs/{digest}") as entry:
             while chunk := entry.read(_PIECE):
                 left -= len(chunk)
                 if left < 0:
-                    raise self.damaged(f"the output `{digest[:12]}` is longer than its manifest says")
+                    raise self.damage_error(f"the output `{digest[:12]}` is longer than its manifest says")
                 yield chunk
 
     def close(self) -> None:
         self._zip.close()
         self._file.close()
 
-    def damaged(self, what: str) -> BadBundle:
+    def damage_error(self, what: str) -> BadBundle:
         """The error that says what is wrong with the file."""
         return BadBundle(f"`{self._path}` is damaged and was not imported: {what}; export the session again")
 
@@ -230,6 +230,6 @@ class Bundle:
         try:
             yield
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
-            raise self.damaged(str(error)) from error
+            raise self.damage_error(str(error)) from error
         except OSError as error:
             raise BadBundle(f"cannot read `{self._path}`: {error.strerror or error}") from error

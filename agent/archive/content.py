@@ -23,7 +23,7 @@ class CheckedContent:
 
     def __init__(self, name: str, opened: Callable[[], Content]) -> None:
         self._name = name
-        with self._told():
+        with self._translate_errors():
             self._content = opened()
 
     @property
@@ -35,26 +35,26 @@ class CheckedContent:
         return self._content.lines
 
     def read(self, offset: int, limit: int) -> bytes:
-        with self._told():
+        with self._translate_errors():
             return self._content.read(offset, limit)
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        with self._told():
+        with self._translate_errors():
             yield from self._content.chunks(start, end)
 
     def line_start(self, line: int) -> int:
-        with self._told():
+        with self._translate_errors():
             return self._content.line_start(line)
 
     def line_end(self, offset: int) -> int:
-        with self._told():
+        with self._translate_errors():
             return self._content.line_end(offset)
 
     def close(self) -> None:
         self._content.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except StoreError as error:
@@ -71,7 +71,7 @@ class LogFile:
     """The bytes of a plain file in which an earlier version kept an output. Lines are found by looking for them."""
 
     @classmethod
-    def opened(cls, path: Path) -> "LogFile | None":
+    def open_if_exists(cls, path: Path) -> "LogFile | None":
         """None when the file is not there any more."""
         try:
             return cls(path)

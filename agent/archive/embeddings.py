@@ -56,7 +56,7 @@ def folder_of(setting: str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(setting)))
 
 
-def what_is_missing(setting: str) -> str:
+def missing_model_reason(setting: str) -> str:
     """Why the model cannot be there, as far as that is seen without loading it; empty when nothing is known against
     it."""
     folder = folder_of(setting)
@@ -74,7 +74,7 @@ class Embedder:
 
     def __init__(self, setting: str) -> None:
         """`setting`: its folder."""
-        missing = what_is_missing(setting)
+        missing = missing_model_reason(setting)
         if missing:
             raise EmbeddingFailed(missing)
         folder = folder_of(setting)

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 from store.queries import spellings
 
-EXCERPT = 400
+MAX_EXCERPT_CHARS = 400
 """Characters."""
-BEFORE = 120
+LEAD_CHARS = 120
 """Characters of them that stand before the hit."""
 MOST_LOOKED_AT = 1000
 """Places of a word that are compared."""
 
 
-def excerpt(text: str, words: Sequence[str], size: int = EXCERPT) -> str:
+def excerpt(text: str, words: Sequence[str], size: int = MAX_EXCERPT_CHARS) -> str:
     """The part of the text around the rarest of the words, where most others stand near it, or the text's beginning
     when it holds none. It begins with a line where that is near; what is left out is marked."""
     hits = _hits(text, words)
-    start = max(_best(hits, size) - BEFORE, 0) if hits else 0
-    line = text.rfind("\n", max(start - BEFORE, 0), start + 1)
+    start = max(_best(hits, size) - LEAD_CHARS, 0) if hits else 0
+    line = text.rfind("\n", max(start - LEAD_CHARS, 0), start + 1)
     start = line + 1 if line >= 0 else start
     end = min(start + size, len(text))
     shown = text[start:end].strip("\n").rstrip()
@@ -52,7 +52,7 @@ def _best(hits: Mapping[str, list[int]], size: int) -> int:
     rarest = min(hits.values(), key=len)
 
     def near(at: int) -> int:
-        first, last = at - BEFORE, at + size - 2 * BEFORE
+        first, last = at - LEAD_CHARS, at + size - 2 * LEAD_CHARS
         return sum(bisect_left(places, first) < bisect_right(places, last) for places in hits.values())
 
     return max(rarest[:MOST_LOOKED_AT], key=near)

@@ -34,9 +34,9 @@ LATER = frozenset({"views"})
 _ID = re.compile(SESSION_ID)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-_HELD = frozenset({"outputs", "situation"})
+_BUFFERED_TABLES = frozenset({"outputs", "situation"})
 """Tables whose rows are all looked at together."""
-MOST_HELD = 100_000
+MAX_BUFFERED_ROWS = 100_000
 """Rows of such a table."""
 
 OR_FORCE = ", or replace it with --force"
@@ -45,7 +45,7 @@ Tables = Mapping[str, Iterable[TransferRow]]
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedSession:
     session: str
     title: str
     messages: int
@@ -58,7 +58,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedSession:
     session: str
     title: str
     messages: int
@@ -75,7 +75,7 @@ def export_session(
     *,
     force: bool = False,
     environment: Mapping[str, str] | None = None,
-) -> Exported:
+) -> ExportedSession:
     """Writes a session to a file, or to a new one named after it in the current folder. A path is only there when all
     of it is, and an existing one is replaced only with `force`. With an environment its secrets are masked, and those
     that are told by their form; without one everything is written as it was. Raises `AgentError`."""
@@ -92,22 +92,22 @@ def default_name(session: str) -> Path:
     return Path(f"ebb-session-{session}.zip")
 
 
-def import_session(config: Config, path: Path) -> Imported:
+def import_session(config: Config, path: Path) -> ImportedSession:
     """Brings an exported session back, all of it or nothing: with its id, or with a new one when another session has
     taken that. Raises `AgentError`."""
     with closing(Bundle(path)) as bundle, opened_store(config.folders) as store:
-        return _read(store, bundle, config)
+        return _import_bundle(store, bundle, config)
 
 
-def _write(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask | None) -> Exported:
+def _write(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask | None) -> ExportedSession:
     rows = TransferStore(store).read(session)
     if rows is None:
         raise StoreFailed(f"session `{session}` was deleted meanwhile", "missing")
     with closing(BundleWriter(file)) as writer:
-        return _filled(store, rows, writer, mask)
+        return _fill_bundle(store, rows, writer, mask)
 
 
-def _filled(store: SessionStore, rows: Rows, writer: BundleWriter, mask: ExportMask | None) -> Exported:
+def _fill_bundle(store: SessionStore, rows: Rows, writer: BundleWriter, mask: ExportMask | None) -> ExportedSession:
     transfer = TransferStore(store)
     files: dict[tuple[int, str], str] = {}
     """Outputs of earlier versions that were kept in plain files: where, by their message and call."""
@@ -121,7 +121,7 @@ def _filled(store: SessionStore, rows: Rows, writer: BundleWriter, mask: ExportM
             yield shown(_plain(row))
 
     writer.rows(MESSAGES, noticed())
-    outputs = tuple(map(keeper.kept, rows.tables["outputs"]))
+    outputs = tuple(map(keeper.exported_row, rows.tables["outputs"]))
     for table in COLUMNS:
         if table != MESSAGES:
             writer.rows(table, outputs if table == "outputs" else map(shown, rows.tables[table]))
@@ -129,16 +129,16 @@ def _filled(store: SessionStore, rows: Rows, writer: BundleWriter, mask: ExportM
     fields = ("id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family")
     manifest = writer.finish(shown({field: getattr(row, field) for field in fields}), time.time())
     masked = mask.count if mask is not None else None
-    return Exported(row.id, row.title, row.messages, len(manifest.blobs), tuple(keeper.left_out), masked)
+    return ExportedSession(row.id, row.title, row.messages, len(manifest.blobs), tuple(keeper.left_out), masked)
 
 
-def _read(store: SessionStore, bundle: Bundle, config: Config) -> Imported:
+def _import_bundle(store: SessionStore, bundle: Bundle, config: Config) -> ImportedSession:
     exported = _session_of(bundle)
     messages = sum(1 for _ in _messages(bundle))
     tables = _tables(bundle, messages)
-    same = _same(store, exported.id, bundle)
+    same = _identical_session(store, exported.id, bundle)
     if same is not None:
-        return Imported(same.id, same.title, same.messages, exported.id, is_new=False)
+        return ImportedSession(same.id, same.title, same.messages, exported.id, is_new=False)
     exported = _with_parent(store, exported, messages)
     row = replace(
         exported,
@@ -150,9 +150,9 @@ def _read(store: SessionStore, bundle: Bundle, config: Config) -> Imported:
         tables = _with_former(tables, exported)
     if store.blobs is None:
         raise StoreFailed("this store keeps no outputs", "missing")
-    with _put(store.blobs, row.id, bundle, tables):
+    with _stored_blobs(store.blobs, row.id, bundle, tables):
         TransferStore(store).write(row, _messages(bundle), tables)
-    return Imported(row.id, row.title, messages, exported.id)
+    return ImportedSession(row.id, row.title, messages, exported.id)
 
 
 def _session_of(bundle: Bundle) -> SessionRow:
@@ -161,9 +161,9 @@ def _session_of(bundle: Bundle) -> SessionRow:
     texts = [fields.get(name) for name in ("id", "project", "title", "model", "mode")]
     times = [fields.get(name) for name in ("created", "updated")]
     if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(str(texts[0])):
-        raise bundle.damaged("its manifest does not say which session it is")
+        raise bundle.damage_error("its manifest does not say which session it is")
     if not all(map(is_time, times)):
-        raise bundle.damaged("its manifest does not say when the session was")
+        raise bundle.damage_error("its manifest does not say when the session was")
     created, updated = (float(at) for at in times if isinstance(at, int | float))
     id, project, title, model, mode = (str(text).encode("utf-8", "replace").decode("utf-8") for text in texts)
     parent, family, forked = (fields.get(name) for name in ("parent", "family", "forked"))
@@ -188,14 +188,14 @@ def _messages(bundle: Bundle) -> Iterator[TransferRow]:
     """The messages, each of which can be read. A path that one names is none of this machine's."""
     for position, row in enumerate(bundle.rows(MESSAGES)):
         if not isinstance(row, dict) or not is_row_of(MESSAGES, row) or row["position"] != position:
-            raise bundle.damaged(f"message {position} is not a message")
+            raise bundle.damage_error(f"message {position} is not a message")
         message = _message_row(row)
         try:
             digests = digests_of(decode_message(message))
         except StoreFailed as error:
-            raise bundle.damaged(str(error)) from error
+            raise bundle.damage_error(str(error)) from error
         if not all(_DIGEST.fullmatch(digest) for digest in digests):
-            raise bundle.damaged(f"message {position} names an output by something that is not a digest")
+            raise bundle.damage_error(f"message {position} names an output by something that is not a digest")
         yield _plain(row)
 
 
@@ -208,7 +208,7 @@ def _message_row(row: TransferRow) -> MessageRow:
     return MessageRow(int(row["position"] or 0), str(row["role"]), str(row["body"]))
 
 
-class _Streamed:
+class _BundleRows:
     """The rows of a table, read again from the file each time that they are gone through."""
 
     def __init__(self, bundle: Bundle, table: str) -> None:
@@ -226,16 +226,16 @@ def _tables(bundle: Bundle, messages: int) -> Tables:
         if table == MESSAGES or (table in LATER and table not in bundle.manifest.rows):
             continue
         rows = _sound_rows(bundle, table, messages)
-        if table in _HELD:
+        if table in _BUFFERED_TABLES:
             tables[table] = tuple(rows)
         else:
-            tables[table] = _Streamed(bundle, table)
+            tables[table] = _BundleRows(bundle, table)
             for row in rows:
                 if table == "summaries":
                     _readable_summary(bundle, row)
     for row in tables["outputs"]:
         if row["digest"] is not None and row["digest"] not in bundle.manifest.blobs:
-            raise bundle.damaged(f"the bytes of `r{row['number']}` are missing in it")
+            raise bundle.damage_error(f"the bytes of `r{row['number']}` are missing in it")
     return tables
 
 
@@ -244,13 +244,13 @@ def _sound_rows(bundle: Bundle, table: str, messages: int) -> Iterator[TransferR
     before: tuple[Any, ...] | None = None
     for number, row in enumerate(bundle.rows(table), 1):
         if not isinstance(row, dict) or not is_row_of(table, row):
-            raise bundle.damaged(f"row {number} of `{table}` is not a row")
+            raise bundle.damage_error(f"row {number} of `{table}` is not a row")
         key = tuple(row[name] for name in KEYS[table]) if table in KEYS else None
         is_new = key is None or before is None or key > before
         if not is_new or not 0 <= int(row.get("position", 0)) <= messages:
-            raise bundle.damaged(f"row {number} of `{table}` does not fit the others")
-        if table in _HELD and number > MOST_HELD:
-            raise bundle.damaged(f"`{table}` has more than {MOST_HELD:,} rows")
+            raise bundle.damage_error(f"row {number} of `{table}` does not fit the others")
+        if table in _BUFFERED_TABLES and number > MAX_BUFFERED_ROWS:
+            raise bundle.damage_error(f"`{table}` has more than {MAX_BUFFERED_ROWS:,} rows")
         before = key
         yield row
 
@@ -259,10 +259,10 @@ def _readable_summary(bundle: Bundle, row: TransferRow) -> None:
     try:
         read_summary(SummaryRow(int(row["number"] or 0), int(row["position"] or 0), str(row["body"])))
     except StoreFailed as error:
-        raise bundle.damaged(str(error)) from error
+        raise bundle.damage_error(str(error)) from error
 
 
-def _same(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:
+def _identical_session(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:
     """The session here that says, message by message, what the file says: under the id that it had, or under the one
     that it was given when the file was imported before."""
     transfer, said = TransferStore(store), ""
@@ -302,7 +302,7 @@ def _with_former(tables: Tables, exported: SessionRow) -> Tables:
 
 
 @contextmanager
-def _put(blobs: Blobs, session: str, bundle: Bundle, tables: Tables) -> Iterator[None]:
+def _stored_blobs(blobs: Blobs, session: str, bundle: Bundle, tables: Tables) -> Iterator[None]:
     """The bytes of all outputs are there inside, and stay if they are settled there."""
     put: list[str] = []
     try:
@@ -310,7 +310,7 @@ def _put(blobs: Blobs, session: str, bundle: Bundle, tables: Tables) -> Iterator
             blob = blobs.put(bundle.blob(digest), session)
             put.append(blob.digest)
             if (blob.digest, blob.size) != (digest, bundle.manifest.blobs[digest]):
-                raise bundle.damaged(f"the output `{digest[:12]}` is not what it was")
+                raise bundle.damage_error(f"the output `{digest[:12]}` is not what it was")
         yield
     except BaseException:
         for digest in put:

@@ -12,7 +12,7 @@ from tools.secrets.key_formats import may_go_on, secrets_in
 from tools.secrets.redaction import hidden_forms, secret_places
 from tools.secrets.secret_pieces import FoundSecret
 
-MASKED = "*"
+MASK_CHAR = "*"
 LONGEST_LINE = 1 << 16
 """Bytes of a line that are looked at together."""
 LONGEST_WORD = 200
@@ -46,7 +46,7 @@ class ExportMask:
             return self.text(label + text)[len(label) :]
         found = secrets_in(text, self._known) if is_one_word else secret_places(text, self._known)
         self.count += len(found)
-        return _masked(text, found) if found else text
+        return _mask_secrets(text, found) if found else text
 
     def chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The same number of bytes."""
@@ -63,7 +63,7 @@ class ExportMask:
     def _mask_signs(self, text: str) -> bytes:
         found = secret_places(text, self._in_bytes)
         self.count += len(found)
-        return _masked(text, found).encode("latin-1")
+        return _mask_secrets(text, found).encode("latin-1")
 
     def _cell(self, name: str, cell: str) -> str:
         if name in _AS_THEY_ARE:
@@ -98,9 +98,9 @@ def _as_signs(data: bytes) -> str:
     return data.decode("latin-1")
 
 
-def _masked(text: str, found: Iterable[FoundSecret]) -> str:
+def _mask_secrets(text: str, found: Iterable[FoundSecret]) -> str:
     pieces, at = list[str](), 0
     for one in found:
-        pieces += [text[at : one.start], re.sub(r"[^\n]", MASKED, text[one.start : one.end])]
+        pieces += [text[at : one.start], re.sub(r"[^\n]", MASK_CHAR, text[one.start : one.end])]
         at = one.end
     return "".join([*pieces, text[at:]])

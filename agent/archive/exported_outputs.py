@@ -43,7 +43,7 @@ class ExportedOutputs:
                     self._mask.digests[digest] = masked
         self._mask.count = 0  # each is counted when it is written
 
-    def kept(self, row: TransferRow) -> TransferRow:
+    def exported_row(self, row: TransferRow) -> TransferRow:
         """The row as it is exported, when its bytes are in the bundle. What cannot be read counts as removed."""
         digest = row["digest"]
         if digest is None:
@@ -55,15 +55,15 @@ class ExportedOutputs:
 
     def _has(self, digest: str) -> bool:
         if digest not in self._done:
-            self._done[digest] = self._put(digest)
+            self._done[digest] = self._write_blob(digest)
         return self._done[digest]
 
-    def _put(self, digest: str) -> bool:
+    def _write_blob(self, digest: str) -> bool:
         if self._blobs is None:
             return False
         try:
             with closing(self._blobs.open(digest)) as reader:
-                self._writer.blob(self._masked_digest(digest), reader.size, self._shown(reader.chunks()))
+                self._writer.blob(self._masked_digest(digest), reader.size, self._masked_chunks(reader.chunks()))
         except UnreadableContent:
             return False
         except StoreError as error:
@@ -75,13 +75,13 @@ class ExportedOutputs:
     def _from_file(self, row: TransferRow) -> TransferRow:
         """An output in a plain file becomes one like all others, since the file's path means nothing elsewhere."""
         path = self._files.get((int(row["position"] or 0), str(row["call"])))
-        log = LogFile.opened(Path(path)) if path and row["part"] == 0 and row["removed"] is None else None
+        log = LogFile.open_if_exists(Path(path)) if path and row["part"] == 0 and row["removed"] is None else None
         if log is None:
             return row
         try:
-            name = _digest_of(self._shown(log.chunks()))
+            name = _digest_of(self._masked_chunks(log.chunks()))
             if name not in self._done:
-                self._writer.blob(name, log.size, self._shown(log.chunks()))
+                self._writer.blob(name, log.size, self._masked_chunks(log.chunks()))
                 self._done[name] = True
             return {**row, "digest": name, "size": log.size, "lines": log.lines}
         except UnreadableContent:  # it grew meanwhile
@@ -92,7 +92,7 @@ class ExportedOutputs:
     def _masked_digest(self, digest: str) -> str:
         return self._mask.digests.get(digest, digest) if self._mask is not None else digest
 
-    def _shown(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
+    def _masked_chunks(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
         return self._mask.chunks(chunks) if self._mask is not None else chunks
 
 

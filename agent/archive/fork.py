@@ -5,14 +5,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.context.control_calls import kept_in
+from agent.context.control_calls import todo_state
 from agent.context.mask import outputs_so_far
 from agent.messages import Conversation, Message, Recalls, User
 from agent.records.damage import readable
 from agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
-from agent.records.situation import Situation, as_left
+from agent.records.session_state import SessionState, with_todos
 from agent.records.turn_endings import endings_before
-from store.archive import REMOVED, ArchiveStore
+from store.archive import REMOVED_OUTPUT, ArchiveStore
 from store.catalogue import TAG
 from store.file_versions import facts_before
 from store.forks import Forks
@@ -58,7 +58,9 @@ def _view_at(store: SessionStore, parent: SessionRow, at: int) -> SnapshotRow | 
             mark = decode_mark(body)
             if mark is not None and at < parent.messages:
                 mark = replace(mark, messages="", count=0)
-            return SnapshotRow(at, encode_snapshot(_cut(view, _messages(store, parent.id, start, at), start), at, mark))
+            return SnapshotRow(
+                at, encode_snapshot(_truncate_view(view, _messages(store, parent.id, start, at), start), at, mark)
+            )
     archive = ArchiveStore(store)
     earlier = [row for row in archive.summaries(parent.id) if row.position <= at]
     if not earlier:
@@ -76,7 +78,7 @@ def _messages(store: SessionStore, session: str, start: int, end: int) -> tuple[
     return readable(store.messages_before(session, end, end - start)).messages if end > start else ()
 
 
-def _cut(view: Conversation, messages: tuple[Message, ...], start: int) -> Conversation:
+def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int) -> Conversation:
     """The view with no more than these messages, and with nothing that only later ones have brought."""
     shown = {output.call_id for message in messages if isinstance(message, User) for output in message.outputs}
     cut = replace(view, messages=messages, masked=view.masked & shown, held=0)
@@ -108,6 +110,6 @@ def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow
     for position, _, _ in Forks(store).holding(parent.id, "assistant", _TODO):
         if position + 1 < at:
             steps += _messages(store, parent.id, position, position + 2)
-    now, _ = changes_of(Situation(), as_left(Situation(), kept_in(steps)))
-    told = (fact for fact in facts if fact.kind in ("former", TAG, REMOVED))
+    now, _ = changes_of(SessionState(), with_todos(SessionState(), todo_state(steps)))
+    told = (fact for fact in facts if fact.kind in ("former", TAG, REMOVED_OUTPUT))
     return (*told, *now, *facts_before(store, parent.id, at), *endings_before(facts, at))

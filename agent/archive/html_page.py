@@ -14,17 +14,26 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from agent.archive.spoken import LONGEST_OUTPUT, AgentTalk, Hide, SessionAbout, Spoken, cost_told, shown_text, spoken
 from agent.archive.timeline_svg import TimelineColumn, timeline_legend, timeline_svg, timeline_totals
+from agent.archive.transcript_entries import (
+    LONGEST_OUTPUT,
+    AgentTalk,
+    Redact,
+    SessionAbout,
+    TranscriptEntries,
+    cost_text,
+    printable_text,
+    transcript_entries,
+)
 from agent.messages import Assistant, Image, Note, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.records.usage import Rewrite
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
 MOST_IMAGE = 3_000_000
 """Characters of a picture in base64 that stands in the page."""
 MOST_PROSE = 60_000
 """Characters of a reply whose Markdown is drawn; a longer one stands as it was written."""
-MOST_TOLD = 110
+MAX_SUMMARY_CHARS = 110
 """Characters of what a call was about, in its line."""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -38,16 +47,16 @@ def html_head(
     columns: Sequence[TimelineColumn],
     rewrites: Sequence[Rewrite],
     limit: int | None,
-    hide: Hide,
+    hide: Redact,
     agents: Sequence[AgentTalk] = (),
 ) -> str:
-    title = _shown(" ".join(about.title.split()) or "A session", hide)
-    rows = [("session", f"<code>{_shown(about.id, hide)}</code>"), ("model", _shown(about.model, hide))]
-    rows += [("project", f"<code>{_shown(about.project, hide)}</code>")] if about.project else []
+    title = _escape_text(" ".join(about.title.split()) or "A session", hide)
+    rows = [("session", f"<code>{_escape_text(about.id, hide)}</code>"), ("model", _escape_text(about.model, hide))]
+    rows += [("project", f"<code>{_escape_text(about.project, hide)}</code>")] if about.project else []
     times = [_moment(at) for at in (about.created, about.updated) if at is not None]
     rows += [("when", " to ".join(dict.fromkeys(times)))] if times else []
-    rows += [("messages", f"{about.messages:,}"), ("cost", cost_told(about.cost))]
-    tags = "".join(f'<span class="tag">#{_shown(tag, hide)}</span>' for tag in about.tags)
+    rows += [("messages", f"{about.messages:,}"), ("cost", cost_text(about.cost))]
+    tags = "".join(f'<span class="tag">#{_escape_text(tag, hide)}</span>' for tag in about.tags)
     rows += [("tags", tags)] if tags else []
     rows += [("agents", ", ".join(_link_to(agent, hide) for agent in agents))] if agents else []
     told = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows if value)
@@ -70,18 +79,18 @@ def html_end(hidden: bool) -> str:
     return f"</main>\n<footer>{told}</footer>\n</body></html>\n"
 
 
-def html_agent(agent: AgentTalk, hide: Hide) -> Iterator[str]:
+def html_agent(agent: AgentTalk, hide: Redact) -> Iterator[str]:
     """What an agent did, folded, to which its call leads."""
-    many = f'<span class="status">{counted(agent.about.messages, "message")}</span>'
+    many = f'<span class="status">{pluralize(agent.about.messages, "message")}</span>'
     told = escape(_line_of(agent.prompt, hide))
-    line = f"<b>Agent {_shown(agent.name, hide)}</b> <code>{told}</code>{many}"
+    line = f"<b>Agent {_escape_text(agent.name, hide)}</b> <code>{told}</code>{many}"
     yield f'<details class="agent" id="{_place_of(agent)}"><summary>{line}</summary>\n'
-    for one in spoken(agent.entries()):
+    for one in transcript_entries(agent.entries()):
         yield html_message(one, hide, place=f"{_place_of(agent)}-")
     yield "</details>\n"
 
 
-def html_message(one: Spoken, hide: Hide, agents: Sequence[AgentTalk] = (), place: str = "") -> str:
+def html_message(one: TranscriptEntries, hide: Redact, agents: Sequence[AgentTalk] = (), place: str = "") -> str:
     """Nothing where a message only brings outputs of calls. `place`: how its address in the page begins."""
     message, position = one.entry.message, f"{place}m{one.entry.position}"
     match message:
@@ -92,69 +101,71 @@ def html_message(one: Spoken, hide: Hide, agents: Sequence[AgentTalk] = (), plac
     if not pieces:
         return ""
     at = "" if one.entry.at is None else f" · {_moment(one.entry.at)}"
-    model = f" · {_shown(message.model, hide)}" if isinstance(message, Assistant) and message.model else ""
+    model = f" · {_escape_text(message.model, hide)}" if isinstance(message, Assistant) and message.model else ""
     head = f'<header><a href="#{position}">{who}</a>{model}{at}</header>'
     return f'<article class="{kind}" id="{position}">{head}\n{"".join(pieces)}</article>\n'
 
 
-def _of_user(message: User, outputs: Mapping[str, ToolOutput], hide: Hide) -> Iterator[str]:
+def _of_user(message: User, outputs: Mapping[str, ToolOutput], hide: Redact) -> Iterator[str]:
     for part in message.parts:
         match part:
             case Text(text=text) if text.strip():
-                yield f'<div class="said">{_shown(text, hide)}</div>\n'
+                yield f'<div class="said">{_escape_text(text, hide)}</div>\n'
             case Image():
                 yield _image(part)
             case Note(text=text) if text.strip():
-                named = f" · {_shown(part.name[:MOST_TOLD], hide)}" if part.name else ""
-                yield _folded("note", f"told by the program: {part.kind}{named}", _block(text, hide))
+                named = f" · {_escape_text(part.name[:MAX_SUMMARY_CHARS], hide)}" if part.name else ""
+                yield _details_block("note", f"told by the program: {part.kind}{named}", _block(text, hide))
             case ToolOutput() if part.call_id in outputs:
-                yield _folded("call", f"an output {_status(part)}", _output(part, hide))
+                yield _details_block("call", f"an output {_status(part)}", _output(part, hide))
             case _:
                 pass
 
 
 def _of_model(
-    message: Assistant, outputs: Mapping[str, ToolOutput], hide: Hide, agents: Sequence[AgentTalk]
+    message: Assistant, outputs: Mapping[str, ToolOutput], hide: Redact, agents: Sequence[AgentTalk]
 ) -> Iterator[str]:
     for part in message.parts:
         match part:
             case Text(text=text) if text.strip():
-                yield f'<div class="prose">{_prose(hide(shown_text(text)))}</div>\n'
+                yield f'<div class="prose">{_prose(hide(printable_text(text)))}</div>\n'
             case Reasoning(text=text) if text.strip():
-                yield _folded("thought", "Thought", _block(text, hide))
+                yield _details_block("thought", "Thought", _block(text, hide))
             case ToolCall():
                 yield _call(part, outputs.get(part.id), hide, agents)
             case _:
                 pass
 
 
-def _call(call: ToolCall, output: ToolOutput | None, hide: Hide, agents: Sequence[AgentTalk]) -> str:
+def _call(call: ToolCall, output: ToolOutput | None, hide: Redact, agents: Sequence[AgentTalk]) -> str:
     arguments = dict(output.edited) if output is not None and output.edited is not None else dict(call.arguments)
     command = arguments.get("command")
     asked = command if isinstance(command, str) else json.dumps(arguments, ensure_ascii=False, indent=2, default=str)
     about = next((value for name in _TELLING if isinstance(value := arguments.get(name), str) and value.strip()), "")
     told = _line_of(about, hide)
     status = _status(output) if output is not None else '<span class="status interrupted">no output</span>'
-    line = f"<b>{_shown(call.name, hide)}</b> {f'<code>{escape(told)}</code>' if told else ''}{status}"
+    line = f"<b>{_escape_text(call.name, hide)}</b> {f'<code>{escape(told)}</code>' if told else ''}{status}"
     sent = next((agent for agent in agents if agent.was_sent_by(call, output)), None)
     more = f'<p class="more">What it did: {_link_to(sent, hide)}</p>' if sent is not None else ""
-    return _folded("call", line, _block(asked, hide) + (_output(output, hide) if output is not None else "") + more)
+    return _details_block(
+        "call", line, _block(asked, hide) + (_output(output, hide) if output is not None else "") + more
+    )
 
 
-def _line_of(text: str, hide: Hide) -> str:
+def _line_of(text: str, hide: Redact) -> str:
     """The beginning of a text in a line. What is cut is hidden first: a half of a key would not be told."""
-    return " ".join(shown_text(hide(text[:LONGEST_OUTPUT])).split())[:MOST_TOLD]
+    return " ".join(printable_text(hide(text[:LONGEST_OUTPUT])).split())[:MAX_SUMMARY_CHARS]
 
 
 def _place_of(agent: AgentTalk) -> str:
     return f"agent-{re.sub('[^0-9a-f-]', '', agent.about.id)}"
 
 
-def _link_to(agent: AgentTalk, hide: Hide) -> str:
-    return f'<a href="#{_place_of(agent)}">{_shown(agent.name, hide)}</a>'
+def _link_to(agent: AgentTalk, hide: Redact) -> str:
+    return f'<a href="#{_place_of(agent)}">{_escape_text(agent.name, hide)}</a>'
 
 
-def _output(output: ToolOutput, hide: Hide) -> str:
+def _output(output: ToolOutput, hide: Redact) -> str:
     text = _block(output.text, hide) if output.text.strip() else ""
     more = ""
     if output.stored is not None:
@@ -164,23 +175,23 @@ def _output(output: ToolOutput, hide: Hide) -> str:
 
 def _status(output: ToolOutput) -> str:
     lines = output.stored.lines if output.stored is not None else len(output.text.splitlines())
-    many = f'<span class="status">{counted(lines, "line")}</span>'
+    many = f'<span class="status">{pluralize(lines, "line")}</span>'
     return f'<span class="status {output.status}">{output.status}</span> {many}'
 
 
-def _folded(kind: str, line: str, inside: str) -> str:
+def _details_block(kind: str, line: str, inside: str) -> str:
     """`line` and `inside` are HTML."""
     return f'<details class="{kind}"><summary>{line}</summary>\n{inside}</details>\n'
 
 
-def _block(text: str, hide: Hide) -> str:
+def _block(text: str, hide: Redact) -> str:
     left = len(text) - LONGEST_OUTPUT
     more = f'<p class="more">… {left:,} more characters</p>' if left > 0 else ""
-    return f"<pre>{_shown(text[:LONGEST_OUTPUT], hide)}</pre>{more}"
+    return f"<pre>{_escape_text(text[:LONGEST_OUTPUT], hide)}</pre>{more}"
 
 
-def _shown(text: str, hide: Hide) -> str:
-    return escape(hide(shown_text(text)))
+def _escape_text(text: str, hide: Redact) -> str:
+    return escape(hide(printable_text(text)))
 
 
 def _prose(text: str) -> str:
@@ -212,7 +223,7 @@ def _is_base64(data: str) -> bool:
     return True
 
 
-def _timeline(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None, hide: Hide) -> str:
+def _timeline(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None, hide: Redact) -> str:
     if not columns:
         return ""
     told = [replace(one, reason=hide(one.reason), strategies=tuple(map(hide, one.strategies))) for one in rewrites]
@@ -226,11 +237,11 @@ def _moment(at: float) -> str:
 
 def html_pieces(
     about: SessionAbout,
-    said: Iterable[Spoken],
+    said: Iterable[TranscriptEntries],
     columns: Sequence[TimelineColumn],
     rewrites: Sequence[Rewrite],
     limit: int | None,
-    hide: Hide,
+    hide: Redact,
     *,
     hidden: bool,
     agents: Sequence[AgentTalk] = (),

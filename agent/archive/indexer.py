@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
-from agent.context.mask import one_line, patched_paths, what_happened
+from agent.context.mask import one_line, outcome_line, patched_paths
 from agent.context.message_text import message_text
-from agent.context.offload import is_brought_back
-from agent.context.tool_selection import as_run
+from agent.context.offload import is_recall_tool
+from agent.context.tool_selection import executed_call
 from agent.errors import StoreFailed
 from agent.messages import Assistant, AssistantPart, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.records.message_rows import decode_message
@@ -19,15 +19,15 @@ from agent.records.rows import read_summary
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
 from store.errors import StoreError
-from store.queries import Wanted
-from store.search import Document, IndexProgress, SearchIndex, SearchMatch
+from store.queries import SearchQuery
+from store.search import IndexProgress, SearchDocument, SearchIndex, SearchMatch
 from store.session_rows import MessageRow
 from store.sessions import SessionStore
 from tools.outputs.recalled import OnProgress, no_progress
 
 MOST_INDEXED = 1 << 18
 """Bytes of one output that can be searched; a longer one says so where it is found."""
-MOST_SAID = 1 << 22
+MAX_MESSAGE_CHARS = 1 << 22
 """Characters of one message of the user that can be searched, with what they piped in or pasted."""
 BATCH = 200
 """Messages that are indexed at a time, so that others get at the database in between."""
@@ -35,11 +35,11 @@ MOST_AT_ONCE = 1 << 21
 """Characters after which a batch ends before it is full: long outputs would fill the memory, and keep the store from
 whoever needs it."""
 TITLE = 160
-SECONDS = 10.0
+INDEX_TIMEOUT_S = 10.0
 """For which a search waits for its index; then it answers from what there is."""
 
-Done = TypeVar("Done")
-UNINDEXED = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
+ResultT = TypeVar("ResultT")
+UNINDEXED_NOTE = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,21 @@ class Indexer:
         """Adds what was said since the last time, of one session and then of the newest first, and goes on so for some
         seconds; how many messages are left. Whatever else waits for the store gets at it in between. A damaged index is
         made anew."""
-        return await self.sound(lambda: self._catch_up(told, first, seconds), told, first)
+        return await self.retry_after_repair(lambda: self._catch_up(told, first, seconds), told, first)
 
     async def catch_up_with(self, session: str) -> int:
         """Adds what was said in one session since the last time; how many messages are left."""
-        return await self.sound(lambda: self._catch_up(no_progress, session, SECONDS, session), no_progress, session)
+        return await self.retry_after_repair(
+            lambda: self._catch_up(no_progress, session, INDEX_TIMEOUT_S, session), no_progress, session
+        )
 
-    async def find(self, wanted: Wanted, told: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
+    async def find(self, wanted: SearchQuery, told: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
         """What the index finds."""
-        return await self.sound(lambda: self._thread.run(self.index.find, wanted), told)
+        return await self.retry_after_repair(lambda: self._thread.run(self.index.find, wanted), told)
 
-    async def sound(self, work: Callable[[], Awaitable[Done]], told: OnProgress = no_progress, first: str = "") -> Done:
+    async def retry_after_repair(
+        self, work: Callable[[], Awaitable[ResultT]], told: OnProgress = no_progress, first: str = ""
+    ) -> ResultT:
         """What the work gives, done again after the index was made anew when it shows that the index is damaged."""
         try:
             return await work()
@@ -90,7 +94,7 @@ class Indexer:
         """Empties the index and makes it anew from the messages, as far as that goes in the time for a search."""
         self.repairs += 1
         await self._thread.run(self.index.rebuild)
-        await self._catch_up(told, first, SECONDS)
+        await self._catch_up(told, first, INDEX_TIMEOUT_S)
 
     async def _catch_up(self, told: OnProgress, first: str = "", seconds: float = inf, only: str = "") -> int:
         end = time.monotonic() + seconds
@@ -117,7 +121,7 @@ class Indexer:
             done = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
             self.index.add(done, self._summaries(progress), start)
             return done
-        documents, calls, end, size = list[Document](), Calls({}, progress.outputs), start, 0
+        documents, calls, end, size = list[SearchDocument](), Calls({}, progress.outputs), start, 0
         for row in rows:
             found, calls = self._documents(row, calls, is_new=row.position >= start)
             documents += found
@@ -131,7 +135,7 @@ class Indexer:
         self.index.add(done, documents, start)
         return done
 
-    def _documents(self, row: MessageRow, calls: Calls, *, is_new: bool) -> tuple[list[Document], Calls]:
+    def _documents(self, row: MessageRow, calls: Calls, *, is_new: bool) -> tuple[list[SearchDocument], Calls]:
         try:
             message = decode_message(row)
         except StoreFailed:  # whoever reads the session is told; the rest of it can be found
@@ -156,45 +160,57 @@ class Indexer:
         data = output.text.encode("utf-8", "replace")
         return _as_text(data[:MOST_INDEXED]), len(data)
 
-    def _summaries(self, progress: IndexProgress) -> Iterator[Document]:
+    def _summaries(self, progress: IndexProgress) -> Iterator[SearchDocument]:
         for row in ArchiveStore(self._store).summaries(progress.session):
             with suppress(StoreFailed):  # whoever reads it is told
                 text = read_summary(row).text
-                yield Document(row.position, row.number, "summary", "", text, size=_size(text), created=row.created)
+                yield SearchDocument(
+                    row.position, row.number, "summary", "", text, size=_size(text), created=row.created
+                )
 
 
 def documents_of(
     message: Message, row: MessageRow, calls: Calls, whole: Callable[[ToolOutput], tuple[str, int]]
-) -> Iterator[Document]:
+) -> Iterator[SearchDocument]:
     """What can be found of a message: what was said, and each output. What was only brought back is found where it came
     from, and what the program told is not looked for. `calls`: those before the message."""
     if isinstance(message, Assistant):
         said = replace(message, parts=tuple(part for part in message.parts if not _looks_up(part)))
         text, paths = message_text(said), _paths(said.calls)
         if text:
-            yield Document(row.position, 0, "assistant", "", text, path=paths, size=_size(text), created=row.created)
+            yield SearchDocument(
+                row.position, 0, "assistant", "", text, path=paths, size=_size(text), created=row.created
+            )
         return
-    text = message_text(User(tuple(part for part in message.parts if _is_said(part))))[:MOST_SAID]
+    text = message_text(User(tuple(part for part in message.parts if _is_user_text(part))))[:MAX_MESSAGE_CHARS]
     if text:
-        yield Document(row.position, 0, "user", "", text, size=_size(text), created=row.created)
+        yield SearchDocument(row.position, 0, "user", "", text, size=_size(text), created=row.created)
     for number, output in enumerate(message.outputs, calls.outputs + 1):
         call = calls.calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-        if is_brought_back(call.name) and call.name != "ask_user":
+        if is_recall_tool(call.name) and call.name != "ask_user":
             continue
         held, size = whole(output)
-        title = one_line(what_happened(call, output), TITLE)
-        yield Document(
-            row.position, number, "output", title, held, call.name, _paths([as_run(call, output)]), size, row.created
+        title = one_line(outcome_line(call, output), TITLE)
+        yield SearchDocument(
+            row.position,
+            number,
+            "output",
+            title,
+            held,
+            call.name,
+            _paths([executed_call(call, output)]),
+            size,
+            row.created,
         )
 
 
-def _is_said(part: UserPart) -> bool:
+def _is_user_text(part: UserPart) -> bool:
     return isinstance(part, Text | Image) or (isinstance(part, Note) and part.kind in ("pasted", "piped"))
 
 
 def _looks_up(part: AssistantPart) -> bool:
     """Whether it is a call that would find itself: it holds the words that are looked for."""
-    return isinstance(part, ToolCall) and is_brought_back(part.name) and part.name != "ask_user"
+    return isinstance(part, ToolCall) and is_recall_tool(part.name) and part.name != "ask_user"
 
 
 def _paths(calls: Sequence[ToolCall]) -> str:

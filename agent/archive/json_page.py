@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
-from agent.archive.spoken import AgentTalk, Entry, Hide, SessionAbout
+from agent.archive.transcript_entries import AgentTalk, PositionedMessage, Redact, SessionAbout
 from agent.messages import (
     Assistant,
     AssistantPart,
     Image,
     Note,
-    Opaque,
+    ProviderItem,
     Reasoning,
     Text,
     ToolCall,
@@ -25,10 +25,10 @@ VERSION = 1
 
 def json_pieces(
     about: SessionAbout,
-    entries: Iterable[Entry],
+    entries: Iterable[PositionedMessage],
     requests: Iterable[RequestUsage],
     rewrites: Iterable[Rewrite],
-    hide: Hide,
+    hide: Redact,
     agents: Iterable[AgentTalk] = (),
 ) -> Iterator[str]:
     head = as_json({"format": "ebbtide-session", "version": VERSION, "session": hide.value(asdict(about))})
@@ -52,7 +52,7 @@ def _list(name: str, values: Iterable[object]) -> Iterator[str]:
     yield "]"
 
 
-def _entry(entry: Entry) -> dict[str, object]:
+def _entry(entry: PositionedMessage) -> dict[str, object]:
     message = entry.message
     who: dict[str, object] = (
         {"role": "assistant", "model": message.model} if isinstance(message, Assistant) else {"role": "user"}
@@ -77,7 +77,7 @@ def _part(part: UserPart | AssistantPart) -> dict[str, object] | None:
             return {"type": "call", "id": id, "name": name, "arguments": arguments}
         case ToolOutput():
             return _output(part)
-        case Opaque():
+        case ProviderItem():
             return None
 
 

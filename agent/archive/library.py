@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from agent.archive.excerpt import excerpt
 from agent.archive.fork import fork_session
-from agent.archive.indexer import SECONDS, Indexer
+from agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
 from agent.archive.session_page import agents_of, listed_info, with_agents
 from agent.archive.tags import MOST_TAGS
 from agent.archive.tree import Tree, tree_of
@@ -21,14 +21,14 @@ from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
 from store.catalogue import TAG, Catalogue
 from store.forks import Forks
-from store.queries import Wanted, pieces_of
+from store.queries import SearchQuery, pieces_of
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.outputs.recalled import OnProgress, no_progress
 
 PAGE = 200
 """Sessions that are listed at once."""
-FOUND, EXCERPT = 400, 160
+MAX_SEARCH_HITS, MAX_EXCERPT_CHARS = 400, 160
 """What a search looks through to find sessions, and characters that are shown of what was said."""
 LONGEST_TITLE = 200
 
@@ -90,17 +90,17 @@ class Library:
         is found: `told` was told less than all, and the next search goes on."""
         if not words.strip():
             return ()
-        await self._indexer.catch_up(told, seconds=SECONDS)
+        await self._indexer.catch_up(told, seconds=INDEX_TIMEOUT_S)
         project = None if everywhere else self._project
         kinds = ("user", "assistant", "summary")
-        matches = await self._indexer.find(Wanted(words, kinds, project=project, limit=FOUND), told)
+        matches = await self._indexer.find(SearchQuery(words, kinds, project=project, limit=MAX_SEARCH_HITS), told)
         pieces, said = pieces_of(words), dict[str, str]()
         for match in matches:
-            said.setdefault(match.session, excerpt(match.document.text, pieces, EXCERPT))
-        rows = await self._thread.run(self._catalogue.these, tuple(said))
+            said.setdefault(match.session, excerpt(match.document.text, pieces, MAX_EXCERPT_CHARS))
+        rows = await self._thread.run(self._catalogue.sessions_by_id, tuple(said))
         return tuple(SessionMatch(listed_info(row), said[row.session.id]) for row in rows if not row.session.is_unused)
 
-    async def last_said(self, id: str, count: int) -> tuple[Message, ...]:
+    async def last_messages(self, id: str, count: int) -> tuple[Message, ...]:
         """The last messages of a session, in order."""
         rows = await self._thread.run(self._store.messages_before, id, 1 << 62, count)
         return readable(rows).messages
@@ -153,9 +153,9 @@ class Library:
         """The user's messages of a session and of all that were forked from each other with it."""
         return await self._thread.run(tree_of, self._store, id)
 
-    async def line(self, id: str) -> dict[str, int]:
+    async def ancestors(self, id: str) -> dict[str, int]:
         """A session and those that it was forked from, each with how many of its messages are in it."""
-        return await self._thread.run(lambda: Forks(self._store).line(id))
+        return await self._thread.run(lambda: Forks(self._store).ancestry(id))
 
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs, and those of its agents; one that is open elsewhere stays, and so do all

@@ -7,32 +7,32 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.archive.archive import Archive
-from agent.archive.reference_parts import encoded
+from agent.archive.reference_parts import encode_text
 from agent.context.mask import message_key, one_line
 from agent.context.message_text import message_text
 from agent.context.references import message_ref
-from agent.context.tool_selection import as_run
+from agent.context.tool_selection import executed_call
 from agent.context.view_items import ViewState, view_parts
 from agent.messages import Assistant, Conversation, Message, ToolCall, User
-from agent.records.damage import read_if_sound, unreadable
+from agent.records.damage import try_decode_message, unreadable
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
 from store.session_rows import MessageRow, OutputRow
 from store.sessions import SessionStore
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.outputs.stored import Content
 
 ArchiveState: TypeAlias = ViewState | Literal["removed"]
 """How the model sees it, summarised also where it left the view; or its bytes are gone."""
 
-MOST = 5_000
+MAX_LISTED_OUTPUTS = 5_000
 """Outputs that are listed, the newest."""
 LONGEST_LINE = 1_000
 """Bytes of a line that a page shows."""
 MOST_LOOKED_AT = 1 << 18
 """Bytes in which a text is looked for: as many as a search has seen."""
-_SAID = 400
+_MAX_PREVIEW_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ArchiveItem:
     """Unix seconds."""
     call: ToolCall | None = None
     """What an output answers."""
-    said: str = ""
+    preview: str = ""
     """How a message begins."""
     role: str = ""
     """Whose message it is."""
@@ -84,23 +84,23 @@ class ArchiveListing:
     def _entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
         everything = ArchiveStore(self._store).all(self._session)
         rows = [row for row in everything if row.part == 0]
-        listed = {(row.position, row.call): [row] for row in rows[-MOST:]}
+        listed = {(row.position, row.call): [row] for row in rows[-MAX_LISTED_OUTPUTS:]}
         for row in everything:
             if row.part and (parts := listed.get((row.position, row.call))) is not None:
                 parts.append(row)
-        first = rows[-MOST].position - 1 if len(rows) > MOST else 0
+        first = rows[-MAX_LISTED_OUTPUTS].position - 1 if len(rows) > MAX_LISTED_OUTPUTS else 0
         messages = self._store.messages(self._session, first)
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
         from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
 
         looked_up = SearchIndex(self._store).accesses(self._session)
-        return tuple(reversed([*_shelved(messages, start, listed, view, looked_up)]))
+        return tuple(reversed([*_archived_items(messages, start, listed, view, looked_up)]))
 
     async def page(self, ref: str, first: int, count: int) -> ContentPage:
         """Lines of what a reference stands for. A first line that is too far on becomes the last that fills a page."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
-            told = f"{located.media_type}, {counted(located.size, 'byte')}"
+            told = f"{located.media_type}, {pluralize(located.size, 'byte')}"
             return ContentPage((f"({told}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
         with closing(await self._archive.peek(located)) as content:
             first = max(1, min(first, content.lines - count + 1))
@@ -118,7 +118,7 @@ class ArchiveListing:
         return before.count("\n") + 1 if found else 1
 
 
-def _shelved(
+def _archived_items(
     rows: Sequence[MessageRow],
     start: int,
     listed: dict[tuple[int, str], list[OutputRow]],
@@ -128,15 +128,15 @@ def _shelved(
     calls: dict[str, ToolCall] = {}
     states = {part.key: part.state for part in view_parts(replace(view, messages_before=start))}
     for row in rows:
-        message = read_if_sound(row)
+        message = try_decode_message(row)
         if message is None:
-            yield from _damaged(row, start, listed)
+            yield from _damaged_items(row, start, listed)
             calls = {}
             continue
         if row.position < start:
-            yield from _left(message, row, "summarised", looked_up)
+            yield from _departed_items(message, row, "summarised", looked_up)
         elif states[message_key(row.position)] != "visible":
-            yield from _left(message, row, states[message_key(row.position)], looked_up)
+            yield from _departed_items(message, row, states[message_key(row.position)], looked_up)
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
             continue
@@ -145,15 +145,17 @@ def _shelved(
                 if 0 < kept.part <= len(output.images):
                     continue  # it is shown with its output, or left the view with it
                 state = _state(kept, states.get(f"r{kept.number}", "summarised"))
-                call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
+                call = executed_call(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
                 # How a program ended is read with what it printed, so it counts with that.
                 frame = output.frame if kept.digest is not None and not kept.part else ""
-                size, lines = kept.size + len(encoded(frame)), kept.lines + len(frame.splitlines())
+                size, lines = kept.size + len(encode_text(frame)), kept.lines + len(frame.splitlines())
                 yield ArchiveItem(ref, state, size, lines, kept.created, call, "", "", kept.accesses, kept.accessed)
 
 
-def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]) -> Iterator[ArchiveItem]:
+def _damaged_items(
+    row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]
+) -> Iterator[ArchiveItem]:
     """A message that cannot be read, and what is kept apart of its outputs."""
     state: ArchiveState = "summarised" if row.position < start else "visible"
     size = len(row.body.encode("utf-8", "surrogatepass"))
@@ -164,14 +166,14 @@ def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[Out
             yield ArchiveItem(ref, state, kept.size, kept.lines, kept.created, ToolCall(kept.call, kept.tool, {}))
 
 
-def _left(
+def _departed_items(
     message: Message, row: MessageRow, state: ArchiveState, looked_up: Mapping[str, tuple[int, float]]
 ) -> Iterator[ArchiveItem]:
     """A message that left the view, whole or in part, when something was said in it."""
     if message.text:
         text = message_text(message)
         size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
-        said = one_line(message.text[: 4 * _SAID], _SAID)
+        said = one_line(message.text[: 4 * _MAX_PREVIEW_CHARS], _MAX_PREVIEW_CHARS)
         role = "you" if isinstance(message, User) else "model"
         yield ArchiveItem(
             message_ref(message),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from agent.archive.indexer import UNINDEXED, Indexer
+from agent.archive.indexer import UNINDEXED_NOTE, Indexer
 from agent.context.provenance import Covering, DepartedMessage, Occurrence, Trace, place_named, places_of
 from agent.context.references import (
     CURRENT_SESSION,
@@ -21,16 +21,16 @@ from agent.context.references import (
 )
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Conversation
-from agent.records.damage import read_if_sound
+from agent.records.damage import try_decode_message
 from agent.records.recorder import Recorder
 from agent.records.rows import read_summary
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
-from store.queries import Wanted
-from store.search import Document
+from store.queries import SearchQuery
+from store.search import SearchDocument
 from store.sessions import SessionStore
 
-MOST = 200
+MAX_PLACES = 200
 """Places that are looked at."""
 
 _WORD = re.compile(r"[^\W_]+")
@@ -46,7 +46,7 @@ class Locator:
         self._indexer = Indexer(thread, store)
 
     @property
-    def left(self) -> int:
+    def unsearched_count(self) -> int:
         """How many messages of the session could not be looked through yet."""
         return self._indexer.left
 
@@ -63,12 +63,12 @@ class Locator:
             view = await Recorder(self._thread, self._store, row, is_new=False).read() if row else Conversation()
         with suppress(BadReference):
             reference = parse_reference(text)
-            if reference.session == CURRENT_SESSION and (named := await self.named(reference, view)):
+            if reference.session == CURRENT_SESSION and (named := await self.find_reference(reference, view)):
                 return Trace(named)
         places = await self.of(text, view)
         told = await unsearched("`/archive` shows all of one", {place.ref for place in places})
         left = self._indexer.left
-        return Trace(places, (*([UNINDEXED.format(left)] if left else []), *told))
+        return Trace(places, (*([UNINDEXED_NOTE.format(left)] if left else []), *told))
 
     async def of(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
         """Every place where the session holds the text, oldest first, capitals or not. None: it was never seen. One or
@@ -81,13 +81,13 @@ class Locator:
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
         positions = sorted({d.position for d in documents if d.kind != "summary" and d.position < start})
-        read = [await self._thread.run(self._left, position) for position in positions]
+        read = [await self._thread.run(self._departed_message, position) for position in positions]
         left = [one for one in read if one is not None]
         holding = {document.number for document in documents if document.kind == "output"}
         summaries = await self._thread.run(self._summaries)
         return await asyncio.to_thread(places_of, text, view, left, summaries, holding)  # of a long one it takes long
 
-    async def named(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
+    async def find_reference(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
         """What has become of each output or message of the session that a reference may mean. None: it means neither
         here."""
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
@@ -95,7 +95,7 @@ class Locator:
         view = replace(view, messages_before=start)
         covering, found = await self._thread.run(self._summaries), list[Occurrence]()
         for ref, position in await self._thread.run(self._standing, reference.target):
-            left = await self._thread.run(self._left, position) if position < start else None
+            left = await self._thread.run(self._departed_message, position) if position < start else None
             place = await asyncio.to_thread(place_named, ref, position, view, left, covering)
             found += [place] if place is not None else []
         return tuple(found)
@@ -111,19 +111,19 @@ class Locator:
             case SummaryRef():
                 return ()
 
-    async def _holding(self, text: str) -> tuple[Document, ...]:
+    async def _holding(self, text: str) -> tuple[SearchDocument, ...]:
         """What holds the text, as far as it is indexed."""
-        needle, found = text.lower(), dict[tuple[int, int], Document]()
+        needle, found = text.lower(), dict[tuple[int, int], SearchDocument]()
         for query in queries_for(text):
-            wanted = Wanted(query, sessions=(self._session,), limit=MOST)
+            wanted = SearchQuery(query, sessions=(self._session,), limit=MAX_PLACES)
             matches = await self._indexer.find(wanted)
             found |= await asyncio.to_thread(_that_hold, needle, [match.document for match in matches])
         return tuple(found.values())
 
-    def _left(self, position: int) -> DepartedMessage | None:
+    def _departed_message(self, position: int) -> DepartedMessage | None:
         """None when the message was damaged after it was indexed; whoever reads the session is told."""
         rows = self._store.messages_before(self._session, position + 1, 2)
-        messages = [read_if_sound(row) for row in rows]
+        messages = [try_decode_message(row) for row in rows]
         if messages[-1] is None:
             return None
         before = messages[0] if len(messages) > 1 else None
@@ -140,7 +140,7 @@ class Locator:
         return found
 
 
-def _that_hold(needle: str, documents: Sequence[Document]) -> dict[tuple[int, int], Document]:
+def _that_hold(needle: str, documents: Sequence[SearchDocument]) -> dict[tuple[int, int], SearchDocument]:
     return {(one.position, one.number): one for one in documents if needle in one.text.lower()}
 
 

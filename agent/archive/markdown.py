@@ -4,16 +4,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.archive.spoken import LONGEST_OUTPUT, Hide, Spoken
+from agent.archive.transcript_entries import LONGEST_OUTPUT, Redact, TranscriptEntries
 from agent.messages import Assistant, Image, Reasoning, Text, ToolCall, ToolOutput, User
 
 
-def markdown_head(title: str, about: Sequence[str], hide: Hide) -> str:
+def markdown_head(title: str, about: Sequence[str], hide: Redact) -> str:
     lines = [f"# {_one_line(title) or 'A session'}", "", *(f"- {_one_line(line)}" for line in about)]
     return hide("\n".join(lines) + "\n")
 
 
-def markdown_message(one: Spoken, hide: Hide) -> str:
+def markdown_message(one: TranscriptEntries, hide: Redact) -> str:
     """The lines of a message; none where it only brings outputs of calls."""
     message = one.entry.message
     lines = [*(_user_lines(message) if isinstance(message, User) else _model_lines(message, one.outputs))]
@@ -44,16 +44,16 @@ def _call_lines(call: ToolCall, output: ToolOutput | None) -> Iterator[str]:
     yield from ("", f"**{_one_line(call.name)}** ({output.status if output is not None else 'no output'})", "")
     command = arguments.get("command")
     if isinstance(command, str):
-        yield from fenced(command, "sh")
+        yield from fenced_lines(command, "sh")
     else:
-        yield from fenced(json.dumps(arguments, ensure_ascii=False, indent=2, default=str), "json")
+        yield from fenced_lines(json.dumps(arguments, ensure_ascii=False, indent=2, default=str), "json")
     if output is not None and output.text.strip():
         text = output.text
         more = len(text) - LONGEST_OUTPUT
-        yield from ("", *fenced(text[:LONGEST_OUTPUT] + (f"\n… {more:,} more characters" if more > 0 else "")))
+        yield from ("", *fenced_lines(text[:LONGEST_OUTPUT] + (f"\n… {more:,} more characters" if more > 0 else "")))
 
 
-def fenced(text: str, language: str = "") -> tuple[str, str, str]:
+def fenced_lines(text: str, language: str = "") -> tuple[str, str, str]:
     """Between fences that are longer than any in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
     return f"{fence}{language}", text.rstrip("\n"), fence

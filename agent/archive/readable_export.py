@@ -8,16 +8,23 @@ from typing import Literal, TypeAlias, get_args
 from agent.archive.json_page import json_pieces
 from agent.archive.markdown import markdown_head, markdown_message
 from agent.archive.session_page import listed_info
-from agent.archive.spoken import AgentTalk, Entry, Hide, SessionAbout, cost_told, spoken
+from agent.archive.transcript_entries import (
+    AgentTalk,
+    PositionedMessage,
+    Redact,
+    SessionAbout,
+    cost_text,
+    transcript_entries,
+)
 from agent.config.values import Config
 from agent.errors import StoreFailed
 from agent.messages import Message, User
 from agent.records.damage import readable
-from agent.records.images import brought_in
+from agent.records.images import with_image_bytes
 from agent.records.rows import decode_mark
 from agent.records.session_lookup import find_session, project_of
 from agent.records.store_access import opened_store
-from agent.records.usage import RequestUsage, Rewrite, asked_of, rewrite_of
+from agent.records.usage import RequestUsage, Rewrite, request_usage, rewrite_of
 from store.catalogue import Catalogue, ListedRow
 from store.sessions import SessionStore
 from store.usage import UsageStore
@@ -34,7 +41,7 @@ class ReadableSession:
     """All that is written of a session. What may be long is read anew, in order, each time that it is called."""
 
     about: SessionAbout
-    entries: Callable[[], Iterable[Entry]]
+    entries: Callable[[], Iterable[PositionedMessage]]
     requests: Callable[[], Iterable[RequestUsage]] = tuple
     request_count: int = 0
     rewrites: Sequence[Rewrite] = ()
@@ -45,7 +52,7 @@ class ReadableSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ReadableExportResult:
     session: str
     title: str
     messages: int
@@ -57,7 +64,7 @@ def of_messages(
     about: SessionAbout, messages: Sequence[Message], requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]
 ) -> ReadableSession:
     """A session that is held as a whole."""
-    entries = [Entry(position, message) for position, message in enumerate(messages)]
+    entries = [PositionedMessage(position, message) for position, message in enumerate(messages)]
     return ReadableSession(about, lambda: entries, lambda: requests, len(requests), rewrites)
 
 
@@ -65,21 +72,21 @@ def readable_pieces(
     form: ReadableForm, session: ReadableSession, environment: Mapping[str, str] | None
 ) -> Iterator[str]:
     """The text, piece by piece. With an environment without its secrets and without what looks like one."""
-    hide, about = Hide(environment), session.about
+    hide, about = Redact(environment), session.about
     match form:
         case "json":
             yield from json_pieces(about, session.entries(), session.requests(), session.rewrites, hide, session.agents)
         case "md":
-            cost = cost_told(about.cost)
+            cost = cost_text(about.cost)
             yield markdown_head(about.title, (f"session {about.id}", f"model {about.model}", f"cost {cost}"), hide)
-            for one in spoken(session.entries()):
+            for one in transcript_entries(session.entries()):
                 yield markdown_message(one, hide)
         case "html":
             from agent.archive.html_page import html_pieces  # noqa: PLC0415  # deferred: it loads a parser of Markdown
             from agent.archive.timeline_svg import timeline_columns  # noqa: PLC0415  # deferred: as above
 
             columns = timeline_columns(session.requests(), session.request_count)
-            said = spoken(session.entries())
+            said = transcript_entries(session.entries())
             hidden = environment is not None
             yield from html_pieces(
                 about, said, columns, session.rewrites, session.limit, hide, hidden=hidden, agents=session.agents
@@ -92,20 +99,20 @@ def export_readable(
     form: ReadableForm,
     write: Callable[[str], object],
     environment: Mapping[str, str] | None,
-) -> Written:
+) -> ReadableExportResult:
     """Writes a stored session. Raises `AgentError`, and what `write` raises."""
     with opened_store(config.folders) as store:
         row = find_session(store, prefix, project_of(config))
-        (listed,) = Catalogue(store).these((row.id,)) or (None,)
+        (listed,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
         if listed is None:
             raise StoreFailed(f"session `{row.id}` was deleted meanwhile", "missing")
         info, told = listed_info(listed), list[str]()
-        sent = sorted(Catalogue(store).owned((info.id,)), key=lambda each: each.session.created)
+        sent = sorted(Catalogue(store).agent_sessions((info.id,)), key=lambda each: each.session.created)
         usage = UsageStore(store)
         session = ReadableSession(
             _about(listed),
             lambda: _entries(store, info.id, info.messages, told, pictures=form == "html"),
-            lambda: map(asked_of, usage.requests(info.id)),
+            lambda: map(request_usage, usage.requests(info.id)),
             usage.count(info.id),
             tuple(map(rewrite_of, store.rewrites(info.id))),
             _limit(store, info.id),
@@ -113,7 +120,7 @@ def export_readable(
         )
         for piece in readable_pieces(form, session, environment):
             write(piece)
-        return Written(info.id, info.title, info.messages, "; ".join(dict.fromkeys(told)))
+        return ReadableExportResult(info.id, info.title, info.messages, "; ".join(dict.fromkeys(told)))
 
 
 def _about(listed: ListedRow) -> SessionAbout:
@@ -132,17 +139,19 @@ def _agent(store: SessionStore, listed: ListedRow, told: list[str], *, pictures:
     return AgentTalk(listed.session.agent or "", about, prompt, entries)
 
 
-def _entries(store: SessionStore, id: str, count: int, told: list[str], *, pictures: bool) -> Iterator[Entry]:
+def _entries(
+    store: SessionStore, id: str, count: int, told: list[str], *, pictures: bool
+) -> Iterator[PositionedMessage]:
     """Each message in its place; a line stands for one that cannot be read. What was wrong is added to `told`."""
     for start in range(0, count, PAGE):
         end = min(start + PAGE, count)
         rows = [row for row in store.messages_before(id, end, PAGE) if row.position >= start]
         times = {row.position: row.created for row in rows}
         found = readable(rows, range(start, end), start)
-        told += [found.told] if found.told else []
-        messages = brought_in(found.messages, store.blobs) if pictures else found.messages
+        told += [found.problem] if found.problem else []
+        messages = with_image_bytes(found.messages, store.blobs) if pictures else found.messages
         for position, message in enumerate(messages, start):
-            yield Entry(position, message, times.get(position))
+            yield PositionedMessage(position, message, times.get(position))
 
 
 def _limit(store: SessionStore, id: str) -> int | None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agent.archive.archive import Archive
-from agent.archive.reference_parts import Located
+from agent.archive.reference_parts import ResolvedReference
 from agent.debug import Debug
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Conversation
@@ -15,8 +15,8 @@ from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
 from tools.base import ToolError
 from tools.outputs.recall_scope import SCOPES, Scope
-from tools.outputs.recalled import Fetch, LookUp, Memory, OnProgress, RecallQuery, no_progress
-from tools.outputs.stored import KeptContent
+from tools.outputs.recalled import Fetch, LookUp, OnProgress, RecallQuery, RecallResult, no_progress
+from tools.outputs.stored import StoredContent
 
 if TYPE_CHECKING:  # types only: most runs look nothing up
     from agent.archive.recall_search import RecallSearch
@@ -55,17 +55,17 @@ class SessionRecall:
         parts = self._thread, self._store, self._archive, self._session, self._project
         return RecallSearch(*parts, self._embedding_model)
 
-    async def search(self, asked: RecallQuery, told: OnProgress = no_progress) -> Memory:
+    async def search(self, asked: RecallQuery, told: OnProgress = no_progress) -> RecallResult:
         """What holds the words and passes the filters, the best first."""
-        scope = self._allowed(asked.scope)
+        scope = self._permitted_scope(asked.scope)
         found = await self._search.search(asked, scope, told)
-        self._debug.say("context/recall", query=asked.query, scope=scope, found=len(found.found))
+        self._debug.log("context/recall", query=asked.query, scope=scope, found=len(found.found))
         return found
 
-    async def fetch(self, ref: str, scope: Scope | None = None) -> KeptContent:
+    async def fetch(self, ref: str, scope: Scope | None = None) -> StoredContent:
         """What a reference stands for, to be read in parts and closed. It is counted."""
         located = await self._archive.resolve(ref)
-        allowed = self._allowed(scope)
+        allowed = self._permitted_scope(scope)
         if not await self._may_see(located, allowed):
             raise ReferenceFailed(
                 f"`{ref}` is beyond what may be recalled here: `recall.scope` is `{self._scope}`"
@@ -73,7 +73,7 @@ class SessionRecall:
             )
         found = await self._archive.open(located)
         await self._search.count_look(located)
-        self._debug.say("context/recall", ref=located.uri, scope=allowed, found=1)
+        self._debug.log("context/recall", ref=located.uri, scope=allowed, found=1)
         return found
 
     async def why(self, text: str, view: Conversation | None = None) -> "Trace":
@@ -82,9 +82,11 @@ class SessionRecall:
         shown; as it was written down when it is None."""
         from agent.archive.locate import Locator  # noqa: PLC0415  # deferred: most runs look nothing up
 
-        return await Locator(self._thread, self._store, self._session).trace(text, view, self._search.unsearched)
+        return await Locator(self._thread, self._store, self._session).trace(
+            text, view, self._search.unsearched_outputs
+        )
 
-    def _allowed(self, scope: Scope | None) -> Scope:
+    def _permitted_scope(self, scope: Scope | None) -> Scope:
         if scope is None:
             return self._scope
         if SCOPES.index(scope) > SCOPES.index(self._scope):
@@ -93,7 +95,7 @@ class SessionRecall:
             )
         return scope
 
-    async def _may_see(self, located: Located, scope: Scope) -> bool:
+    async def _may_see(self, located: ResolvedReference, scope: Scope) -> bool:
         """What agents of a session saw is its own, and agents may look at what the session names to them."""
         if located.session == self._session or scope == "all":
             return True
@@ -105,10 +107,10 @@ class SessionRecall:
         return is_of_one or (scope == "project" and row.project == self._project)
 
 
-def fetching(recall: SessionRecall) -> Fetch:
+def fetch_for_tools(recall: SessionRecall) -> Fetch:
     """Finds what references stand for, for tools."""
 
-    async def fetch(ref: str, scope: Scope | None) -> KeptContent:
+    async def fetch(ref: str, scope: Scope | None) -> StoredContent:
         try:
             return await recall.fetch(ref, scope)
         except (ReferenceFailed, StoreFailed) as error:
@@ -117,10 +119,10 @@ def fetching(recall: SessionRecall) -> Fetch:
     return fetch
 
 
-def looking_up(recall: SessionRecall) -> LookUp:
+def search_for_tools(recall: SessionRecall) -> LookUp:
     """Searches, for tools."""
 
-    async def look_up(asked: RecallQuery, told: OnProgress) -> Memory:
+    async def look_up(asked: RecallQuery, told: OnProgress) -> RecallResult:
         try:
             return await recall.search(asked, told)
         except (ReferenceFailed, StoreFailed) as error:

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 
 from agent.archive.archive import Archive
 from agent.archive.embeddings import Embedder, EmbeddingFailed
-from agent.archive.excerpt import EXCERPT, excerpt
-from agent.archive.indexer import MOST_INDEXED, SECONDS, UNINDEXED, Indexer
-from agent.archive.reference_parts import SHOWN_DIGITS, Located
+from agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
+from agent.archive.indexer import INDEX_TIMEOUT_S, MOST_INDEXED, UNINDEXED_NOTE, Indexer
+from agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
 from agent.context.references import MessageRef, OutputRef, Reference, SummaryRef, message_digits
 from agent.errors import ReferenceFailed, StoreFailed
-from agent.records.damage import read_if_sound
+from agent.records.damage import try_decode_message
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
-from store.queries import Wanted, pieces_of
+from store.queries import SearchQuery, pieces_of
 from store.search import SearchMatch, access_key
 from store.sessions import SessionStore
 from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import Memory, OnProgress, RecalledItem, RecallQuery, no_progress
-from tools.search.words import Scanned, scan_words
+from tools.outputs.recalled import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
+from tools.search.words import ScanResult, scan_words
 
 if TYPE_CHECKING:  # types only: few search by meaning
-    from agent.archive.semantic_search import Meanings
+    from agent.archive.semantic_search import EmbeddingIndex
 
 REBUILT = "the search index was damaged and was made anew from the messages"
 
@@ -48,9 +48,9 @@ ALL_OF_ONE = "`ref_id` with a `search` looks through all of one"
 MOST_NAMED = 5
 """Outputs that are named as too long."""
 
-MEANT = "nothing holds these words; this is near in meaning"
+NEAR_MATCH_NOTE = "nothing holds these words; this is near in meaning"
 
-SOME = "nothing holds all of these words; this holds some of them"
+PARTIAL_MATCH_NOTE = "nothing holds all of these words; this holds some of them"
 
 
 class RecallSearch:
@@ -71,21 +71,21 @@ class RecallSearch:
         self._session = session
         self._project = project
         self._embedding_model = embedding_model
-        self._meanings: Meanings | None = None
+        self._meanings: EmbeddingIndex | None = None
         self._indexer = Indexer(thread, store)
 
-    async def search(self, asked: RecallQuery, scope: Scope, told: OnProgress = no_progress) -> Memory:
+    async def search(self, asked: RecallQuery, scope: Scope, told: OnProgress = no_progress) -> RecallResult:
         """What holds the words and passes the filters, the best first."""
         repairs = self._indexer.repairs
-        await self._indexer.catch_up(told, first=self._session, seconds=SECONDS)
-        wanted = Wanted(
+        await self._indexer.catch_up(told, first=self._session, seconds=INDEX_TIMEOUT_S)
+        wanted = SearchQuery(
             asked.query,
             asked.kinds,
             asked.tool,
             asked.path,
             asked.since,
             asked.until,
-            sessions=(self._session, *await self._owned()) if scope == "session" else (),
+            sessions=(self._session, *await self._agent_sessions()) if scope == "session" else (),
             project=self._project if scope == "project" else None,
             limit=asked.limit,
         )
@@ -93,20 +93,20 @@ class RecallSearch:
         scanned, limits = await self._scan(wanted, matches)
         if scanned:
             matches = tuple(match for match in matches if match.way in ("words", "parts"))
-        found = (*[await self._remembered(match, asked) for match in matches], *scanned)
-        notes += [UNINDEXED.format(self._indexer.left)] if self._indexer.left else []
+        found = (*[await self._recalled_item(match, asked) for match in matches], *scanned)
+        notes += [UNINDEXED_NOTE.format(self._indexer.left)] if self._indexer.left else []
         notes += [REBUILT] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
-            notes.append(SOME)
+            notes.append(PARTIAL_MATCH_NOTE)
         if asked.query and matches and all(match.way == "meaning" for match in matches):
-            notes.append(MEANT)
-        return Memory(found, (*notes, *limits))
+            notes.append(NEAR_MATCH_NOTE)
+        return RecallResult(found, (*notes, *limits))
 
-    async def _owned(self) -> tuple[str, ...]:
+    async def _agent_sessions(self) -> tuple[str, ...]:
         """The sessions of its agents, which are a part of it."""
-        return await self._thread.run(self._store.owned, self._session)
+        return await self._thread.run(self._store.agent_sessions, self._session)
 
-    async def _scan(self, wanted: Wanted, matches: Sequence[SearchMatch]) -> tuple[list[RecalledItem], list[str]]:
+    async def _scan(self, wanted: SearchQuery, matches: Sequence[SearchMatch]) -> tuple[list[RecalledItem], list[str]]:
         """Outputs of which more than what is indexed must be looked through to find the words, as many as there is time
         for, and which were not searched to their ends. Those that were found already are left out."""
         words = pieces_of(wanted.words)
@@ -115,31 +115,31 @@ class RecallSearch:
         every = replace(wanted, words="", kinds=("output",), larger_than=MOST_INDEXED, limit=MOST_LONG)
         known = {(one.session, one.document.number) for one in matches if one.way in ("words", "parts")}
         found, limits, end = list[RecalledItem](), list[str](), time.monotonic() + SCAN_SECONDS
-        index, left = self._indexer.index, await self._thread.run(self._indexer.index.ranked, every)
+        index, left = self._indexer.index, await self._thread.run(self._indexer.index.ranked_hits, every)
         while left and len(found) < wanted.limit - len(known) and time.monotonic() < end:
             read = await self._thread.run(index.read, [left.pop(0)])
             if not read or (read[0].session, read[0].document.number) in known:
                 continue
             match, ref = read[0], str(await self._reference(read[0]))
             try:
-                scanned = await self._scanned(ref, words, end)
+                scanned = await self._scan_output(ref, words, end)
             except (ReferenceFailed, StoreFailed) as error:
                 limits += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not searched to its end: {error}"]
                 continue
             size = match.document.size
             if scanned.is_found:
                 shown = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
-                found.append(self._told_of(match, ref, shown))
+                found.append(self._item_for(match, ref, shown))
             elif scanned.searched < size and time.monotonic() >= end:
                 limits.append(f"of {ref} only {scanned.searched:,} of {size:,} bytes were searched; {ALL_OF_ONE}")
         rest = await self._thread.run(index.read, left[: MOST_NAMED + len(known)])
         rest = tuple(one for one in rest if (one.session, one.document.number) not in known)
         refs = [str(await self._reference(one)) for one in rest]
         if refs:
-            limits.append(_limited(refs, ALL_OF_ONE, max(len(left) - len(rest), 0)))
+            limits.append(_partial_search_note(refs, ALL_OF_ONE, max(len(left) - len(rest), 0)))
         return found, limits
 
-    async def _scanned(self, ref: str, words: Sequence[str], end: float) -> Scanned:
+    async def _scan_output(self, ref: str, words: Sequence[str], end: float) -> ScanResult:
         content, is_left = await self._archive.peek(await self._archive.resolve(ref)), Event()
         scan = asyncio.ensure_future(
             asyncio.to_thread(scan_words, content, words, lambda: is_left.is_set() or time.monotonic() >= end)
@@ -151,51 +151,51 @@ class RecallSearch:
             await asyncio.wait([scan])
             content.close()
 
-    async def _find(self, wanted: Wanted, told: OnProgress) -> tuple[tuple[SearchMatch, ...], list[str]]:
+    async def _find(self, wanted: SearchQuery, told: OnProgress) -> tuple[tuple[SearchMatch, ...], list[str]]:
         """What is found, and why not by its meaning where that was asked for, once."""
         if self._embedding_model is None or not wanted.words.strip() or '"' in wanted.words:
             return await self._indexer.find(wanted, told), []
         meanings = self._meanings
         try:
             if meanings is None:
-                meanings = await self._thread.run(self._load_meanings, self._embedding_model)
+                meanings = await self._thread.run(self._load_embedding_index, self._embedding_model)
         except EmbeddingFailed as error:
             self._embedding_model = None
             return await self._indexer.find(wanted, told), [str(error)]
         return await meanings.find(self._indexer, wanted, told), []
 
-    def _load_meanings(self, model: str) -> "Meanings":
+    def _load_embedding_index(self, model: str) -> "EmbeddingIndex":
         if self._meanings is not None:
             return self._meanings
-        from agent.archive.semantic_search import Meanings  # noqa: PLC0415  # deferred: numpy takes a while
+        from agent.archive.semantic_search import EmbeddingIndex  # noqa: PLC0415  # deferred: numpy takes a while
 
-        self._meanings = Meanings(self._thread, self._store, Embedder(model))
+        self._meanings = EmbeddingIndex(self._thread, self._store, Embedder(model))
         return self._meanings
 
-    async def unsearched(self, advice: str, found: Collection[str] = ()) -> list[str]:
+    async def unsearched_outputs(self, advice: str, found: Collection[str] = ()) -> list[str]:
         """Which outputs of this session, besides those found, are too long to be searched to their ends, and what to
         do then."""
         numbers = await self._thread.run(ArchiveStore(self._store).larger_than, self._session, MOST_INDEXED)
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found]
-        return [_limited(refs, advice)] if refs else []
+        return [_partial_search_note(refs, advice)] if refs else []
 
-    async def count_look(self, located: Located) -> None:
+    async def count_look(self, located: ResolvedReference) -> None:
         """What is looked at often is found before what is not."""
         await self._thread.run(self._indexer.index.touch, located.session, _key(located))
 
-    async def _remembered(self, match: SearchMatch, asked: RecallQuery) -> RecalledItem:
+    async def _recalled_item(self, match: SearchMatch, asked: RecallQuery) -> RecalledItem:
         document = match.document
         words = pieces_of(asked.query)
         start, end = match.part or (0, len(document.text))
-        shown = excerpt(document.text[start:end], words, EXCERPT if words else BEGINNING)
+        shown = excerpt(document.text[start:end], words, MAX_EXCERPT_CHARS if words else BEGINNING)
         searched = min(document.size, MOST_INDEXED)
         return replace(
-            self._told_of(match, str(await self._reference(match)), shown),
+            self._item_for(match, str(await self._reference(match)), shown),
             searched=searched if document.size > searched else None,
             by_meaning=match.way == "meaning",
         )
 
-    def _told_of(self, match: SearchMatch, ref: str, shown: str) -> RecalledItem:
+    def _item_for(self, match: SearchMatch, ref: str, shown: str) -> RecalledItem:
         one = match.document
         where = self._where(match)
         return RecalledItem(ref, one.kind, where, one.created, one.title, shown, one.tool, one.path, size=one.size)
@@ -211,25 +211,25 @@ class RecallSearch:
                 target = MessageRef(await self._digits(match.session, document.position))
         if match.session == self._session:
             return Reference(target)
-        return Reference(target, None, match.session[:SHOWN_DIGITS], Path(match.project).name or match.project)
+        return Reference(target, None, match.session[:URI_ID_DIGITS], Path(match.project).name or match.project)
 
     async def _digits(self, session: str, position: int) -> str:
         name = await self._thread.run(ArchiveStore(self._store).name_of, session, position)
         if name:
             return name
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
-        message = read_if_sound(rows[0]) if rows and rows[0].position == position else None
+        message = try_decode_message(rows[0]) if rows and rows[0].position == position else None
         return message_digits(message) if message is not None else NO_NAME
 
     def _where(self, match: SearchMatch) -> str:
         if match.session == self._session:
             return ""
         if match.project == self._project:
-            return f"session {match.session[:SHOWN_DIGITS]}"
-        return f"session {match.session[:SHOWN_DIGITS]} of {Path(match.project).name or match.project}"
+            return f"session {match.session[:URI_ID_DIGITS]}"
+        return f"session {match.session[:URI_ID_DIGITS]} of {Path(match.project).name or match.project}"
 
 
-def _limited(refs: Sequence[str], advice: str, besides: int = 0) -> str:
+def _partial_search_note(refs: Sequence[str], advice: str, besides: int = 0) -> str:
     """Which outputs were searched in part only. `besides`: how many there are that are not named."""
     unnamed = max(len(refs) - MOST_NAMED, 0) + besides
     more = f" and {unnamed} more" if unnamed else ""
@@ -237,7 +237,7 @@ def _limited(refs: Sequence[str], advice: str, besides: int = 0) -> str:
     return f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; {advice}"
 
 
-def _key(located: Located) -> str:
+def _key(located: ResolvedReference) -> str:
     match located.reference.target:
         case OutputRef(number=number):
             return access_key("output", 0, number)

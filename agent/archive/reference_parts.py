@@ -21,19 +21,19 @@ from agent.messages import Assistant, Image, Message, User
 from store.session_rows import OutputRow
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass, regex
-from tools.outputs.extent import counted, listed
+from tools.outputs.extent import join_limited, pluralize
 from tools.outputs.plain_text import is_mostly_noise
 from tools.outputs.stored import Content
 
-SHOWN_DIGITS = 8
+URI_ID_DIGITS = 8
 """Of a session's id, in a URI."""
 
 MOST_CANDIDATES = 5
 
-_LOOKED_AT = 1 << 14
+_SNIFF_BYTES = 1 << 14
 """Bytes that tell whether content is text."""
 
-_HIT = regex(rb"\d+:")
+_MATCH_LINE = regex(rb"\d+:")
 """How a search begins a line that matched."""
 
 _MOST_UNNUMBERED = 50
@@ -41,7 +41,7 @@ _NUMBER = regex(rb"([1-9]\d{0,17})\t")
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class ResolvedReference:
     """What a reference stands for."""
 
     reference: Reference
@@ -61,17 +61,17 @@ class Located:
 
     @property
     def uri(self) -> str:
-        return str(replace(self.reference, session=self.session[:SHOWN_DIGITS]))
+        return str(replace(self.reference, session=self.session[:URI_ID_DIGITS]))
 
 
-def parsed(text: str) -> Reference:
+def checked_reference(text: str) -> Reference:
     try:
         return parse_reference(text)
     except BadReference as error:
         raise ReferenceFailed(str(error)) from error
 
 
-def located_part(located: Located, part: int) -> Reference:
+def located_part(located: ResolvedReference, part: int) -> Reference:
     return replace(located.reference, location=ToolPart(part))
 
 
@@ -95,10 +95,10 @@ def part_in(message: Message, number: int, known: Reference) -> bytes:
     """One of the calls of a reply, or of the pictures that came with what the user said. Raises `ReferenceFailed`."""
     pictures, calls = _pictures_in(message), message.calls if isinstance(message, Assistant) else ()
     if number > len(pictures or calls):
-        what = counted(len(pictures), "picture") if pictures else counted(len(calls), "call")
+        what = pluralize(len(pictures), "picture") if pictures else pluralize(len(calls), "call")
         raise ReferenceFailed(f"`{known.target}` has {what}")
     if not pictures:
-        return encoded(call_text(calls[number - 1]))
+        return encode_text(call_text(calls[number - 1]))
     try:
         return base64.b64decode(pictures[number - 1].data)
     except ValueError as error:
@@ -110,20 +110,20 @@ def is_a_picture(parts: Sequence[OutputRow]) -> bool:
     return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in PICTURE_TYPES
 
 
-def parts_told(count: int) -> str:
+def attachments_text(count: int) -> str:
     return "one picture or file" if count == 1 else f"{count} pictures and files"
 
 
 def ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
-    shown = listed([f"`{candidate}`" for candidate in candidates], MOST_CANDIDATES)
+    shown = join_limited([f"`{candidate}`" for candidate in candidates], MOST_CANDIDATES)
     return f"`{wanted}` stands for several: {shown}; write more of it"
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def kind_of(located: Located) -> str:
+def kind_of(located: ResolvedReference) -> str:
     match located.reference.target:
         case OutputRef():
             return f"output of {located.tool}" if located.tool else "output"
@@ -134,11 +134,11 @@ def kind_of(located: Located) -> str:
 
 
 def is_text(content: Content) -> bool:
-    head = content.read(0, _LOOKED_AT)
+    head = content.read(0, _SNIFF_BYTES)
     return b"\0" not in head and not is_mostly_noise(head.decode("utf-8", "replace"))
 
 
-def unnumbered(content: Content) -> int:
+def unnumbered_lines(content: Content) -> int:
     """How many lines at the end of an output carry no number, as far as a tool says something of those that do."""
     for count in range(min(_MOST_UNNUMBERED, content.lines)):
         line = content.read(content.line_start(content.lines - count), 24)
@@ -153,8 +153,8 @@ def first_number(content: Content) -> int | None:
     return int(number[1]) if number else None
 
 
-def hit(content: Content, number: int) -> int | None:
+def match_line(content: Content, number: int) -> int | None:
     """The line of the number-th match in what a search printed."""
     lines = b"".join(content.chunks()).split(b"\n")
-    hits = (at for at, line in enumerate(lines, 1) if _HIT.match(line))
+    hits = (at for at, line in enumerate(lines, 1) if _MATCH_LINE.match(line))
     return next(islice(hits, number - 1, None), None)

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from agent.archive.embeddings import Embedder
 from agent.archive.indexer import Indexer
-from agent.archive.vector_index import Sketches, sketched
+from agent.archive.vector_index import QuantizedVectors, quantized
 from agent.records.store_thread import StoreThread
-from store.queries import Wanted, path_pattern
+from store.queries import SearchQuery, path_pattern
 from store.search import SearchHit, SearchIndex, SearchMatch
 from store.sessions import SessionStore
-from store.vectors import Unread, Vector, VectorStore
+from store.vectors import UnembeddedDocument, Vector, VectorStore
 from tools.outputs.recalled import OnProgress, no_progress
 
 PART = 1000
@@ -25,10 +25,10 @@ FIRST, LAST = 6, 2
 BATCH = 50
 """Documents that are read at a time, so that others get at the database in between."""
 
-MOST = 500_000
+MAX_VECTORS = 500_000
 """Vectors that are searched, the newest: about 35 MB of memory for those of 256 numbers."""
 
-COMPARED = 1000
+MAX_COMPARED_VECTORS = 1000
 """Vectors that are compared number by number: those whose signs differ least from the query's."""
 
 CANDIDATES = 50
@@ -38,53 +38,55 @@ NEAR = 0.2
 """How near a text must be to be found by its meaning alone, as the cosine of the angle."""
 
 
-class Meanings:
+class EmbeddingIndex:
     """Searches by words and by meaning. Raises `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, embedder: Embedder) -> None:
         self._thread = thread
         self._embedder = embedder
         self._vectors = VectorStore(store, f"{embedder.fingerprint}:{PART}:{FIRST}:{LAST}")
-        self._sketches = Sketches(MOST)
+        self._sketches = QuantizedVectors(MAX_VECTORS)
         self._state = (0, 0)
 
-    async def find(self, indexer: Indexer, wanted: Wanted, told: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
+    async def find(
+        self, indexer: Indexer, wanted: SearchQuery, told: OnProgress = no_progress
+    ) -> tuple[SearchMatch, ...]:
         """What holds the words or is near in meaning, the best first; what holds all words before what does not."""
-        return await indexer.sound(lambda: self._find(indexer.index, wanted, told), told)
+        return await indexer.retry_after_repair(lambda: self._find(indexer.index, wanted, told), told)
 
-    async def _find(self, index: SearchIndex, wanted: Wanted, told: OnProgress) -> tuple[SearchMatch, ...]:
+    async def _find(self, index: SearchIndex, wanted: SearchQuery, told: OnProgress) -> tuple[SearchMatch, ...]:
         total, done = await self._thread.run(self._waiting), 0
         while done < total:
             read = await self._thread.run(self._read_more)
             done = min(done + read, total) if read else total
             told(done, total)
-        return await self._thread.run(self._found, index, wanted)
+        return await self._thread.run(self._ranked_matches, index, wanted)
 
-    def _found(self, index: SearchIndex, wanted: Wanted) -> tuple[SearchMatch, ...]:
+    def _ranked_matches(self, index: SearchIndex, wanted: SearchQuery) -> tuple[SearchMatch, ...]:
         count = max(CANDIDATES, wanted.limit)
-        return index.read(merged(index.ranked(wanted, count), self._near(wanted, count))[: wanted.limit])
+        return index.read(merge_rankings(index.ranked_hits(wanted, count), self._near(wanted, count))[: wanted.limit])
 
     def _waiting(self) -> int:
         self._vectors.prepare()
-        return self._vectors.waiting()
+        return self._vectors.unembedded_count()
 
     def _read_more(self) -> int:
         """Makes vectors of the next documents; how many those were."""
-        unread = self._vectors.unread(BATCH)
+        unread = self._vectors.unembedded_documents(BATCH)
         if unread:
             self._vectors.add(self._vectors_of(unread))
         return len(unread)
 
-    def _vectors_of(self, unread: Sequence[Unread]) -> list[Vector]:
+    def _vectors_of(self, unread: Sequence[UnembeddedDocument]) -> list[Vector]:
         parts = [(one, start, end) for one in unread for start, end in parts_of(one.text)]
         rows = self._embedder.embed([f"{one.title}\n{one.text[start:end]}" for one, start, end in parts])
-        bodies, sketches = packed(rows), sketched(rows)
+        bodies, sketches = pack_int8(rows), quantized(rows)
         return [
             Vector(one.id, start, end, sketch.tobytes(), body.tobytes())
             for (one, start, end), sketch, body in zip(parts, sketches, bodies, strict=True)
         ]
 
-    def _near(self, wanted: Wanted, count: int) -> list[SearchHit]:
+    def _near(self, wanted: SearchQuery, count: int) -> list[SearchHit]:
         """The documents that are nearest, each by the part of it that is."""
         query = self._embedder.embed([wanted.words])
         self._refresh()
@@ -92,7 +94,7 @@ class Meanings:
         def paths_like(paths: list[str]) -> frozenset[str]:
             return self._vectors.paths_like(paths, path_pattern(wanted.path))
 
-        ids = self._sketches.nearest(sketched(query), wanted, paths_like, COMPARED)
+        ids = self._sketches.nearest(quantized(query), wanted, paths_like, MAX_COMPARED_VECTORS)
         rows = self._vectors.bodies(ids)
         if not rows:
             return []
@@ -112,15 +114,15 @@ class Meanings:
         if state == self._state:
             return
         before = len(self._sketches)
-        self._sketches.add(self._vectors.sketches(self._sketches.last, MOST))
+        self._sketches.add(self._vectors.quantized_vectors(self._sketches.last, MAX_VECTORS))
         grown = state[1] - self._state[1] == len(self._sketches) - before
         if state[0] != self._state[0] or not grown:
-            self._sketches = Sketches(MOST)
-            self._sketches.add(self._vectors.sketches(0, MOST))
+            self._sketches = QuantizedVectors(MAX_VECTORS)
+            self._sketches.add(self._vectors.quantized_vectors(0, MAX_VECTORS))
         self._state = state
 
 
-def packed(rows: NDArray[np.float32]) -> NDArray[np.int8]:
+def pack_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
     """Each row in a byte a number: how long it was is lost, where it points is not."""
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
     return np.asarray(np.rint(rows / largest * 127), np.int8)
@@ -148,9 +150,9 @@ def parts_of(text: str) -> list[tuple[int, int]]:
     return parts if len(parts) <= FIRST + LAST else [*parts[:FIRST], *parts[-LAST:]]
 
 
-def merged(words: Sequence[SearchHit], near: Sequence[SearchHit]) -> list[SearchHit]:
+def merge_rankings(words: Sequence[SearchHit], near: Sequence[SearchHit]) -> list[SearchHit]:
     """Both rankings as one. What holds all words, and then what holds them as parts of longer words, goes first."""
-    scores = fused([hit.id for hit in words], [hit.id for hit in near])
+    scores = reciprocal_rank_fusion([hit.id for hit in words], [hit.id for hit in near])
     hits = {hit.id: hit for hit in (*near, *words)}
     tiers = {"words": 0, "parts": 1}
     order = [*dict.fromkeys(hit.id for hit in (*words, *near))]
@@ -162,7 +164,7 @@ DAMPING = 60
 Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009)."""
 
 
-def fused(*rankings: Sequence[int]) -> dict[int, float]:
+def reciprocal_rank_fusion(*rankings: Sequence[int]) -> dict[int, float]:
     """How well each thing does in all rankings together, each the best first. The scores of different rankings need not
     be comparable: places alone count."""
     scores: dict[int, float] = {}

@@ -5,11 +5,11 @@ from typing import Self
 
 from agent.archive.archive import Archive
 from agent.archive.listing import ArchiveListing
-from agent.archive.recall import SessionRecall, fetching, looking_up
+from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from agent.config.values import Config
 from agent.debug import Debug
 from agent.records.file_history import FileLog
-from agent.records.garbage import excess_to_tell
+from agent.records.garbage import pending_excess_note
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
@@ -43,11 +43,11 @@ class SessionArchive:
         id, project = recorder.session, recorder.project
         model, missing, over = config.recall_embedding_model, "", ""
         if model is not None:
-            from agent.archive.embeddings import what_is_missing  # noqa: PLC0415  # deferred: few runs look for meanings
+            from agent.archive.embeddings import missing_model_reason  # noqa: PLC0415  # deferred: few runs look for meanings
 
-            missing = what_is_missing(model)
+            missing = missing_model_reason(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
-            over = excess_to_tell(store.blobs.folder, config.archive_max_bytes)
+            over = pending_excess_note(store.blobs.folder, config.archive_max_bytes)
         archive = Archive(thread, store, id, project)
         return cls(
             archive,
@@ -59,5 +59,7 @@ class SessionArchive:
 
     def reached_from(self, workspace: Workspace) -> Workspace:
         """The workspace, whose tools look up what is kept."""
-        fetch = fetching(self.recall)
-        return replace(workspace, kept=lambda ref: fetch(ref, None), fetch=fetch, look_up=looking_up(self.recall))
+        fetch = fetch_for_tools(self.recall)
+        return replace(
+            workspace, stored_content=lambda ref: fetch(ref, None), fetch=fetch, look_up=search_for_tools(self.recall)
+        )

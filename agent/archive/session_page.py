@@ -32,7 +32,7 @@ def with_agents(catalogue: Catalogue, rows: Sequence[ListedRow]) -> tuple[Sessio
 
 def agents_of(catalogue: Catalogue, ids: tuple[str, ...]) -> tuple[SessionInfo, ...]:
     """The sessions that agents of these sessions have had, those of one after the other, the newest first."""
-    return tuple(sorted(map(listed_info, catalogue.owned(ids)), key=lambda agent: agent.owner))
+    return tuple(sorted(map(listed_info, catalogue.agent_sessions(ids)), key=lambda agent: agent.owner))
 
 
 def listed_info(row: ListedRow) -> SessionInfo:

@@ -9,9 +9,9 @@ from agent.messages import Usage
 from agent.records.usage import RequestUsage, Rewrite
 
 MOST_COLUMNS = 240
-WIDEST = 24
+MAX_COLUMN_WIDTH = 24
 """What a column takes at most, of a session that has few."""
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 220, 56, 14, 26
+WIDTH, HEIGHT, LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 960, 220, 56, 14, 26
 """Of the picture, and of its edges, in its own units."""
 
 _PARTS = (("read", "cache read"), ("written", "cache write"), ("fresh", "fresh"), ("output", "output"))
@@ -63,26 +63,28 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
     top = max(max(column.size for column in columns), 1)
     if limit is not None and limit < 4 * top:
         top = max(top, limit)
-    room, step = HEIGHT - TOP - BOTTOM, min((WIDTH - LEFT - 8) / len(columns), WIDEST)
+    room, step = HEIGHT - TOP_MARGIN - BOTTOM_MARGIN, min((WIDTH - LEFT_MARGIN - 8) / len(columns), MAX_COLUMN_WIDTH)
     last = columns[-1].first + columns[-1].count - 1
     pieces = [
         f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="Tokens of {last} requests, {len(rewrites)} rewrites of the context">'
     ]
     for share in (0.0, 0.5, 1.0):
-        y = TOP + room * (1 - share)
-        pieces.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}"/>')
-        pieces.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_tokens(round(top * share))}</text>')
+        y = TOP_MARGIN + room * (1 - share)
+        pieces.append(f'<line class="grid" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}"/>')
+        pieces.append(
+            f'<text x="{LEFT_MARGIN - 6}" y="{y + 4:.1f}" text-anchor="end">{_tokens(round(top * share))}</text>'
+        )
     for place, column in enumerate(columns):
-        pieces.append(_column(column, LEFT + place * step, step, room, top))
+        pieces.append(_column(column, LEFT_MARGIN + place * step, step, room, top))
     if limit is not None and limit <= top:
-        y = TOP + room * (1 - limit / top)
-        pieces.append(f'<line class="limit" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}">')
+        y = TOP_MARGIN + room * (1 - limit / top)
+        pieces.append(f'<line class="limit" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}">')
         pieces.append(f"<title>a request may take {limit:,} tokens</title></line>")
     each = columns[0].count
-    pieces += [_rewrite(one, LEFT + min(one.requests / each, len(columns)) * step) for one in rewrites]
-    end = LEFT + len(columns) * step
-    pieces.append(f'<text x="{LEFT}" y="{HEIGHT - 8}">request 1</text>')
+    pieces += [_rewrite(one, LEFT_MARGIN + min(one.requests / each, len(columns)) * step) for one in rewrites]
+    end = LEFT_MARGIN + len(columns) * step
+    pieces.append(f'<text x="{LEFT_MARGIN}" y="{HEIGHT - 8}">request 1</text>')
     pieces.append(f'<text x="{max(end, 120):.1f}" y="{HEIGHT - 8}" text-anchor="end">{last:,}</text></svg>')
     return "".join(pieces)
 
@@ -111,7 +113,7 @@ def _column(column: TimelineColumn, x: float, step: float, room: int, top: int) 
     cost = "price not known" if column.cost is None else f"${column.cost:.4f}"
     pieces, y, width = (
         [f"<g><title>{which}: {sizes or 'nothing'}; {cost}</title>"],
-        float(TOP + room),
+        float(TOP_MARGIN + room),
         max(step * 0.86, 0.6),
     )
     for (name, _), size in zip(_PARTS, column.parts, strict=True):
@@ -128,9 +130,9 @@ def _rewrite(rewrite: Rewrite, x: float) -> str:
         told += f", {rewrite.before:,} to {rewrite.after:,} tokens"
     if rewrite.strategies:
         told += f" ({', '.join(rewrite.strategies)})"
-    y = HEIGHT - BOTTOM
+    y = HEIGHT - BOTTOM_MARGIN
     return (
-        f'<g class="rewrite"><title>{escape(told)}</title><line x1="{x:.2f}" y1="{TOP}" x2="{x:.2f}" y2="{y}"/>'
+        f'<g class="rewrite"><title>{escape(told)}</title><line x1="{x:.2f}" y1="{TOP_MARGIN}" x2="{x:.2f}" y2="{y}"/>'
         f'<path d="M{x:.2f} {y} l-4 7 h8 z"/></g>'
     )
 

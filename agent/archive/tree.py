@@ -7,21 +7,21 @@ from pathlib import Path
 
 from agent.context.ledger import keep_ledger, path_of
 from agent.messages import Assistant, Message, User
-from agent.records.damage import read_if_sound, unreadable
+from agent.records.damage import try_decode_message, unreadable
 from store.file_versions import changes
 from store.forks import Forks
 from store.session_rows import MessageRow, SessionRow
 from store.sessions import SessionStore
 from tools.files.paths import display
 
-_SAID = '{"type":"text"'
+_TEXT_PART_MARKER = '{"type":"text"'
 """What the body of a message holds in which somebody says something."""
 _CHANGES = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"', '"name":"edit_notebook"')
 """What the body of a message holds that changes files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessagePreview:
     """A message of the user."""
 
     session: str
@@ -41,7 +41,7 @@ class Branch:
     parent: str
     """Empty at the root."""
     forked: int
-    said: tuple[Said, ...]
+    own_messages: tuple[MessagePreview, ...]
     changed: tuple[tuple[float, str], ...]
     """When its tools changed a file, in Unix seconds, and which."""
     messages: int
@@ -57,7 +57,7 @@ class Tree:
 class TreeRow:
     """A line of the tree."""
 
-    said: Said
+    message: MessagePreview
     depth: int
     """How many forks lie before it."""
     is_on_path: bool
@@ -76,15 +76,15 @@ def tree_of(store: SessionStore, session: str) -> Tree:
 def _branch(store: SessionStore, branches: Forks, row: SessionRow) -> Branch:
     start = (row.forked or 0) if row.parent else 0
     said = tuple(
-        Said(row.id, position, text, at)
-        for position, body, at in branches.holding(row.id, "user", _SAID, start)
+        MessagePreview(row.id, position, text, at)
+        for position, body, at in branches.holding(row.id, "user", _TEXT_PART_MARKER, start)
         if (text := _text_of(MessageRow(position, "user", body)))
     )
-    changed = _changed(store, branches, row, start)
+    changed = _changed_files(store, branches, row, start)
     return Branch(row.id, row.title, row.parent or "", start, said, changed, row.messages)
 
 
-def _changed(store: SessionStore, branches: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
+def _changed_files(store: SessionStore, branches: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
     """As it was written down when files were changed; of earlier turns, of which nothing was, as their calls tell."""
     noted = [one for one in changes(store, row.id) if one.turn >= start]
     end = min((one.turn for one in noted), default=1 << 62)
@@ -97,13 +97,13 @@ def _changed(store: SessionStore, branches: Forks, row: SessionRow, start: int) 
     told = [
         (calls[position], path)
         for position in sorted(calls)
-        for path in _changed_by([read_if_sound(found) for found in store.messages_before(row.id, position + 2, 2)])
+        for path in _changed_by([try_decode_message(found) for found in store.messages_before(row.id, position + 2, 2)])
     ]
     return (*told, *((one.at, display(Path(one.path), Path(row.project))) for one in noted))
 
 
 def _text_of(row: MessageRow) -> str:
-    message = read_if_sound(row)
+    message = try_decode_message(row)
     if message is None:
         return f"({unreadable(row.position)})"
     return message.text if isinstance(message, User) and not message.outputs else ""
@@ -145,7 +145,7 @@ def _add(
     rows: list[TreeRow], branch: Branch, depth: int, children: "dict[str, list[Branch]]", path: dict[str, int]
 ) -> None:
     forks = sorted(children.get(branch.session, []), key=lambda fork: fork.forked)
-    for number, said in enumerate(branch.said):
+    for number, said in enumerate(branch.own_messages):
         is_on_path = said.position < path.get(branch.session, 0)
         rows.append(TreeRow(said, depth, is_on_path, is_first=depth > 0 and number == 0))
         while forks and forks[0].forked <= said.position:
@@ -154,7 +154,7 @@ def _add(
         _add(rows, fork, depth + 1, children, path)
 
 
-def changed_since(tree: Tree, said: Said) -> tuple[str, ...]:
+def changed_since(tree: Tree, said: MessagePreview) -> tuple[str, ...]:
     """The files that were changed after a message, each once, in order. Files are the same in all branches."""
     found = sorted(change for branch in tree.branches for change in branch.changed if change[0] > said.at)
     return tuple(dict.fromkeys(path for _, path in found))

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from store.queries import Wanted
-from store.vectors import Sketch
+from store.queries import SearchQuery
+from store.vectors import QuantizedVector
 
 
 @lru_cache(maxsize=1)
@@ -19,7 +19,7 @@ def _rotation(size: int) -> NDArray[np.float32]:
     return np.asarray(turned * np.sign(np.diag(upper)), dtype=np.float32)
 
 
-def sketched(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+def quantized(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
     """The signs of each row after a rotation, in whole words."""
     bits = np.packbits(vectors @ _rotation(vectors.shape[1]) > 0, axis=1)
     padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
@@ -27,7 +27,7 @@ def sketched(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
     return padded.view(np.uint64)
 
 
-class Names:
+class InternTable:
     """Numbers that stand for texts."""
 
     def __init__(self) -> None:
@@ -42,14 +42,19 @@ class Names:
         return [self.known[text] for text in texts if text in self.known]
 
 
-class Sketches:
+class QuantizedVectors:
     """Those of the newest vectors, up to a bound."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.last = 0
         """The newest that is in."""
-        self._sessions, self._kinds, self._tools, self._paths = Names(), Names(), Names(), Names()
+        self._sessions, self._kinds, self._tools, self._paths = (
+            InternTable(),
+            InternTable(),
+            InternTable(),
+            InternTable(),
+        )
         self._projects: dict[str, list[int]] = {}
         """The numbers of the sessions of each project."""
         self._ids: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -61,7 +66,7 @@ class Sketches:
     def __len__(self) -> int:
         return len(self._bits)
 
-    def add(self, sketches: Iterable[Sketch]) -> None:
+    def add(self, sketches: Iterable[QuantizedVector]) -> None:
         """Adds newer ones. Where there are too many, the oldest go."""
         new = list(sketches)
         if not new:
@@ -86,7 +91,11 @@ class Sketches:
         self.last = new[-1].id
 
     def nearest(
-        self, query: NDArray[np.uint64], wanted: Wanted, paths_like: Callable[[list[str]], Iterable[str]], count: int
+        self,
+        query: NDArray[np.uint64],
+        wanted: SearchQuery,
+        paths_like: Callable[[list[str]], Iterable[str]],
+        count: int,
     ) -> list[int]:
         """The ids of those that pass the filters and differ from a sketch in the fewest bits, in no order."""
         if not len(self):
@@ -100,7 +109,9 @@ class Sketches:
             ids = ids[np.argpartition(distances, count)[:count]]
         return [int(id) for id in ids]
 
-    def _passing(self, wanted: Wanted, paths_like: Callable[[list[str]], Iterable[str]]) -> NDArray[np.bool_] | None:
+    def _passing(
+        self, wanted: SearchQuery, paths_like: Callable[[list[str]], Iterable[str]]
+    ) -> NDArray[np.bool_] | None:
         """Which of them pass the filters; None when there are none."""
         sessions, kinds, tools, paths = self._numbers.T
         masks: list[NDArray[np.bool_]] = []

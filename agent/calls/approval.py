@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from agent.calls.hook_rulings import NO_WORD, HookWord, ruled
+from agent.calls.hook_rulings import NO_DECISION, HookDecision, apply_hook_decision
 from agent.calls.permission_request import PermissionRequest, request_for
 from agent.calls.policy import Policy, Rule, Ruling, decide, parse_rule
 from agent.calls.resolve import tool_for
@@ -17,7 +17,7 @@ from agent.channel import Interrupt
 from agent.config.options import Mode
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import ConfigError
-from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, Tried
+from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
 from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Event, Noticed
 from agent.messages import ToolCall
@@ -29,11 +29,11 @@ Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Puts a question to the user and waits for the answer."""
 AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDecision]]
 
-NOBODY_TO_ASK = "nobody is there to ask"
+NO_USER_TO_ASK = "nobody is there to ask"
 
-ELSE = "Do it another way, or say in your answer what is left to do"
+ALTERNATIVE_ADVICE = "Do it another way, or say in your answer what is left to do"
 
-STOPPED = "the user interrupted the question"
+QUESTION_INTERRUPTED = "the user interrupted the question"
 
 
 class RuleStore(Protocol):
@@ -42,45 +42,45 @@ class RuleStore(Protocol):
     @property
     def place(self) -> str: ...
 
-    def keep(self, rule: str) -> None:
+    def add_rule(self, rule: str) -> None:
         """Raises `ConfigError`."""
 
 
-async def nothing_earlier() -> Sequence[ToolCall]:
+async def no_history() -> Sequence[ToolCall]:
     return ()
 
 
-def held() -> str:
+def sandbox_problem() -> str:
     """Where commands are held, or need not be."""
     return ""
 
 
-async def nothing_noted(what: str, changed: Mapping[str, object] | None = None) -> None:
+async def ignore_note(what: str, changed: Mapping[str, object] | None = None) -> None:
     """Where nobody wants to know."""
 
 
 @dataclass(slots=True)
-class Approval:
+class Approver:
     """The policy of a session, which grows by the rules that the user keeps."""
 
     policy: Policy
     ask: Ask | None = None
     """None when nobody is there to ask."""
-    earlier: Callable[[], Awaitable[Sequence[ToolCall]]] = nothing_earlier
+    earlier: Callable[[], Awaitable[Sequence[ToolCall]]] = no_history
     """The newest calls of the project's sessions, to try rules on."""
     rules: RuleStore | None = None
     """None where nothing is kept for the project."""
-    note_asked: Callable[[str, Mapping[str, object] | None], Awaitable[None]] = nothing_noted
+    note_asked: Callable[[str, Mapping[str, object] | None], Awaitable[None]] = ignore_note
     """Told of a call before the user is asked about it, and of its arguments where the user has changed them."""
-    kept_here: list[Rule] = field(default_factory=list)
+    session_rules: list[Rule] = field(default_factory=list)
     """The rules that the user keeps for the session alone."""
     ask_about_plan: AskAboutPlan | None = None
     """None when nobody is there to decide about plans."""
-    is_heard: Callable[[], bool] = lambda: True
+    can_ask: Callable[[], bool] = lambda: True
     """Whether somebody would hear a question now: none is heard between two turns."""
-    note_mode: Callable[[Mode], Awaitable[None]] = nothing_noted
+    note_mode: Callable[[Mode], Awaitable[None]] = ignore_note
     """Told of each change of the mode."""
-    why_unheld: Callable[[], str] = held
+    why_unsandboxed: Callable[[], str] = sandbox_problem
     """Why no sandbox holds commands, where one should."""
     roots: list[Path] = field(default_factory=list)
     """The further folders, as the sandbox and the sessions that follow this one see them."""
@@ -94,7 +94,7 @@ class Approval:
         self._was_auto = self._was_auto or self.policy.mode == "auto"
         self.policy = replace(self.policy, mode=mode)
         await self.note_mode(mode)
-        return self._let_run()
+        return self._resolve_covered_questions()
 
     @property
     def modes_after_plan(self) -> tuple[Mode, ...]:
@@ -107,25 +107,25 @@ class Approval:
         """Whether a plan is the answer, since nobody is there to decide about it."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
-    def is_unheld(self, asked: PermissionRequest) -> bool:
+    def lacks_sandbox(self, asked: PermissionRequest) -> bool:
         """Whether it turns out by this call, which auto mode would let run, that nothing holds commands."""
-        if asked.effect != "run" or self.policy.mode != "auto" or self.policy.unheld:
+        if asked.effect != "run" or self.policy.mode != "auto" or self.policy.sandbox_problem:
             return False
-        self.policy = replace(self.policy, unheld=self.why_unheld())
-        return bool(self.policy.unheld)
+        self.policy = replace(self.policy, sandbox_problem=self.why_unsandboxed())
+        return bool(self.policy.sandbox_problem)
 
-    def keep(self, rule: str) -> None:
+    def add_rule(self, rule: str) -> None:
         """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
         self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
-        self._let_run()
+        self._resolve_covered_questions()
 
-    def _let_run(self) -> int:
+    def _resolve_covered_questions(self) -> int:
         """Answers the questions that are none any more. How many these are."""
         answered = 0
         for asked, is_covered in self._open.values():
             policy = self.policy
-            if asked.effect == "run" and policy.mode == "auto" and not policy.unheld:
-                policy = replace(policy, unheld=self.why_unheld())  # it is said with the next command
+            if asked.effect == "run" and policy.mode == "auto" and not policy.sandbox_problem:
+                policy = replace(policy, sandbox_problem=self.why_unsandboxed())  # it is said with the next command
             if not is_covered.is_set() and decide(asked, policy).verdict == "allow":
                 is_covered.set()
                 answered += 1
@@ -197,14 +197,14 @@ class ApprovalContext:
 
     tools: Mapping[str, Tool]
     workspace: Workspace
-    approval: Approval
+    approval: Approver
     interrupt: Interrupt
     emit: Callable[[Event], None]
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """What stands for secrets in calls."""
-    word: HookWord = NO_WORD
+    word: HookDecision = NO_DECISION
     """What hooks say of the call as the model wrote it, or as they have changed it."""
-    in_place_of_user: Callable[[ToolCall], Awaitable[HookWord]] | None = None
+    in_place_of_user: Callable[[ToolCall], Awaitable[HookDecision]] | None = None
     """What hooks say where the user would be asked; None where there are none."""
     changed: Mapping[str, object] | None = None
     """The arguments that the user gave the call before the session ended at the next question about it."""
@@ -217,11 +217,17 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
     written it: a deny rule holds for it, and so does the schema. Raises `ToolError`."""
     reviewed, is_edited, count = _review(call, context), False, 0
     if context.changed is not None:
-        reviewed, is_edited = _edited(call, context.changed, context), True
+        reviewed, is_edited = _review_edit(call, context.changed, context), True
     while True:
         ruling = reviewed.ruling
         if ruling.verdict == "deny":
-            return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.reason or ruling.rule}. {ELSE}", context)
+            return _deny(
+                reviewed,
+                is_edited,
+                ruling.rule,
+                f"denied: {ruling.reason or ruling.rule}. {ALTERNATIVE_ADVICE}",
+                context,
+            )
         if ruling.verdict == "allow" and not count and not is_edited:
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if not count and not is_edited and context.in_place_of_user is not None:
@@ -233,8 +239,10 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
                 continue
         if context.approval.ask is None:
             rule = _rule_to_allow(reviewed, context)
-            reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}{_advice(reviewed, rule, context)}. {ELSE}"
-            return _denied(reviewed, is_edited, ruling.rule, reason, context, rule)
+            reason = (
+                f"denied: {ruling.rule}, and {NO_USER_TO_ASK}{_advice(reviewed, rule, context)}. {ALTERNATIVE_ADVICE}"
+            )
+            return _deny(reviewed, is_edited, ruling.rule, reason, context, rule)
         count += 1
         question = await _question(reviewed, is_edited, count, context)
         by_hook = context.word.verdict == "ask"
@@ -246,13 +254,13 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         asked = None if by_hook else reviewed.asked
         decision = await context.interrupt.race(context.approval.answer_to(question, asked, context.emit))
         if decision is None:
-            return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, STOPPED, is_edited)
+            return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, QUESTION_INTERRUPTED, is_edited)
         if decision.verdict == "deny":
             note = f": {decision.note}" if decision.note else ""
             reason = f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
-            return _denied(reviewed, is_edited, "the user said no", reason, context)
+            return _deny(reviewed, is_edited, "the user said no", reason, context)
         if decision.arguments is not None and decision.arguments != reviewed.call.arguments:
-            reviewed, is_edited = _edited(reviewed.call, decision.arguments, context), True
+            reviewed, is_edited = _review_edit(reviewed.call, decision.arguments, context), True
             if reviewed.ruling.verdict == "deny" or decision.verdict == "edit":
                 continue
         elif decision.verdict == "edit":
@@ -266,9 +274,9 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
 
 def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
     tool, asked = _request_of(call, context)
-    if context.approval.is_unheld(asked):
-        context.emit(Noticed(f"auto mode asks about commands, since {context.approval.policy.unheld}"))
-    return ReviewedCall(call, tool, asked, ruled(asked, context.approval.policy, context.word))
+    if context.approval.lacks_sandbox(asked):
+        context.emit(Noticed(f"auto mode asks about commands, since {context.approval.policy.sandbox_problem}"))
+    return ReviewedCall(call, tool, asked, apply_hook_decision(asked, context.approval.policy, context.word))
 
 
 def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
@@ -276,10 +284,10 @@ def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, Permiss
     return tool, request_for(tool, call.arguments, context.workspace, context.approval.policy.mode)
 
 
-def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
+def _review_edit(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
     edited = replace(call, arguments=dict(arguments), source="", problem="")
     try:
-        return _review(edited, replace(context, word=NO_WORD))
+        return _review(edited, replace(context, word=NO_DECISION))
     except ToolError as error:
         raise EditedCallError(edited, error) from error
 
@@ -300,7 +308,7 @@ def _advice(reviewed: ReviewedCall, rule: str, context: ApprovalContext) -> str:
     return f"; the user can start with {' or '.join(flags)}" if flags else ""
 
 
-def _denied(
+def _deny(
     reviewed: ReviewedCall, is_edited: bool, rule: str, reason: str, context: ApprovalContext, allow: str = ""
 ) -> Permit:
     call = reviewed.call
@@ -341,18 +349,20 @@ def _dangers(call: ToolCall, tool: Tool, root: str) -> tuple[Danger, ...]:
     return dangers_in(command, root) if tool.effect == "run" and isinstance(command, str) else ()
 
 
-async def _offers(reviewed: ReviewedCall, context: ApprovalContext) -> tuple[tuple[str, ...], tuple[Tried, ...], bool]:
+async def _offers(
+    reviewed: ReviewedCall, context: ApprovalContext
+) -> tuple[tuple[str, ...], tuple[RuleTrial, ...], bool]:
     """Rules that would answer the question, what they would have allowed so far, and whether the first of them is for
     exactly this call."""
-    from agent.calls.rule_suggestions import exact_rule, is_alike, offers_for, tried  # noqa: PLC0415  # deferred: few runs have questions
+    from agent.calls.rule_suggestions import exact_rule, is_alike, offers_for, try_rules  # noqa: PLC0415  # deferred: few runs have questions
 
     asked, policy = reviewed.asked, context.approval.policy
     offers = offers_for(asked, policy)
     is_exact = exact_rule(asked, policy.root) in offers
     alike = [call for call in await context.approval.earlier() if is_alike(call.name, asked.tool)] if offers else []
 
-    def try_all() -> tuple[Tried, ...]:
-        return tried(offers, asked, list(_as_asked(alike, context)), policy)
+    def try_all() -> tuple[RuleTrial, ...]:
+        return try_rules(offers, asked, list(_as_asked(alike, context)), policy)
 
     return offers, await asyncio.to_thread(try_all) if alike else (), is_exact
 
@@ -364,13 +374,13 @@ def _as_asked(calls: Sequence[ToolCall], context: ApprovalContext) -> Iterator[P
             yield _request_of(call, context)[1]
 
 
-def keep_rule(decision: Decision, approval: Approval, emit: Callable[[Event], None]) -> None:
+def keep_rule(decision: Decision, approval: Approver, emit: Callable[[Event], None]) -> None:
     """Keeps the rule; one that cannot be written down for the project holds for the session, and that is said."""
-    approval.keep(decision.rule)
+    approval.add_rule(decision.rule)
     if decision.kept == "project" and approval.rules is not None:
         try:
-            approval.rules.keep(decision.rule)
+            approval.rules.add_rule(decision.rule)
             return
         except ConfigError as error:
             emit(Noticed(f"the rule holds for this session only: {error}"))
-    approval.kept_here.append(parse_rule(decision.rule))
+    approval.session_rules.append(parse_rule(decision.rule))

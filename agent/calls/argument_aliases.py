@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from agent.calls.tool_aliases import EDITORS, LISTERS, TYPED, TYPERS, by_name, plain_name
+from agent.calls.tool_aliases import EDITORS, LISTERS, TYPED_ARGUMENTS, TYPERS, by_name, plain_name
 from tools.base import Arguments, ToolError
 from tools.lazy import regex
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 
 Values: TypeAlias = dict[str, object]
 
@@ -88,7 +88,7 @@ _STATUSES = {
     "completed": "done", "complete": "done", "done": "done", "finished": "done", "closed": "done",
 }  # fmt: skip
 _MARKS = {" ": "pending", "": "pending", "-": "doing", "~": "doing", ">": "doing", "x": "done", "X": "done"}
-_LISTED = regex(r"\s*(?:[-*]|\d+[.)])?\s*\[(?P<mark>.?)\]\s*(?P<text>.+)")
+_LIST_ITEM = regex(r"\s*(?:[-*]|\d+[.)])?\s*\[(?P<mark>.?)\]\s*(?P<text>.+)")
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
 _DURATION = regex(r"\s*(\d{1,9})\s*(ms|s|sec|secs|seconds?|m|min|mins|minutes?)\s*")
 _URL = regex(r"https?://[^\s<>\"'`)\]}]+")
@@ -99,7 +99,7 @@ _SEARCH_BLOCK = regex(
 """A block of what is searched and what replaces it: `<<<<<<< SEARCH …`."""
 _SEARCH_BETWEEN = regex(r"(?m)^={5,9}[ \t\r]*$")
 _SEARCH_START = regex(r"(?m)^(?:<{5,9}|-{5,9}) ?SEARCH")
-_SUGGESTED = regex(r"<suggest[^>]*>([^<]*)</suggest>")
+_SUGGEST_TAG = regex(r"<suggest[^>]*>([^<]*)</suggest>")
 _MILLISECONDS = 1_000
 """Numbers above this are no seconds that a call waits."""
 
@@ -130,7 +130,7 @@ def names_of(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
     yield from _OUR_ARGUMENTS.get(tool, {})
 
 
-def left_out(arguments: Arguments, parameters: Collection[str]) -> tuple[Values, tuple[str, ...]]:
+def split_unknown_arguments(arguments: Arguments, parameters: Collection[str]) -> tuple[Values, tuple[str, ...]]:
     """The arguments that the tool has, and the names of those that it has not and that might have meant something."""
     kept = {name: value for name, value in arguments.items() if name in parameters}
     return kept, tuple(name for name in arguments if name not in parameters and plain_name(name) not in _IDLE)
@@ -138,7 +138,7 @@ def left_out(arguments: Arguments, parameters: Collection[str]) -> tuple[Values,
 
 def _bash(made: Values, called: str, root: str) -> None:
     if called in TYPERS:
-        made["command"], job = _take(made, *TYPED), _take(made, "job", *map(plain_name, _JOB.split()))
+        made["command"], job = _take(made, *TYPED_ARGUMENTS), _take(made, "job", *map(plain_name, _JOB.split()))
         made["job"] = "" if job is None else str(job)
     command = made.get("command")
     if isinstance(command, str) and command.lstrip().startswith('["'):
@@ -175,7 +175,7 @@ def _to_seconds(made: Values, name: str) -> None:
 
 def _bash_output(made: Values, called: str, root: str) -> None:
     if called in TYPERS:
-        _take(made, *TYPED)  # nothing is typed
+        _take(made, *TYPED_ARGUMENTS)  # nothing is typed
     _to_seconds(made, "wait")
     if not made.get("job"):
         what = "A job is what `bash` starts with `background`; any other command has its output in its own answer"
@@ -241,7 +241,7 @@ def _edit_notebook(made: Values, called: str, root: str) -> None:
         made.setdefault("cell", 0)
     if "cell" not in made and (counted := _take(made, "cellnumber", "cellindex", "cellidx")) is not None:
         what = "some count cells from 0: give `cell`, the number that `read` shows, from 1 on"
-        raise ToolError(f"which cell {shortened(str(counted), 20)} is cannot be told, since {what}")
+        raise ToolError(f"which cell {ellipsize(str(counted), 20)} is cannot be told, since {what}")
 
 
 def _grep(made: Values, called: str, root: str) -> None:
@@ -284,7 +284,7 @@ def _web_fetch(made: Values, called: str, root: str) -> None:
 def _todo(made: Values, called: str, root: str) -> None:
     items = made.get("items")
     if isinstance(items, str):
-        items = _list_in(items) or list(_marked(items)) or items
+        items = _list_in(items) or list(_checklist_items(items)) or items
     if isinstance(items, list):
         made["items"] = [_todo_item(item) for item in items]
 
@@ -304,10 +304,10 @@ def _todo_item(item: object) -> object:
     return {"text": text, "status": _STATUSES.get(plain_name(str(status)), status)} if text else item
 
 
-def _marked(text: str) -> Iterator[Values]:
+def _checklist_items(text: str) -> Iterator[Values]:
     """The items of a list as Markdown has it: `- [x] done`."""
     for line in text.splitlines():
-        if (found := _LISTED.fullmatch(line)) is not None:
+        if (found := _LIST_ITEM.fullmatch(line)) is not None:
             yield {"text": found["text"].strip(), "status": _MARKS.get(found["mark"], "pending")}
 
 
@@ -321,7 +321,7 @@ def _ask_user(made: Values, called: str, root: str) -> None:
         if first.get("multiSelect") is True:
             made["several"] = True
     options = made.get("options")
-    if isinstance(options, str) and (suggested := _SUGGESTED.findall(options)):
+    if isinstance(options, str) and (suggested := _SUGGEST_TAG.findall(options)):
         made["options"] = options = [text.strip() for text in suggested]
     if isinstance(options, list):
         made["options"] = [_label(option) for option in options]

@@ -4,19 +4,19 @@ that are worked in as in the working folder, for the policy and for the sandbox 
 from dataclasses import replace
 from pathlib import Path
 
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.errors import ConfigError
 from tools.base import Workspace
 from tools.lazy import dataclass
 from tools.sandbox.boundary import Boundary, SandboxState
-from tools.sandbox.system import Missing, found_sandbox, sandbox_kind
+from tools.sandbox.system import NoSandbox, found_sandbox, sandbox_kind
 
 
 @dataclass(frozen=True, slots=True)
 class SessionBoundary:
     """The boundary of one session."""
 
-    approval: Approval
+    approval: Approver
     workspace: Workspace
 
     @property
@@ -30,13 +30,13 @@ class SessionBoundary:
         if self.workspace.sandbox is None:
             return ""
         found = found_sandbox()
-        return found.why if isinstance(found, Missing) else found.note
+        return found.why if isinstance(found, NoSandbox) else found.note
 
     def limits(self) -> Boundary | None:
         """What a command that starts now may do in the mode that holds; None where nothing holds it. Raises
         `OSError`."""
         sandbox = self.workspace.sandbox
-        if sandbox is None or isinstance(found_sandbox(), Missing):
+        if sandbox is None or isinstance(found_sandbox(), NoSandbox):
             return None
         limits = sandbox.boundary(may_write=self.approval.policy.mode != "plan")
         return limits if sandbox.network is None or sandbox.has_network else replace(limits, network="proxy")
@@ -48,7 +48,7 @@ class SessionBoundary:
 
     def add(self, written: str) -> Path:
         """Takes a folder in, as it may be written in a prompt, until the program ends. Raises `ConfigError`."""
-        folder = self._named(written)
+        folder = self._resolve_folder(written)
         sandbox = self.workspace.sandbox
         if not folder.is_dir():
             raise ConfigError(f"there is no folder `{folder}`")
@@ -65,14 +65,14 @@ class SessionBoundary:
 
     def remove(self, written: str) -> Path:
         """Takes a further folder out again. Raises `ConfigError`."""
-        folder = self._named(written)
+        folder = self._resolve_folder(written)
         if str(folder) not in self.folders:
             raise ConfigError(f"`{folder}` is none of the further folders; `/add-dir` lists them")
         self.approval.roots.remove(folder)
         self._apply()
         return folder
 
-    def _named(self, written: str) -> Path:
+    def _resolve_folder(self, written: str) -> Path:
         try:
             return (self.workspace.root / Path(written.strip()).expanduser()).resolve()
         except (OSError, RuntimeError, ValueError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.providers.loose_json import read_value, read_whole
 from tools.lazy import dataclass, regex
-from tools.schema import DEEPEST, is_nested
+from tools.schema import MAX_DEPTH, is_nested
 
 _SPACE = r"(?:｜DSML｜|[a-z]{1,20}:)?"
 """What some families put before the names of their tags."""
@@ -62,13 +62,13 @@ _HARMONY = regex(
 )
 _HARMONY_END = regex(r"\s*<\|(?:call|end|return)\|>")
 _STOPS = regex(r"\s*(?:```\s*\Z|<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
-MARKED = (
+CALL_MARKS = (
     rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<{_SPACE}invoke name=|"
     r"<｜tool▁calls?▁begin｜>|<\|tool_calls?_(?:section_)?begin\|>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
 )
 _NAMES = ("name", "tool", "tool_name", "function", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
-_BESIDE = {"id", "type", "tool_call_id"}
+_OTHER_KEYS = {"id", "type", "tool_call_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ def _piece(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
         found = marked_at(text, fence.end()) or _objects(text, fence.end())
         if found is None and fence[2].lower() in _CODE_LANGUAGES:
             found = _code(text, fence.end())
-        return _closed(found, text, fence[1])
+        return _with_closing(found, text, fence[1])
     return marked_at(text, start) or _objects(text, start) or _code(text, start)
 
 
 def marked_at(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """The calls behind a tag or a mark."""
     if (tag := OPEN.match(text, start)) is not None:
-        return _closed(
+        return _with_closing(
             _functions(text, tag.end())
             or _elements(text, tag.end())
             or _pairs(text, tag.end())
@@ -108,23 +108,25 @@ def marked_at(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
             f"</{tag[1]}>",
         )
     if (head := _MISTRAL.match(text, start)) is not None:
-        return _named(text, head[1], head.end(), None)
+        return _call_named(text, head[1], head.end(), None)
     if (head := _DEEPSEEK.match(text, start)) is not None:
-        return _named(text, head[1] or head[2], head.end(), _DEEPSEEK_END)
+        return _call_named(text, head[1] or head[2], head.end(), _DEEPSEEK_END)
     if (mark := _MARK.match(text, start)) is not None:
         found = _objects(text, mark.end()) or _code(text, mark.end())
         end = _MARK_END.match(text, found[1]) if found is not None else None
         return (found[0], end.end()) if found is not None and end is not None else found
     if (head := _KIMI.match(text, start)) is not None:
-        return _named(text, head[1], head.end(), _KIMI_END)
+        return _call_named(text, head[1], head.end(), _KIMI_END)
     if (head := _REACT.match(text, start)) is not None:
-        return _named(text, head[1], head.end(), None)
+        return _call_named(text, head[1], head.end(), None)
     if (head := _HARMONY.match(text, start)) is not None:
-        return _named(text, head[1], head.end(), _HARMONY_END)
+        return _call_named(text, head[1], head.end(), _HARMONY_END)
     return _functions(text, start)
 
 
-def _closed(found: tuple[list[WrittenCall], int] | None, text: str, end: str) -> tuple[list[WrittenCall], int] | None:
+def _with_closing(
+    found: tuple[list[WrittenCall], int] | None, text: str, end: str
+) -> tuple[list[WrittenCall], int] | None:
     """The same with what closes the piece, or at the end of the text; nothing where something else follows."""
     if found is None:
         return None
@@ -143,7 +145,7 @@ def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
             value, end = read_value(text, place)
         except ValueError:
             return None
-        found = None if is_nested(value, DEEPEST) else list(_calls_of(value))
+        found = None if is_nested(value, MAX_DEPTH) else list(_calls_of(value))
         if not found or None in found:
             return None
         calls += [call for call in found if call is not None]
@@ -156,7 +158,7 @@ def _code(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     is_list = text.startswith("[", start)
     end = start + is_list
     while (head := _CODE.match(text, behind_blanks(text, end))) is not None:
-        found = _given(text, head.end())
+        found = _bracket_arguments(text, head.end())
         if found is None:
             return None
         arguments, place = found
@@ -176,13 +178,13 @@ def _code(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     return (calls, end) if calls else None
 
 
-def _given(text: str, start: int) -> tuple[dict[str, object], int] | None:
+def _bracket_arguments(text: str, start: int) -> tuple[dict[str, object], int] | None:
     """The arguments behind a bracket, as an object or by their names, and where they end."""
     arguments, end = dict[str, object](), start
     try:
         if text.startswith("{", start):
             value, end = read_value(text, start)
-            return (value, end) if isinstance(value, dict) and not is_nested(value, DEEPEST) else None
+            return (value, end) if isinstance(value, dict) and not is_nested(value, MAX_DEPTH) else None
         while (name := _KEYWORD.match(text, end)) is not None:
             arguments[name[1]], end = read_value(text, name.end())
             end = behind_blanks(text, end)
@@ -191,7 +193,7 @@ def _given(text: str, start: int) -> tuple[dict[str, object], int] | None:
             end += 1
     except ValueError:
         return None
-    return (arguments, end) if arguments and not is_nested(arguments, DEEPEST) else None
+    return (arguments, end) if arguments and not is_nested(arguments, MAX_DEPTH) else None
 
 
 def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
@@ -202,8 +204,8 @@ def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
         while (parameter := _PARAMETER.match(text, end)) is not None:
             arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
         name = head[2] or head[4]
-        found = ([WrittenCall(name, arguments)], end) if arguments else _named(text, name, end, None)
-        found = _closed(found or ([WrittenCall(name, {})], end), text, f"</{head[1] or head[3]}>")
+        found = ([WrittenCall(name, arguments)], end) if arguments else _call_named(text, name, end, None)
+        found = _with_closing(found or ([WrittenCall(name, {})], end), text, f"</{head[1] or head[3]}>")
         if found is None:
             return None
         calls += found[0]
@@ -231,7 +233,9 @@ def _pairs(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     return ([WrittenCall(head[1], arguments)], end) if arguments else None
 
 
-def _named(text: str, name: str, start: int, close: "re.Pattern[str] | None") -> tuple[list[WrittenCall], int] | None:
+def _call_named(
+    text: str, name: str, start: int, close: "re.Pattern[str] | None"
+) -> tuple[list[WrittenCall], int] | None:
     """The call of a tool whose name stood before its arguments."""
     if not text.startswith("{", start):
         return None
@@ -239,7 +243,7 @@ def _named(text: str, name: str, start: int, close: "re.Pattern[str] | None") ->
         arguments, end = read_value(text, start)
     except ValueError:
         return None
-    if not isinstance(arguments, dict) or is_nested(arguments, DEEPEST):
+    if not isinstance(arguments, dict) or is_nested(arguments, MAX_DEPTH):
         return None
     closing = close.match(text, end) if close is not None else None
     return [WrittenCall(name, arguments)], closing.end() if closing else end
@@ -254,7 +258,7 @@ def _calls_of(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # an
     if isinstance(value, dict) and set(value) == {"tool_calls"} and isinstance(value["tool_calls"], list):
         yield from _calls_of(value["tool_calls"])
         return
-    if isinstance(value, dict) and isinstance(value.get("function"), dict) and set(value) - _BESIDE == {"function"}:
+    if isinstance(value, dict) and isinstance(value.get("function"), dict) and set(value) - _OTHER_KEYS == {"function"}:
         value = value["function"]
     yield _call_of(value)
 
@@ -264,7 +268,7 @@ def _call_of(value: object) -> WrittenCall | None:
         return None
     if not any(key in value for key in _ARGUMENTS):
         return _loose_call_of(value)
-    if len(set(value) - _BESIDE) != 2:
+    if len(set(value) - _OTHER_KEYS) != 2:
         return None
     name = next((value[key] for key in _NAMES if key in value), None)
     arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
@@ -283,7 +287,7 @@ def _loose_call_of(value: Mapping[str, object]) -> WrittenCall | None:
         ((tool, inner),) = value.items()
         return WrittenCall(tool, inner, is_loose=True) if isinstance(inner, dict) else None
     key = next((key for key in _NAMES[1:] if key in value), "")
-    name, arguments = value.get(key), {each: value[each] for each in value if each != key and each not in _BESIDE}
+    name, arguments = value.get(key), {each: value[each] for each in value if each != key and each not in _OTHER_KEYS}
     return WrittenCall(name, arguments, is_loose=True) if isinstance(name, str) and arguments else None
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import field
 
-from agent.calls.call_forms import CODE_HEAD, MARKED, OPEN, WrittenCall, behind_blanks, block_at, marked_at
+from agent.calls.call_forms import CALL_MARKS, CODE_HEAD, OPEN, WrittenCall, behind_blanks, block_at, marked_at
 from agent.providers.loose_json import read_value
 from tools.lazy import dataclass, regex
 
@@ -16,32 +16,33 @@ _ANSWER = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>
 """What stands around the output of a call, which no model has to write."""
 _LINE = rf"[\[{{]|{CODE_HEAD}"
 _STARTS = regex(
-    rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:{_LINE}|{MARKED})|{_LINE}|Action:[^\n]*\n\s*Action Input:)|{MARKED}",
+    rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:{_LINE}|{CALL_MARKS})|{_LINE}|Action:[^\n]*\n\s*Action Input:)"
+    rf"|{CALL_MARKS}",
     re.MULTILINE,
 )
-_MARKED_STARTS = regex(MARKED)
-_BROKEN = regex(
-    rf"\s*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*)?(?:{MARKED})?\s*\{{\s*[\"'](?:name|tool|tool_name|function|action)[\"']\s*:"
+_MARKED_STARTS = regex(CALL_MARKS)
+_BROKEN_CALL = regex(
+    rf"\s*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*)?(?:{CALL_MARKS})?\s*\{{\s*[\"'](?:name|tool|tool_name|function|action)[\"']\s*:"
     r"\s*[\"']([\w.-]+)[\"']\s*,\s*[\"'](?:arguments|parameters|args|input|tool_input|action_input)[\"']\s*:\s*\{"
 )
 _NEAR = 30
 """Characters on both sides of a place that cannot be read."""
-UNNAMED = "tool"
+UNNAMED_TOOL = "tool"
 """What a call is named that has no name."""
 NO_CALL = (
     'what stands there is no call: write {"name": NAME, "arguments": {...}} with the name of a tool that there is, and '
     "arguments that it has"
 )
-SHOWN = (
+EXAMPLE_CALL_ADVICE = (
     "words stand before it and behind it, so it may be an example: if it is to be made, send it again alone, without "
     "words"
 )
-_NAMED = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
+_NAME_FIELD = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
 _ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCalls:
     """What is in a text besides words."""
 
     calls: tuple[WrittenCall, ...]
@@ -63,17 +64,17 @@ class BrokenCall:
     """Whether the text is nothing else, between tags that only calls have."""
 
 
-def calls_in(text: str) -> Found | None:
+def calls_in(text: str) -> FoundCalls | None:
     """The calls that a text ends in, or that it begins with, and its words; None where it does neither."""
     for start in _starts(text):
-        calls, end = _run(text, start)
+        calls, end = _consecutive_calls(text, start)
         rest = text[end:]
         if not calls:
             continue
         before = text[:start].strip()
         if rest.strip() and (before or not _is_words(rest)):
             return None
-        return Found(tuple(calls), before or rest.strip(), text[start:end])
+        return FoundCalls(tuple(calls), before or rest.strip(), text[start:end])
     return None
 
 
@@ -82,7 +83,7 @@ def broken_in(text: str) -> BrokenCall | None:
     if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
         return None
     for start in _starts(text):
-        head = _BROKEN.match(text, start)
+        head = _BROKEN_CALL.match(text, start)
         if head is None:
             continue
         place = text.index("{", start)
@@ -99,14 +100,14 @@ def broken_in(text: str) -> BrokenCall | None:
     return None
 
 
-def shown_in(text: str) -> Found | None:
+def example_calls_in(text: str) -> FoundCalls | None:
     """The first calls that stand in a fence or behind a mark with words on both sides, and these words."""
     for start in _starts(text):
-        calls, end = _run(text, start)
+        calls, end = _consecutive_calls(text, start)
         words = text[:start].strip(), text[end:].strip()
         if calls and all(words):
             is_marked = text[start:].lstrip(" \t").startswith(("`", "~", "<"))
-            return Found(tuple(calls), "\n\n".join(words), text[start:end].strip()) if is_marked else None
+            return FoundCalls(tuple(calls), "\n\n".join(words), text[start:end].strip()) if is_marked else None
     return None
 
 
@@ -117,8 +118,8 @@ def unread_in(text: str) -> BrokenCall | None:
     tag = OPEN.match(written) or _ANSWER.match(written)
     if tag is None or not written.endswith(f"</{tag[1]}>") or calls_in(text) is not None:
         return None
-    name = _NAMED.search(written)
-    return BrokenCall(name[1] if name is not None else UNNAMED, written, "", NO_CALL, is_all=True)
+    name = _NAME_FIELD.search(written)
+    return BrokenCall(name[1] if name is not None else UNNAMED_TOOL, written, "", NO_CALL, is_all=True)
 
 
 def echo_in(text: str) -> str:
@@ -148,7 +149,7 @@ def _is_words(text: str) -> bool:
     return _STARTS.search(text) is None and "```" not in text
 
 
-def _run(text: str, start: int) -> tuple[list[WrittenCall], int]:
+def _consecutive_calls(text: str, start: int) -> tuple[list[WrittenCall], int]:
     """The calls that follow one another from a place on, and where they end."""
     calls = list[WrittenCall]()
     while (found := block_at(text, behind_blanks(text, start))) is not None:

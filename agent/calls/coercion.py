@@ -8,7 +8,7 @@ from typing import TypeAlias
 from agent.providers.loose_json import read_whole
 from tools.base import Arguments
 from tools.lazy import regex
-from tools.schema import DEEPEST, has_float, is_nested, mismatches
+from tools.schema import MAX_DEPTH, has_float, is_nested, mismatches
 
 Schema: TypeAlias = Mapping[str, object]
 
@@ -28,13 +28,13 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
 """What says how much is shown or waited for. Any other number may name a thing whose neighbour is another one."""
 
 
-def coerced(arguments: Arguments, schema: Schema) -> Arguments:
+def coerce_arguments(arguments: Arguments, schema: Schema) -> Arguments:
     """The arguments with the slips put right that the schema shows: a number, a flag, a list or an object that is
     written as a string, `2.0` for 2, null for what is left out, a choice in other letters. What matches the schema
     stays as it is, and so does what cannot be put right: the check names it."""
     if not mismatches(arguments, schema) and not has_float(arguments):
         return arguments
-    found = _coerced(dict(arguments), schema, schema)
+    found = _coerce_value(dict(arguments), schema, schema)
     return found if isinstance(found, Mapping) else arguments
 
 
@@ -58,21 +58,21 @@ def in_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Argument
     return made, f"[{'; '.join(said)}.]" if said else ""
 
 
-def _coerced(value: object, schema: Schema, root: Schema) -> object:
-    schema = _resolved(schema, root)
+def _coerce_value(value: object, schema: Schema, root: Schema) -> object:
+    schema = _resolve_ref(schema, root)
     if choices := list(_choices(schema)):
         return _as_one_of(value, choices, root)
     kinds = _kinds(schema)
     if "integer" in kinds and isinstance(value, float):
         kinds = ("integer", *kinds)
     if kinds and not any(_is_a(value, kind) for kind in kinds):
-        value = next((found for kind in kinds if (found := _retyped(value, kind)) is not None), value)
+        value = next((found for kind in kinds if (found := _as_kind(value, kind)) is not None), value)
     if isinstance(value, dict):
         return _with_properties(value, schema, root)
     items = schema.get("items")
     if isinstance(value, list) and isinstance(items, Mapping):
-        return [_coerced(item, items, root) for item in value]
-    return _chosen(value, schema.get("enum"))
+        return [_coerce_value(item, items, root) for item in value]
+    return _matching_choice(value, schema.get("enum"))
 
 
 def _with_properties(value: Mapping[str, object], schema: Schema, root: Schema) -> dict[str, object]:
@@ -85,7 +85,7 @@ def _with_properties(value: Mapping[str, object], schema: Schema, root: Schema) 
         if not isinstance(wanted, Mapping):
             made[name] = inner
         elif inner is not None or name in needed or not _mismatches_in(None, wanted, root):
-            made[name] = _coerced(inner, wanted, root)
+            made[name] = _coerce_value(inner, wanted, root)
     return made
 
 
@@ -93,7 +93,7 @@ def _as_one_of(value: object, choices: Sequence[Schema], root: Schema) -> object
     """The value as the first of the choices has it; as it is where it is none of them, or one already."""
     if any(not _mismatches_in(value, choice, root) for choice in choices):
         return value
-    tried = (_coerced(value, choice, root) for choice in choices)
+    tried = (_coerce_value(value, choice, root) for choice in choices)
     return next(
         (made for made, choice in zip(tried, choices, strict=True) if not _mismatches_in(made, choice, root)), value
     )
@@ -111,9 +111,9 @@ def _choices(schema: Schema) -> Iterator[Schema]:
         yield from (each for each in found if isinstance(each, Mapping)) if isinstance(found, list) else ()
 
 
-def _resolved(schema: Schema, root: Schema) -> Schema:
+def _resolve_ref(schema: Schema, root: Schema) -> Schema:
     """The schema, or the definition in `root` that it names."""
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         name = schema.get("$ref")
         if not isinstance(name, str) or not name.startswith("#/"):
             return schema
@@ -149,7 +149,7 @@ def _is_a(value: object, kind: object) -> bool:
             return value is None
 
 
-def _retyped(value: object, kind: object) -> object:
+def _as_kind(value: object, kind: object) -> object:
     """The value as one of that kind; None where it does not say one."""
     match kind, value:
         case "integer", str() if _WHOLE.fullmatch(value.strip()):
@@ -167,23 +167,23 @@ def _retyped(value: object, kind: object) -> object:
         case "string", [str() as only]:
             return only
         case "array" | "object", str():
-            read = _read(value, "[" if kind == "array" else "{")
+            read = _parse_container(value, "[" if kind == "array" else "{")
             return read if _is_a(read, kind) else None
         case _:
             return None
 
 
-def _read(text: str, begin: str) -> object:
+def _parse_container(text: str, begin: str) -> object:
     if not text.lstrip().startswith(begin):
         return None
     try:
         read = read_whole(text)
     except (ValueError, RecursionError):
         return None
-    return None if is_nested(read, DEEPEST) else read
+    return None if is_nested(read, MAX_DEPTH) else read
 
 
-def _chosen(value: object, choices: object) -> object:
+def _matching_choice(value: object, choices: object) -> object:
     if not isinstance(value, str) or not isinstance(choices, list | tuple) or value in choices:
         return value
     alike = [each for each in choices if isinstance(each, str) and each.casefold() == value.strip().casefold()]

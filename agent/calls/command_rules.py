@@ -7,12 +7,12 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from tools.commands.command_line import Command, Word
+from tools.commands.command_line import SimpleCommand, Word
 from tools.commands.git_commands import git_doubt, is_git_look
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.here_documents import without_here_documents
 from tools.commands.known_tools import further_from, is_the_same_anywhere
-from tools.commands.launchers import activated, git_behind, launched
+from tools.commands.launchers import git_behind, tool_launch, venv_bin_folder
 from tools.commands.nested import (
     SHELLS,
     behind_assignments,
@@ -23,7 +23,7 @@ from tools.commands.nested import (
     wrapped_at,
 )
 from tools.commands.option_forms import gives_option
-from tools.commands.proof import proof_of, searches_hidden
+from tools.commands.proof import check_read_only, searches_hidden
 from tools.commands.tool_options import leads_elsewhere
 from tools.files.autorun import first_that_runs_later
 from tools.files.command_paths import CommandPaths
@@ -50,7 +50,7 @@ _WORD_BREAKS = ";&|()`<>{}\"'$=,"
 class Coverage:
     """How the rules stand to one command of a line."""
 
-    command: Command
+    command: SimpleCommand
     prefix: tuple[str, ...] | None
     """The words of the rule that covers it; None when none does."""
 
@@ -66,11 +66,11 @@ def coverage_of(
     every folder, or where the folder is the working folder `root`; nor does what only looks, unless another program
     reads what it prints. A text that the line gives a program to read is as a file of the working folder, which may
     hold the same."""
-    found = read(without_here_documents(line))
+    found = parse_command_line(without_here_documents(line))
     if found.problem:
         return ()
     free = _free_looks(found.commands)
-    free |= {at for at, one in enumerate(found.commands) if one.texts in trusted and activated(one.texts)}
+    free |= {at for at, one in enumerate(found.commands) if one.texts in trusted and venv_bin_folder(one.texts)}
     if found.commands[0].texts in (("cd", root), ("cd", "."), ("cd", f"{root}/")) and len(found.commands) > 1:
         free.add(0)
     if _may_be_elsewhere(found.commands):
@@ -82,7 +82,7 @@ def coverage_of(
     )
 
 
-def _in_own_folder(command: Command, root: str) -> Command:
+def _in_own_folder(command: SimpleCommand, root: str) -> SimpleCommand:
     """A call of git without `-C` that leads to the working folder; a look as it is, since it may not be run as one."""
     texts = command.texts
     if texts[:2] != ("git", "-C") or len(texts) < 4 or texts[2] not in (".", "./", root, f"{root}/"):
@@ -91,13 +91,15 @@ def _in_own_folder(command: Command, root: str) -> Command:
     return command if is_git_look(words) else replace(command, words=words, texts=(texts[0], *texts[3:]))
 
 
-def _free_looks(commands: Sequence[Command]) -> set[int]:
+def _free_looks(commands: Sequence[SimpleCommand]) -> set[int]:
     """Those of the commands that need no rule beside others: they look, and what they print goes to people or to
     another such one. Git is none of them, since a repository says what it runs when it is run as it is here."""
     free = set[int]()
     for at, command in reversed(list(enumerate(commands))):
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
-        proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections)) if is_by_name else None
+        proof = (
+            check_read_only(command.words, is_fed=command.is_fed or bool(command.redirections)) if is_by_name else None
+        )
         is_look = proof is not None and proof.only_looks and not proof.unproved and not proof.needs_input
         feeds = at + 1 < len(commands) and commands[at + 1].joint in ("|", "|&")
         if is_look and proof is not None and not proof.name.startswith("git") and (not feeds or at + 1 in free):
@@ -113,10 +115,10 @@ def covers(prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tup
         return True
     if (of_git := git_behind(words)) is not None:
         return not is_git_look(of_git) and _begins(prefix, of_git)
-    launch = launched(words)
+    launch = tool_launch(words)
     if launch is None or (launch.is_in_doubt and tuple(word.text for word in words) not in trusted):
         return False
-    meant = launched(tuple(map(Word, prefix)))
+    meant = tool_launch(tuple(map(Word, prefix)))
     return _begins(prefix if meant is None else [word.text for word in meant.words], launch.words)
 
 
@@ -137,7 +139,7 @@ def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return False
     if (further := further_from(texts[start:])) and start + further > len(prefix):
         return False
-    proof = proof_of(words[start:], is_fed=True)
+    proof = check_read_only(words[start:], is_fed=True)
     if proof is not None and (name != "command" or proof.beyond is None):
         return proof.beyond is None or proof.beyond + start < len(prefix)
     inner = wrapped_at(texts)
@@ -149,17 +151,17 @@ def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
 
 
-def only_begins(prefix: Sequence[str], command: Command, trusted: Collection[tuple[str, ...]]) -> bool:
+def only_begins(prefix: Sequence[str], command: SimpleCommand, trusted: Collection[tuple[str, ...]]) -> bool:
     """Whether a rule covers a command by how it begins, and not just since it names all of it."""
-    proof = proof_of(command.words, is_fed=True)
+    proof = check_read_only(command.words, is_fed=True)
     return covers(prefix, command.words, trusted) and (proof is None or proof.beyond is None)
 
 
-def stays(line: str, root: str) -> bool:
+def stays_in_workspace(line: str, root: str) -> bool:
     """Whether the commands stay in the working folder, as far as the text tells. A folder below it may be somebody
     else's repository, whose settings make git run programs."""
     at = root
-    for command in read(without_here_documents(line)).commands:
+    for command in parse_command_line(without_here_documents(line)).commands:
         words = command.words[behind_assignments(command.texts) :]
         name = words[0].text if words else ""
         if name in ("cd", "pushd"):
@@ -178,15 +180,15 @@ def stays(line: str, root: str) -> bool:
 
 def can_be_read(line: str, root: str) -> bool:
     """Whether all that a line runs stands in it, so that it does the same whenever it is run."""
-    return not read(line).problem and not hides_a_command(line) and stays(line, root)
+    return not parse_command_line(line).problem and not hides_a_command(line) and stays_in_workspace(line, root)
 
 
-def file_in_doubt(covered: Sequence[Coverage], root: str, readable: Sequence[str]) -> str:
+def uncertain_file(covered: Sequence[Coverage], root: str, readable: Sequence[str]) -> str:
     """Why a tool that reads would ask about a file that programs of the line look at; empty where it would not. Files
     that a rule names itself are not in doubt."""
     at = root
     for one in covered:
-        proof, named = proof_of(one.command.words, is_fed=True), len(one.prefix or ())
+        proof, named = check_read_only(one.command.words, is_fed=True), len(one.prefix or ())
         only_names = proof is not None and proof.only_names
         for file in proof.files if proof is not None else ():
             path = posixpath.normpath(posixpath.join(at, file.text))
@@ -201,7 +203,7 @@ def file_in_doubt(covered: Sequence[Coverage], root: str, readable: Sequence[str
     return ""
 
 
-def search_in_doubt(covered: Sequence[Coverage]) -> str:
+def uncertain_search(covered: Sequence[Coverage]) -> str:
     """Why a line is asked about in which programs search all that is in a folder, so that nothing keeps files with
     secrets from them, since others stand beside them or before them; empty where none does."""
     program = next(filter(None, (_hidden_search(one.command.words) for one in covered)), "")
@@ -222,15 +224,21 @@ def asked_in_every_mode(
 ) -> str:
     """Why a call is asked about in every mode: it reads a file that may hold secrets, or a command names one, or one to
     change that something obeys by itself. `allowed`: paths that a rule names."""
-    secret = (path for path in (*read_, *named.secret) if path not in allowed and holds_secrets(_shown(path, root)))
+    secret = (
+        path for path in (*read_, *named.secret) if path not in allowed and holds_secrets(_display_path(path, root))
+    )
     if (path := next(secret, None)) is not None:
-        return f"`{_shown(path, root)}` may hold secrets"
+        return f"`{_display_path(path, root)}` may hold secrets"
     later = first_that_runs_later((path for path in named.obeyed if path not in allowed), root)
     if later is None and named.is_cut:
         return (
             "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
         )
-    return f"`{_shown(later[0], root)}` can make other programs run commands: {later[1]}" if later is not None else ""
+    return (
+        f"`{_display_path(later[0], root)}` can make other programs run commands: {later[1]}"
+        if later is not None
+        else ""
+    )
 
 
 def named_files(covered: Sequence[Coverage], root: str) -> set[str]:
@@ -240,7 +248,7 @@ def named_files(covered: Sequence[Coverage], root: str) -> set[str]:
     }
 
 
-def _shown(path: str, root: str) -> str:
+def _display_path(path: str, root: str) -> str:
     return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
@@ -249,22 +257,22 @@ def is_within(path: str, folders: Sequence[str]) -> bool:
 
 
 def _covering(
-    prefixes: Sequence[tuple[str, ...]], command: Command, trusted: Collection[tuple[str, ...]]
+    prefixes: Sequence[tuple[str, ...]], command: SimpleCommand, trusted: Collection[tuple[str, ...]]
 ) -> tuple[str, ...] | None:
     return next((prefix for prefix in prefixes if covers(prefix, command.words, trusted)), None)
 
 
-def _may_be_elsewhere(commands: Sequence[Command]) -> bool:
+def _may_be_elsewhere(commands: Sequence[SimpleCommand]) -> bool:
     """Whether what is run beside `cd` is known and is the same in every folder."""
     others = [command for command in commands if command.texts[0] != "cd"]
     return bool(others) and not any(depends_on_its_folder(command) for command in others)
 
 
-def depends_on_its_folder(command: Command) -> bool:
+def depends_on_its_folder(command: SimpleCommand) -> bool:
     """Whether the same words may be another command in another folder."""
-    proof = proof_of(command.words, is_fed=True)
+    proof = check_read_only(command.words, is_fed=True)
     is_look = proof is not None and proof.only_looks and "/" not in command.texts[0]
-    launch = launched(command.words)
+    launch = tool_launch(command.words)
     meant = command.texts if launch is None else [word.text for word in launch.words]
     return not is_look and not is_the_same_anywhere(meant)
 
@@ -315,7 +323,7 @@ def holds_words(reading: Reading, wanted: Sequence[str]) -> bool:
         is_name = is_name or (start == reading.pattern and fnmatchcase(wanted[0], posixpath.basename(word)))
         if is_name and _stand_in_order(words, start + 1, wanted[1:]):
             return True
-        if is_name and reading.is_command and _are_told(wanted[0], words, start + 1, wanted[1:]):
+        if is_name and reading.is_command and matches_all_words(wanted[0], words, start + 1, wanted[1:]):
             return True
     return False
 
@@ -326,7 +334,7 @@ def _stand_in_order(words: Sequence[str], at: int, wanted: Sequence[str]) -> boo
     return at <= len(words)
 
 
-def _are_told(program: str, words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
+def matches_all_words(program: str, words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
     """Whether a command is told all of it: words in order, and options anywhere behind its name."""
     options = [each for each in wanted if each[:1] == "-" and each.strip("-")]
     if not options or not all(gives_option(program, words[at:], each) for each in options):

@@ -7,27 +7,27 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve
-from agent.calls.changed_call import ChangedCall, told_of_edit
+from agent.calls.approval import ApprovalContext, Approver, EditedCallError, Permit, approve
+from agent.calls.changed_call import ChangedCall, edit_note
 from agent.calls.git_secrets import learn_git_passwords
-from agent.calls.hook_rulings import HookedCall, HookWord
+from agent.calls.hook_rulings import HookDecision, HookedCall
 from agent.calls.loop_guard import LoopGuard
-from agent.calls.output_room import Keep, KeptOutput, OutputRoom
-from agent.calls.outside import again_outside
+from agent.calls.output_budget import ArchivedOutput, OutputBudget, StoreOutput
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
-from agent.calls.policy import runs_outside
-from agent.calls.resolve import as_meant
+from agent.calls.policy import runs_unsandboxed
+from agent.calls.resolve import unwrap_call_tool
 from agent.calls.secret_arguments import with_secrets
+from agent.calls.unsandboxed import retry_unsandboxed
 from agent.channel import Interrupt
 from agent.context.control_calls import PLAN, TASK
-from agent.context.offload import moved
+from agent.context.offload import shift_ranges
 from agent.context.secret_tokens import SecretTokens
 from agent.events.permissions import CallEdited
 from agent.events.session import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
-from tools.base import Effect, Made, Result, Tool, ToolError, Workspace
+from tools.base import AppliedChange, Effect, Result, Tool, ToolError, Workspace
 from tools.files.change import Change, preview_of
 from tools.files.paths import display
 from tools.files.syntax import broken_syntax, has_syntax
@@ -45,10 +45,10 @@ class CallPosition:
     """What the user asked for and what the model said with the call."""
 
 
-class Keeper(Protocol):
+class OutputStore(Protocol):
     """Chooses what the model is shown of what a call gave back, and keeps the rest."""
 
-    async def shown(
+    async def preview(
         self,
         call: ToolCall,
         place: CallPosition,
@@ -58,7 +58,7 @@ class Keeper(Protocol):
     ) -> ToolOutput:
         """`ran`: what the tool that was run was asked for; None when none was run to its end."""
 
-    async def keep(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> KeptOutput:
+    async def store(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> ArchivedOutput:
         """The output with all of it kept, when less than its text is going to be shown."""
 
 
@@ -70,7 +70,7 @@ class CallHooks(Protocol):
 
     async def before(self, call: ToolCall, context: ApprovalContext) -> HookedCall: ...
 
-    async def permission(self, call: ToolCall) -> HookWord:
+    async def permission(self, call: ToolCall) -> HookDecision:
         """What they say of a call that the user would be asked about, in the user's place."""
 
 
@@ -83,23 +83,23 @@ class Guard(Protocol):
         """`show` is told what is waited for, a line at a time."""
 
 
-def unguarded(
+def no_checkpoint(
     effect: Effect, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
 ) -> AbstractAsyncContextManager[None]:
     """Where nothing is kept."""
     return nullcontext()
 
 
-async def forget_files(file_changes: Sequence[Made]) -> None:
+async def discard_changes(file_changes: Sequence[AppliedChange]) -> None:
     """Where nobody will ask what was in them."""
 
 
-async def nothing_found(file_changes: Sequence[Made]) -> NewProblems | None:
+async def no_diagnostics(file_changes: Sequence[AppliedChange]) -> NewProblems | None:
     """Where nobody looks at what was changed."""
     return None
 
 
-async def nothing_unsaved(paths: Sequence[str]) -> None:
+async def no_open_editors(paths: Sequence[str]) -> None:
     """Where no editor has files open."""
 
 
@@ -109,11 +109,11 @@ class CallRunner:
 
     tools: Mapping[str, Tool]
     workspace: Workspace
-    approval: Approval
+    approval: Approver
     interrupt: Interrupt
     emit: Callable[[Event], None]
-    keeper: Keeper
-    note_files: Callable[[Sequence[Made]], Awaitable[None]] = forget_files
+    output_store: OutputStore
+    note_files: Callable[[Sequence[AppliedChange]], Awaitable[None]] = discard_changes
     """Keeps what was in the files that a call changed."""
     progress: CallProgress = field(default_factory=CallProgress)
     """How far the calls of the step have come."""
@@ -121,29 +121,29 @@ class CallRunner:
     """Counts calls that are made again and again; None where a turn may do that."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """What stands for secrets in what the model was shown."""
-    guard: Guard = unguarded
+    guard: Guard = no_checkpoint
     private_hosts: Sequence[str] = ()
     """Those on private networks that rules may open to commands."""
-    look_at_changes: Callable[[Sequence[Made]], Coroutine[None, None, NewProblems | None]] = nothing_found
+    look_at_changes: Callable[[Sequence[AppliedChange]], Coroutine[None, None, NewProblems | None]] = no_diagnostics
     """Says what is wrong with files since a call changed them."""
     shows_changes: bool = False
     """Somebody looks on: what a call changed in files is told as a diff."""
     hooks: CallHooks | None = None
     """Programs that are asked before a call runs; None where there are none."""
-    save_open_files: SaveOpenFiles = nothing_unsaved
+    save_open_files: SaveOpenFiles = no_open_editors
     """Puts on the disk what an editor holds of these files and has not saved."""
 
 
 async def run_calls(
-    calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputRoom, place: CallPosition
+    calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputBudget, place: CallPosition
 ) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
     read or send off agents run side by side; any other runs alone, and none behind a plan that was decided about. What
     is called through `call_tool` is, for everybody, a call of its own tool. All outputs share the room that there is;
     where it decides so, no further call is run. `place`: that of the first call."""
     outputs: list[ToolOutput] = []
-    keep: list[Keep] = []
-    for group in _groups([as_meant(call, call_runner.tools) for call in calls], call_runner.tools):
+    keep: list[StoreOutput] = []
+    for group in _groups([unwrap_call_tool(call, call_runner.tools) for call in calls], call_runner.tools):
         places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
         refusal = BEHIND if was_decided(calls, outputs) else "" if room.is_open else room.refusal
         if not refusal:
@@ -152,11 +152,11 @@ async def run_calls(
             outputs += found
         else:
             outputs += [await _refuse(call, at, call_runner, refusal) for call, at in zip(group, places, strict=True)]
-        keep += [partial(call_runner.keeper.keep, call, at) for call, at in zip(group, places, strict=True)]
+        keep += [partial(call_runner.output_store.store, call, at) for call, at in zip(group, places, strict=True)]
     return await room.share(outputs, keep)
 
 
-async def run_apart(call: ToolCall, call_runner: CallRunner) -> Result | str:
+async def run_unrecorded(call: ToolCall, call_runner: CallRunner) -> Result | str:
     """What a call gives back that belongs to no reply of the model, or why it may not run. It is asked about and held
     as any other; nothing of it is kept."""
     context = ApprovalContext(
@@ -170,13 +170,13 @@ async def run_apart(call: ToolCall, call_runner: CallRunner) -> Result | str:
     )
     try:
         allowed = await approve(call, context)
-        result = None if allowed.refusal else await _watched(allowed, replace(call_runner, emit=_unheard))
+        result = None if allowed.refusal else await _run_tool(allowed, replace(call_runner, emit=_ignore_event))
     except ToolError as error:
         return str(error)
     return allowed.refusal or result or "the user interrupted it"
 
 
-def _unheard(event: Event) -> None:
+def _ignore_event(event: Event) -> None:
     """Where nobody looks at what a call prints."""
 
 
@@ -218,7 +218,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     if (earlier := call_runner.progress.output_of(call.id)) is not None:
         _emit_finished(call, earlier, (), call_runner)
         return earlier
-    if call_runner.interrupt.requested():
+    if call_runner.interrupt.is_requested():
         return await _finish(
             call, place, call_runner, "cancelled", "not run: the user interrupted the turn before it began"
         )
@@ -229,7 +229,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
         call_runner.interrupt,
         call_runner.emit,
         call_runner.secrets,
-        changed=call_runner.progress.changed(call.id),
+        changed=call_runner.progress.edited_arguments(call.id),
     )
     ran: PermissionRequest | None = None
     edited: ChangedCall | None = None
@@ -244,18 +244,18 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
         elif hooked.is_changed:
             edited = ChangedCall(hooked.call, "A hook")
             call_runner.emit(CallEdited(call.id, call.name, hooked.call.arguments))
-        if call_runner.interrupt.requested():
+        if call_runner.interrupt.is_requested():
             text = "not run: the user interrupted the turn before it began"
             return await _finish(call, place, call_runner, "cancelled", text, edited=edited)
         if allowed.refusal:
             return await _finish(call, place, call_runner, "denied", allowed.refusal, edited=edited)
         ran = allowed.asked
-        await call_runner.progress.begun(call.id)
-        is_outside = runs_outside(ran, call_runner.approval.policy) if ran.effect == "run" else False
-        result = await _watched(allowed, call_runner, is_outside=is_outside)
+        await call_runner.progress.record_start(call.id)
+        is_outside = runs_unsandboxed(ran, call_runner.approval.policy) if ran.effect == "run" else False
+        result = await _run_tool(allowed, call_runner, is_outside=is_outside)
         if result is not None and result.blocked:
-            again = partial(_watched, allowed, call_runner, is_outside=True)
-            result = await again_outside(allowed, result, context, again)
+            again = partial(_run_tool, allowed, call_runner, is_outside=True)
+            result = await retry_unsandboxed(allowed, result, context, again)
     except EditedCallError as error:
         return await _finish(call, place, call_runner, "failed", str(error), edited=ChangedCall(error.call))
     except ToolError as error:
@@ -263,7 +263,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     if result is None:
         text = "interrupted by the user while it was running; it may be half done"
         return await _finish(call, place, call_runner, "interrupted", text, edited=edited)
-    result = await _looked_at(result, call_runner)
+    result = await _with_diagnostics(result, call_runner)
     return await _finish(
         call, place, call_runner, "failed" if result.failed else "done", result.text, result, ran, edited
     )
@@ -273,14 +273,14 @@ async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
     """The files that a call names are what their user sees before it is looked at what the call would do with them. In
     plan mode nothing changes on the disk, not even so. Raises `ToolError`."""
     tool = call_runner.tools.get(call.name)
-    if call_runner.save_open_files is nothing_unsaved or call_runner.approval.policy.mode == "plan":
+    if call_runner.save_open_files is no_open_editors or call_runner.approval.policy.mode == "plan":
         return
     if tool is not None and tool.effect in ("read", "write") and not call.problem:
         paths = tool.subjects(call.arguments, call_runner.workspace)
         await call_runner.interrupt.race(call_runner.save_open_files(paths))
 
 
-async def _looked_at(result: Result, call_runner: CallRunner) -> Result:
+async def _with_diagnostics(result: Result, call_runner: CallRunner) -> Result:
     """The result with what is wrong since the call changed files, if somebody says so before the user interrupts; what
     does not parse, where nobody does."""
     if not result.file_changes or result.failed:
@@ -292,7 +292,7 @@ async def _looked_at(result: Result, call_runner: CallRunner) -> Result:
     return replace(result, text=f"{result.text}\n{found}", problems=problems) if found else result
 
 
-async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
+async def _run_tool(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
     """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
     is_over, visible = False, call_runner.secrets.stream()
 
@@ -342,18 +342,18 @@ async def _finish(
     if result and result.file_changes:
         await call_runner.note_files(result.file_changes)
     meant = edited.call if edited is not None else call
-    output = await call_runner.keeper.shown(meant, place, status, result or Result(text), ran)
-    if told := "\n".join(filter(None, (call.note, told_of_edit(call, meant, edited.by) if edited else ""))):
+    output = await call_runner.output_store.preview(meant, place, status, result or Result(text), ran)
+    if told := "\n".join(filter(None, (call.note, edit_note(call, meant, edited.by) if edited else ""))):
         frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{told}\n{output.text}", frame=frame)
-        output = replace(output, inserted=moved(output.inserted, len(told) + 1))
+        output = replace(output, inserted=shift_ranges(output.inserted, len(told) + 1))
     if edited is not None:
         output = replace(output, edited=dict(meant.arguments))
-    if again := _told_of_repeat(meant, output, call_runner):
+    if again := _repeat_warning(meant, output, call_runner):
         frame = "\n".join(part for part in (output.frame, again) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{output.text}\n{again}", frame=frame)
     _emit_finished(call, output, changed, call_runner, await _diff_of(result, call_runner))
-    await call_runner.progress.ended(output)
+    await call_runner.progress.record_output(output)
     return output
 
 
@@ -378,7 +378,7 @@ def _emit_finished(
     )
 
 
-def _told_of_repeat(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:
+def _repeat_warning(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:
     tool = call_runner.tools.get(call.name)
     guard = call_runner.loop_guard
     return guard.note(call, output, tool.effect if tool else "none") if guard else ""

@@ -18,7 +18,7 @@ _NAMES: Mapping[str, str] = {
     "read": "read_many_files read_files read_multiple_files view_files",
     "python": "python run_python execute_python python_exec run_python_code execute_python_code python_interpreter",
 }
-_DOES = {plain_name(name): does for does, names in _NAMES.items() for name in names.split()}
+_COMMAND_KINDS = {plain_name(name): does for does, names in _NAMES.items() for name in names.split()}
 
 _PATH = (
     "path file filename filepath file_path file_name name target target_file target_path directory dir folder "
@@ -38,17 +38,17 @@ MOST_LINES = 2_000
 MAKES = {"rm": "rm", "mv": "mv", "cp": "cp", "mkdir": "mkdir -p", "touch": "touch", "python": "python3 -c"}
 
 
-def does(name: str) -> str:
+def command_kind(name: str) -> str:
     """What a tool of such a name does, in one word; empty where that is not known."""
     for prefix in PREFIXES:
         name = name.removeprefix(prefix)
-    return _DOES.get(plain_name(name), "")
+    return _COMMAND_KINDS.get(plain_name(name), "")
 
 
 def command_for(name: str, arguments: Arguments) -> str | None:
     """The command that does what a call of a tool of such a name would; None where nothing is known of such a tool, or
     where its arguments are others than those it needs."""
-    match does(name):
+    match command_kind(name):
         case "rm" | "mkdir" | "touch" as kind:
             path = _only(arguments, _PATH)
             is_tree = kind == "rm" and _flag(arguments, "recursive")
@@ -62,16 +62,16 @@ def command_for(name: str, arguments: Arguments) -> str | None:
                 to = posixpath.join(posixpath.dirname(source), to)  # a name is given to it where it is
             return f"{'mv -n' if kind == 'mv' else 'cp -r'} {_word(source)} {_word(to)}"
         case "append":
-            return _appended(arguments)
+            return _append_command(arguments)
         case "read":
-            return _shown(arguments)
+            return _show_command(arguments)
         case "python":
             code = _only(arguments, _CODE)
             return f"python3 -c {shlex.quote(code)}" if code else None
     return None
 
 
-def _appended(arguments: Arguments) -> str | None:
+def _append_command(arguments: Arguments) -> str | None:
     given = {name: value for name, value in _without_idle(arguments).items() if plain_name(name) not in _NAMES_OF_CODE}
     path, text = _first(given, _PATH), _first(given, _TEXT)
     if path is None or text is None or len(given) != 2:
@@ -81,7 +81,7 @@ def _appended(arguments: Arguments) -> str | None:
     return f"{ended}; printf '%s\\n' {said} >> {file}"
 
 
-def _shown(arguments: Arguments) -> str | None:
+def _show_command(arguments: Arguments) -> str | None:
     """All of the files that are named, each under its name."""
     given = {plain_name(name): value for name, value in _without_idle(arguments).items()}
     paths = next((given[name] for name in ("paths", "files", "filepaths", "include", "path") if name in given), None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.context.secret_tokens import SecretTokens
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 async def learn_git_passwords(secrets: SecretTokens, folder: Path) -> None:
@@ -33,4 +33,4 @@ def _passwords_in(path: Path, _: int, size: int) -> Mapping[str, str]:
     """Read again when the file has changed."""
     from tools.secrets.git_passwords import git_passwords  # noqa: PLC0415  # deferred: as above
 
-    return git_passwords(path.read_text("utf-8", "surrogateescape")) if size <= _MOST_BYTES else {}
+    return git_passwords(path.read_text("utf-8", "surrogateescape")) if size <= _MAX_BYTES else {}

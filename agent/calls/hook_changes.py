@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from agent.context.mask import HOOK_SAYS
+from agent.context.mask import HOOK_NOTE_PREFIX
 from agent.messages import ToolCall
-from tools.base import Made, Workspace
+from tools.base import AppliedChange, Workspace
 from tools.files.change import look_content
 from tools.files.line_diff import Region, differing
 from tools.files.paths import display
 from tools.files.text import binary_kind, decode
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 
-MOST_REGIONS = 10
+MAX_REGIONS = 10
 """Places in a file that are named; a file with more has to be read again."""
 
 
-def told_of_hook_changes(call: ToolCall, written: Sequence[Made], workspace: Workspace) -> str:
+def hook_change_lines(call: ToolCall, written: Sequence[AppliedChange], workspace: Workspace) -> str:
     """The lines that are another since the call, for the model. Named so, they count as a look at the file, and what
     it edits next needs no new one. Their text is not shown: rules may keep the file from being read."""
     found = []
@@ -27,16 +27,16 @@ def told_of_hook_changes(call: ToolCall, written: Sequence[Made], workspace: Wor
         if where:
             workspace.seen.look(made.path, after)
             found.append(f"`{display(made.path, workspace.root)}`, {where}")
-    return f"{HOOK_SAYS}`{call.name}` has changed what it wrote:]\n" + "\n".join(found) if found else ""
+    return f"{HOOK_NOTE_PREFIX}`{call.name}` has changed what it wrote:]\n" + "\n".join(found) if found else ""
 
 
 def _places(before: bytes, after: bytes) -> str:
     """Which lines are another now, in the numbers of the new text; empty where they are many, or it is no text."""
     if binary_kind(before) or binary_kind(after):
         return ""
-    old, new = (decode(content).unified.splitlines() for content in (before, after))
+    old, new = (decode(content).normalised_text.splitlines() for content in (before, after))
     regions = differing(old, new)
-    return listed(list(map(_place, regions)), MOST_REGIONS) if len(regions) <= MOST_REGIONS else ""
+    return join_limited(list(map(_place, regions)), MAX_REGIONS) if len(regions) <= MAX_REGIONS else ""
 
 
 def _place(region: Region) -> str:

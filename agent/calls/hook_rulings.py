@@ -8,17 +8,17 @@ from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Policy, Rule, Ruling, decide
 from agent.messages import ToolCall
 from tools.lazy import dataclass
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 
 if TYPE_CHECKING:  # types only: few projects have such rules
     from agent.hooks.claude_rules import ClaudeRuling
 
-_LONGEST = 200
+_MAX_REASON_CHARS = 200
 """Characters of a reason that people are shown with the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class HookWord:
+class HookDecision:
     """What hooks say of a call that is to run."""
 
     verdict: Literal["none", "allow", "ask", "deny"] = "none"
@@ -29,7 +29,7 @@ class HookWord:
     """Who says it, as the subject of a sentence."""
 
 
-NO_WORD = HookWord()
+NO_DECISION = HookDecision()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +37,26 @@ class HookedCall:
     """A call as hooks want it."""
 
     call: ToolCall
-    word: HookWord = NO_WORD
+    word: HookDecision = NO_DECISION
     is_changed: bool = False
 
 
-def by_rule(ruling: "ClaudeRuling | None") -> HookWord:
+def rule_decision(ruling: "ClaudeRuling | None") -> HookDecision:
     """What a rule of the project says of a call."""
-    return NO_WORD if ruling is None else HookWord(ruling.verdict, is_own=False, by=ruling.why)
+    return NO_DECISION if ruling is None else HookDecision(ruling.verdict, is_own=False, by=ruling.why)
 
 
-def stricter(one: HookWord, other: HookWord) -> HookWord:
+def stricter(one: HookDecision, other: HookDecision) -> HookDecision:
     """The one of two that allows less, the first of two that allow as much."""
     order = ("none", "allow", "ask", "deny")
     return other if order.index(other.verdict) > order.index(one.verdict) else one
 
 
-def ruled(asked: PermissionRequest, policy: Policy, word: HookWord = NO_WORD) -> Ruling:
+def apply_hook_decision(asked: PermissionRequest, policy: Policy, word: HookDecision = NO_DECISION) -> Ruling:
     """Whether the call may run, with what hooks say of it. Where they allow it, it is as if a rule allowed its tool:
     what is denied, in doubt or asked about in spite of such a rule stays so. What a project brings allows nothing."""
     ruling = decide(asked, policy)
-    first = shortened(" ".join(word.reason.split()), _LONGEST)
+    first = ellipsize(" ".join(word.reason.split()), _MAX_REASON_CHARS)
     because = f": {first}" if first else ""
     if ruling.verdict == "deny" or word.verdict == "none":
         return ruling

@@ -10,29 +10,29 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.calls.execute import Guard, unguarded
-from agent.calls.hook_changes import told_of_hook_changes
+from agent.calls.execute import Guard, no_checkpoint
+from agent.calls.hook_changes import hook_change_lines
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Rule, concerns, parse_rule
 from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
-from agent.context.mask import HOOK_SAYS
+from agent.context.mask import HOOK_NOTE_PREFIX
 from agent.events.session import Event, Noticed
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
 from tools.files.private_folder import make_private
-from tools.outputs.extent import cut
+from tools.outputs.extent import truncate
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit, answer_of
 from tools.process.shell import Launch, argv_of, child_environment
 from tools.sandbox.diff_program import own_diff_variables
 
-MOST_SAID = 10_000
+MAX_HOOK_REPLY_CHARS = 10_000
 """Characters of what a hook says that the model is shown."""
 
-MOST_BYTES = 4 * MOST_SAID
+MAX_HOOK_REPLY_BYTES = 4 * MAX_HOOK_REPLY_CHARS
 
-OBJECTS = 2
+FEEDBACK_EXIT_CODE = 2
 """The exit code with which a hook gives feedback."""
 
 _PROBLEM = 200
@@ -45,52 +45,52 @@ RETRIEVERS = frozenset({"read_result", "tool_output_cache", "tool_output_cache_g
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    shown: str = ""
+class HookResult:
+    for_model: str = ""
     """For the model, beside the output."""
-    told: str = ""
+    for_user: str = ""
     """For the user, a line."""
 
 
-def what_follows(match: str, answer: Exit, seconds: float) -> Heard:
+def interpret_exit(match: str, answer: Exit, seconds: float) -> HookResult:
     """What an answer of a hook means. Whatever it is, the output goes on as it is."""
     if answer.code is None:
-        return Heard(told=_without(match, f"was ended after {seconds:g} s"))
+        return HookResult(for_user=_without(match, f"was ended after {seconds:g} s"))
     if answer.code == 0:
-        said = _said(answer.out)
-        return Heard(f"{HOOK_SAYS}`{match}` notes:]\n{said}") if said else Heard()
-    said = _said(answer.err)
-    if answer.code == OBJECTS and said:
-        return Heard(f"{HOOK_SAYS}`{match}` objects; take it into account:]\n{said}")
+        said = _reply_text(answer.out)
+        return HookResult(f"{HOOK_NOTE_PREFIX}`{match}` notes:]\n{said}") if said else HookResult()
+    said = _reply_text(answer.err)
+    if answer.code == FEEDBACK_EXIT_CODE and said:
+        return HookResult(f"{HOOK_NOTE_PREFIX}`{match}` objects; take it into account:]\n{said}")
     how = f"exited with {answer.code}" if answer.code > 0 else f"was killed by signal {-answer.code}"
     first = said.split("\n", 1)[0][:_PROBLEM]
-    return Heard(told=_without(match, f"{how}: {first}" if first else how))
+    return HookResult(for_user=_without(match, f"{how}: {first}" if first else how))
 
 
-def not_heard(match: str, problem: str) -> Heard:
+def hook_failed(match: str, problem: str) -> HookResult:
     """What follows when a hook could not be asked."""
-    return Heard(told=_without(match, f"could not be run: {problem}"))
+    return HookResult(for_user=_without(match, f"could not be run: {problem}"))
 
 
 def _without(match: str, what: str) -> str:
     return f"the hook for `{match}` {what}; the output goes on without it"
 
 
-def _said(data: bytes) -> str:
-    return cut(plain(data.decode("utf-8", "replace")).strip(), MOST_SAID)
+def _reply_text(data: bytes) -> str:
+    return truncate(plain(data.decode("utf-8", "replace")).strip(), MAX_HOOK_REPLY_CHARS)
 
 
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class OutputHook:
     match: Rule
     argv: tuple[str, ...]
     seconds: float
 
 
-class Hooks:
+class OutputHooks:
     """Those of one session."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Hooks:
         workspace: Workspace,
         interrupt: Interrupt,
         emit: Callable[[Event], None],
-        guard: Guard = unguarded,
+        guard: Guard = no_checkpoint,
     ) -> None:
         """`guard`: keeps what they change in files behind a call that may change some, as formatters do. Raises
         `ConfigError` when what one of them is for is no rule."""
@@ -111,7 +111,7 @@ class Hooks:
         self._emit = emit
         self._guard = guard
 
-    async def say_of(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
+    async def feedback_on(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
         """What the model is shown of what they say, each asked once and one after the other. They are ended when the
         user interrupts."""
         root = str(self._workspace.root)
@@ -120,19 +120,19 @@ class Hooks:
             return ""
         try:
             with as_file(raw, self._workspace.outputs) as path:
-                told = await asyncio.to_thread(laid_down, raw, path)
+                told = await asyncio.to_thread(written_to_disk, raw, path)
                 reads_only = asked.effect not in CHANGING or asked.read_only is not None
                 async with self._guard("run", (), reads_only=reads_only, show=lambda _: None):
-                    heard = [await self._ask(hook, self._told(call, status, path, told)) for hook in wanted]
+                    heard = [await self._ask(hook, self._hook_input(call, status, path, told)) for hook in wanted]
         except OSError as error:
-            heard = [not_heard(str(wanted[0].match), f"the output could not be written to a file: {error}")]
+            heard = [hook_failed(str(wanted[0].match), f"the output could not be written to a file: {error}")]
         for each in heard:
-            if each.told:
-                self._emit(Noticed(each.told))
-        changed = told_of_hook_changes(call, raw.file_changes, self._workspace)
-        return "\n".join(filter(None, (changed, *(each.shown for each in heard))))
+            if each.for_user:
+                self._emit(Noticed(each.for_user))
+        changed = hook_change_lines(call, raw.file_changes, self._workspace)
+        return "\n".join(filter(None, (changed, *(each.for_model for each in heard))))
 
-    def _told(self, call: ToolCall, status: OutputStatus, path: Path, size: int) -> bytes:
+    def _hook_input(self, call: ToolCall, status: OutputStatus, path: Path, size: int) -> bytes:
         """What a hook reads on its standard input."""
         told = {
             "session": self._session,
@@ -145,22 +145,22 @@ class Hooks:
         }
         return json.dumps(told).encode()
 
-    async def _ask(self, hook: Hook, told: bytes) -> Heard:
+    async def _ask(self, hook: OutputHook, told: bytes) -> HookResult:
         match, root = str(hook.match), self._workspace.root
         environment = child_environment() | own_diff_variables((root,))
         try:
             answer = await self._interrupt.race(
-                answer_of(Launch(hook.argv, environment), told, root, hook.seconds, MOST_BYTES)
+                answer_of(Launch(hook.argv, environment), told, root, hook.seconds, MAX_HOOK_REPLY_BYTES)
             )
         except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
-            return not_heard(match, str(error))
-        return Heard() if answer is None else what_follows(match, answer, hook.seconds)
+            return hook_failed(match, str(error))
+        return HookResult() if answer is None else interpret_exit(match, answer, hook.seconds)
 
 
-def _hook_of(configured: AfterTool) -> Hook:
+def _hook_of(configured: AfterTool) -> OutputHook:
     command = configured.command
     argv = argv_of(command) if isinstance(command, str) else (os.path.expanduser(command[0]), *command[1:])
-    return Hook(parse_rule(configured.match), argv, configured.timeout)
+    return OutputHook(parse_rule(configured.match), argv, configured.timeout)
 
 
 @contextmanager
@@ -176,7 +176,7 @@ def as_file(raw: Result, folder: Path) -> Iterator[Path]:
             path.unlink(missing_ok=True)
 
 
-def laid_down(raw: Result, path: Path) -> int:
+def written_to_disk(raw: Result, path: Path) -> int:
     """Bytes of the output, which are in the file now. What a program printed becomes another name of its file, when
     that is all there is in it, and is copied otherwise; it is never held whole."""
     if raw.log is not None:

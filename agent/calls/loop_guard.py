@@ -11,7 +11,7 @@ from agent.messages import BY_USER, ToolCall, ToolOutput
 from tools.base import Effect, ToolError
 from tools.lazy import dataclass, regex
 
-TOLD, STOPPED = 3, 5
+WARN_AFTER, STOP_AFTER = 3, 5
 """From how many calls on the model is told, and with which of them the turn does not go on by itself."""
 GO_ON, STOP = "go on", "stop the turn"
 _NUMBERS = {3: "three", 4: "four"}
@@ -45,9 +45,9 @@ class LoopGuard:
         self._known.add(key)
         self._counts[key] += 1
         count = self._counts[key]
-        if count >= STOPPED:
+        if count >= STOP_AFTER:
             self.stuck = call.name
-        if count < TOLD:
+        if count < WARN_AFTER:
             return ""
         times = _NUMBERS.get(count, f"{count}")
         return (
@@ -56,7 +56,7 @@ class LoopGuard:
         )
 
 
-async def goes_in_circles(
+async def should_stop_looping(
     guard: LoopGuard | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
 ) -> bool:
     """Whether the turn is to end, since the model does the same again and again: the user is asked, if there."""
@@ -64,7 +64,7 @@ async def goes_in_circles(
         return False
 
     async def answered() -> str:
-        return await ask(f"The model called `{guard.stuck}` {STOPPED} times, with the same outcome.", (GO_ON, STOP))
+        return await ask(f"The model called `{guard.stuck}` {STOP_AFTER} times, with the same outcome.", (GO_ON, STOP))
 
     try:
         answer = await interrupt.race(answered())

@@ -26,7 +26,7 @@ MOST_PIECES = 8
 """Pieces of one output that are read; the rest is left to `read_result`."""
 ANSWER = 1024
 """Tokens that each answer may take."""
-FIXED = 3000
+RESERVED_TOKENS = 3000
 """Tokens of a request besides the piece, the answer among them."""
 BYTES_A_TOKEN = 2
 MOST_PURPOSE = 2000
@@ -48,7 +48,7 @@ class OutputReader:
         try:
             tokens = size // BYTES_A_TOKEN
             provider = await self._reader(SummaryJob(tokens, tokens, is_cached=False))
-            return await self._read(provider, call, purpose[:MOST_PURPOSE], chunks)
+            return await self._read_pieces(provider, call, purpose[:MOST_PURPOSE], chunks)
         except (ProviderError, EmptyAnswer) as error:
             self.emit(Noticed(f"no model could read the output of `{call.name}`, so its ends are shown: {error}"))
             return None
@@ -61,9 +61,11 @@ class OutputReader:
             chosen = ()
         return chosen[0] if chosen else self.provider()
 
-    async def _read(self, provider: Provider, call: ToolCall, purpose: str, chunks: Iterator[bytes]) -> str | None:
+    async def _read_pieces(
+        self, provider: Provider, call: ToolCall, purpose: str, chunks: Iterator[bytes]
+    ) -> str | None:
         window = provider.window
-        tokens = max(min(window.size // 2, window.effective - FIXED), 500)
+        tokens = max(min(window.size // 2, window.effective - RESERVED_TOKENS), 500)
         found, rest = "", False
         for number, piece in enumerate(_pieces(chunks, tokens * BYTES_A_TOKEN), 1):
             if number > MOST_PIECES:
@@ -76,7 +78,7 @@ class OutputReader:
             )
             request = Request(READER, (User((Text(said),)),), (), min(window.output, ANSWER), self.session)
             reply = await stream_reply(provider, request, self.interrupt, self._quietly)
-            if self.interrupt.requested():
+            if self.interrupt.is_requested():
                 return None
             found = reply.message.text.strip()
         more = f"\n[only the first {MOST_PIECES} parts were read]" if rest else ""

@@ -9,40 +9,40 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.archive.archive import Archive
-from agent.calls.execute import CallPosition, Guard, unguarded
-from agent.calls.output_room import KeptOutput
+from agent.calls.execute import CallPosition, Guard, no_checkpoint
+from agent.calls.output_budget import ArchivedOutput
 from agent.calls.permission_request import PermissionRequest
 from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
 from agent.context.offload import (
     Excerpt,
     Offloading,
-    Skim,
+    StreamedPreview,
     cut_form,
     how_to_see,
-    is_brought_back,
-    is_shown_whole,
+    is_recall_tool,
     readable,
+    should_show_whole,
     stored_form,
 )
 from agent.context.output_media import lines_for, sorted_out
 from agent.debug import Debug
 from agent.errors import StoreFailed
 from agent.events.session import Event, Noticed
-from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
+from agent.messages import Image, OutputStatus, StoredBlob, ToolCall, ToolOutput
 from agent.records.rows import decoded_size, in_message
 from tools.base import Picture, PrintedLog, Result, Workspace
 from tools.lazy import dataclass
 from tools.outputs.plain_text import as_text
 
 if TYPE_CHECKING:  # a type only: most runs have no hooks
-    from agent.calls.hooks import Hooks
+    from agent.calls.hooks import OutputHooks
     from agent.calls.tool_hooks import ToolHooks
     from agent.hooks.session_hooks import SessionHooks
 
 _CHUNK = 1 << 18
-NOBODY: Mapping[str, object] = {}
-ROOM = 1 << 18
+NO_AGENT: Mapping[str, object] = {}
+MIN_FREE_BYTES = 1 << 18
 """Bytes that must be free beside a file that stays."""
 
 Digest: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
@@ -50,7 +50,7 @@ Digest: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[st
 
 
 @dataclass(frozen=True, slots=True)
-class Ingest:
+class OutputIntake:
     """Takes in the outputs of one session."""
 
     archive: Archive | None = None
@@ -60,12 +60,12 @@ class Ingest:
     digest: Digest | None = None
     """Reads long outputs, where the user wants that."""
     debug: Debug = field(default_factory=Debug)
-    hooks: "Hooks | None" = None
+    hooks: "OutputHooks | None" = None
     """Programs of the user, where there are any."""
     tool_hooks: "ToolHooks | None" = None
     """Those that are told of more than outputs."""
 
-    async def shown(
+    async def preview(
         self,
         call: ToolCall,
         place: CallPosition,
@@ -75,15 +75,15 @@ class Ingest:
     ) -> ToolOutput:
         """The output as the model is shown it, with what was kept. Hooks see it as it came, once, before any of it is
         kept or cut; what they say stands behind it."""
-        said = await self.hooks.say_of(call, ran, status, raw) if self.hooks and ran else ""
+        said = await self.hooks.feedback_on(call, ran, status, raw) if self.hooks and ran else ""
         if self.tool_hooks and ran:
-            heard, raw = await self.tool_hooks.say_of(call, ran, status, raw)
+            heard, raw = await self.tool_hooks.feedback_on(call, ran, status, raw)
             said = "\n".join(filter(None, (said, heard)))
-        output = await self._taken_in(call, place, status, raw, said)
-        self._say(call, place, output)
+        output = await self._build_output(call, place, status, raw, said)
+        self._log_intake(call, place, output)
         return output
 
-    async def _taken_in(
+    async def _build_output(
         self, call: ToolCall, place: CallPosition, status: OutputStatus, raw: Result, said: str
     ) -> ToolOutput:
         """`said` stands behind it, whatever is shown of the rest."""
@@ -91,7 +91,7 @@ class Ingest:
         images = tuple([await self._image(picture) for picture in raw.pictures])
         files, lines = await self._files(call, place, raw)
         if len(lines) > self.settings.preview and raw.log is None and raw.uncut is None:
-            raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
+            raw, lines = replace(raw, text=_append_lines(raw.text, lines)), ""
         lines = "\n".join(part for part in (lines, said) if part)
         output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, program=raw.program)
         output = replace(output, problems=raw.problems)
@@ -100,39 +100,41 @@ class Ingest:
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
             output = self._without_archive(call, place, raw, lines, output)
-        return replace(output, text=_joined(output.text, lines)) if lines else output
+        return replace(output, text=_append_lines(output.text, lines)) if lines else output
 
-    async def keep(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> KeptOutput:
+    async def store(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> ArchivedOutput:
         """The output with all of it kept, when less than its text is going to be shown."""
-        if is_brought_back(call.name):
-            return KeptOutput(output)
+        if is_recall_tool(call.name):
+            return ArchivedOutput(output)
         try:
-            stored = output.stored or await self._keep(iter([_encoded(output.text)]), Skim())
+            stored = output.stored or await self._store_chunks(iter([_encode_text(output.text)]), StreamedPreview())
             pictures = [await self._picture(image) for image in output.images]
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
-            return KeptOutput(output, f"all of it is in {output.whole}" if output.whole else "")
+            return ArchivedOutput(output, f"all of it is in {output.whole}" if output.whole else "")
         kept = replace(output, stored=stored, pictures=tuple(pictures))
-        return KeptOutput(kept, f'read_result with ref_id="r{place.number}" shows all of it')
+        return ArchivedOutput(kept, f'read_result with ref_id="r{place.number}" shows all of it')
 
     async def _image(self, picture: Picture) -> Image:
         """The picture, kept apart where that is possible; otherwise the session's log keeps it."""
         image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
         with suppress(StoreFailed):
-            return replace(image, digest=(await self._keep(iter([picture.data]), Skim())).digest)
+            return replace(image, digest=(await self._store_chunks(iter([picture.data]), StreamedPreview())).digest)
         return image
 
-    async def _picture(self, image: Image) -> Stored:
+    async def _picture(self, image: Image) -> StoredBlob:
         """The picture as it is kept when it is not shown."""
-        digest = image.digest or (await self._keep(iter([base64.b64decode(image.data)]), Skim())).digest
-        return Stored(digest, decoded_size(image.data), 0, image.media_type)
+        digest = (
+            image.digest or (await self._store_chunks(iter([base64.b64decode(image.data)]), StreamedPreview())).digest
+        )
+        return StoredBlob(digest, decoded_size(image.data), 0, image.media_type)
 
-    async def _files(self, call: ToolCall, place: CallPosition, raw: Result) -> tuple[tuple[Stored, ...], str]:
+    async def _files(self, call: ToolCall, place: CallPosition, raw: Result) -> tuple[tuple[StoredBlob, ...], str]:
         """What came with the output, kept, and the lines that stand for it. All of it is kept or nothing."""
         if not raw.files:
             return (), ""
         try:
-            kept = [await self._keep(iter([file.data]), Skim()) for file in raw.files]
+            kept = [await self._store_chunks(iter([file.data]), StreamedPreview()) for file in raw.files]
         except StoreFailed as error:
             self.emit(Noticed(f"what came with the output of `{call.name}` could not be kept: {error}"))
             return (), lines_for(raw.files, [None] * len(raw.files))
@@ -150,16 +152,16 @@ class Ingest:
         if raw.log is not None:
             return await self._log_form(call, place, raw.log, lines, output)
         if raw.uncut is not None:
-            uncut = _joined(raw.uncut, lines) if lines else raw.uncut
-            stored = await self._keep(iter([_encoded(uncut)]), Skim())
+            uncut = _append_lines(raw.uncut, lines) if lines else raw.uncut
+            stored = await self._store_chunks(iter([_encode_text(uncut)]), StreamedPreview())
             text = f"{raw.text}\n{how_to_see(ref)}"
             return replace(output, text=text, stored=stored, inserted=((len(raw.text), len(text)),))
-        data = _encoded(raw.text)
-        if is_shown_whole(call, len(data), self.settings):
+        data = _encode_text(raw.text)
+        if should_show_whole(call, len(data), self.settings):
             return output
-        skim = Skim()
-        ending = _encoded(_joined(raw.text, lines))[len(data) :] if lines else b""
-        stored = await self._keep(_pieces(data), skim, ending)
+        skim = StreamedPreview()
+        ending = _encode_text(_append_lines(raw.text, lines))[len(data) :] if lines else b""
+        stored = await self._store_chunks(_pieces(data), skim, ending)
         # What a tool says beside its lines is kept with them, and is none of them.
         has_lines = raw.extent is not None and raw.extent.unit == "lines"
         counted = replace(stored, lines=raw.extent.shown) if raw.extent and has_lines else stored
@@ -170,40 +172,40 @@ class Ingest:
         self, call: ToolCall, place: CallPosition, log: PrintedLog, lines: str, output: ToolOutput
     ) -> ToolOutput:
         """What a program printed goes from its file to the archive without ever being held whole."""
-        is_whole, stored = is_shown_whole(call, log.end - log.start, self.settings), None
-        text = as_text(b"".join(_printed(log))) if is_whole else None
+        is_whole, stored = should_show_whole(call, log.end - log.start, self.settings), None
+        text = as_text(b"".join(_printed_chunks(log))) if is_whole else None
         part = Excerpt(text or "", ())
         if text is None:
-            skim = Skim()
-            stored = await self._keep(_printed(log), skim)
+            skim = StreamedPreview()
+            stored = await self._store_chunks(_printed_chunks(log), skim)
             is_readable = is_whole and not skim.is_binary
             part = (
-                Excerpt(readable(b"".join(_printed(log))), ())
+                Excerpt(readable(b"".join(_printed_chunks(log))), ())
                 if is_readable
                 else await self._part(call, place, skim, stored)
             )
         if log.is_finished:
             log.path.unlink(missing_ok=True)
         frame = "\n".join(part for part in (output.text, lines) if part) if stored else ""
-        return replace(_in_part(output, part, stored), text=_joined(part.text, output.text), frame=frame)
+        return replace(_in_part(output, part, stored), text=_append_lines(part.text, output.text), frame=frame)
 
-    async def _part(self, call: ToolCall, place: CallPosition, skim: Skim, stored: Stored) -> Excerpt:
+    async def _part(self, call: ToolCall, place: CallPosition, skim: StreamedPreview, stored: StoredBlob) -> Excerpt:
         """What the model is shown of an output that is not shown whole."""
         ref = f"r{place.number}"
         if self.settings.mode == "truncate":
             return cut_form(skim, ref, self.settings)
-        shown = None if skim.is_binary else await self._digested(call, place, stored)
+        shown = None if skim.is_binary else await self._digest_output(call, place, stored)
         ends = (shown, "") if shown else skim.ends_and_matches(self.settings)
         return stored_form(call.name, ref, stored.size, stored.lines, *ends)
 
-    async def _digested(self, call: ToolCall, place: CallPosition, stored: Stored) -> str | None:
+    async def _digest_output(self, call: ToolCall, place: CallPosition, stored: StoredBlob) -> str | None:
         """What a model found in the output."""
         if self.settings.mode != "full-chunked" or self.digest is None or self.archive is None:
             return None
         with closing(await self.archive.content(stored, f"r{place.number}")) as content:
             return await self.digest(call, place.purpose, content.chunks(), content.size)
 
-    async def _keep(self, chunks: Iterator[bytes], skim: Skim, ending: bytes = b"") -> Stored:
+    async def _store_chunks(self, chunks: Iterator[bytes], skim: StreamedPreview, ending: bytes = b"") -> StoredBlob:
         """`ending` is kept, too, but no part of what is skimmed."""
         if self.archive is None:
             raise StoreFailed("this session stores no outputs", "missing")
@@ -221,31 +223,31 @@ class Ingest:
         self, call: ToolCall, place: CallPosition, raw: Result, lines: str, output: ToolOutput
     ) -> ToolOutput:
         """As much of an output as may be shown whole, and the file in which a program's output stays."""
-        skim = Skim()
+        skim = StreamedPreview()
         with suppress(FileNotFoundError):  # somebody has removed the file
-            for chunk in _printed(raw.log) if raw.log else _pieces(_encoded(raw.text)):
+            for chunk in _printed_chunks(raw.log) if raw.log else _pieces(_encode_text(raw.text)):
                 skim.take(chunk)
-        is_whole = is_shown_whole(call, skim.size, self.settings)
+        is_whole = should_show_whole(call, skim.size, self.settings)
         if raw.log is None:
             return output if is_whole else _in_part(output, cut_form(skim, None, self.settings))
-        stays = _stays(raw.log)
+        stays = _keeps_log(raw.log)
         part = (
             Excerpt(readable(skim.beginning), ())
             if is_whole and skim.size == len(skim.beginning)
             else cut_form(skim, f"r{place.number}" if stays else None, self.settings)
         )
         if not stays:
-            return replace(_in_part(output, part), text=_joined(part.text, raw.text))
+            return replace(_in_part(output, part), text=_append_lines(part.text, raw.text))
         return replace(
             _in_part(output, part),
-            text=_joined(part.text, f"all of it is in {raw.log.path}\n{raw.text}"),
+            text=_append_lines(part.text, f"all of it is in {raw.log.path}\n{raw.text}"),
             whole=str(raw.log.path),
             frame="\n".join(part for part in (raw.text, lines) if part),
         )
 
-    def _say(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> None:
+    def _log_intake(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> None:
         kept = output.stored or in_message(output)
-        self.debug.say(
+        self.debug.log(
             "context/ingest",
             tool=call.name,
             ref=f"r{place.number}",
@@ -261,14 +263,14 @@ def hooks_of(
     workspace: Workspace,
     interrupt: Interrupt,
     emit: Callable[[Event], None],
-    guard: Guard = unguarded,
-) -> "Hooks | None":
+    guard: Guard = no_checkpoint,
+) -> "OutputHooks | None":
     """What asks the user's programs, where there are any."""
     if not configured:
         return None
-    from agent.calls.hooks import Hooks  # noqa: PLC0415  # deferred: most runs have none
+    from agent.calls.hooks import OutputHooks  # noqa: PLC0415  # deferred: most runs have none
 
-    return Hooks(configured, session, workspace, interrupt, emit, guard)
+    return OutputHooks(configured, session, workspace, interrupt, emit, guard)
 
 
 def around_calls(
@@ -276,7 +278,7 @@ def around_calls(
     workspace: Workspace,
     emit: Callable[[Event], None],
     guard: Guard,
-    agent: Mapping[str, object] = NOBODY,
+    agent: Mapping[str, object] = NO_AGENT,
 ) -> "ToolHooks | None":
     """What asks hooks about calls, where there are any. `agent`: what they are told of whose calls they are."""
     if hooks is None:
@@ -286,15 +288,15 @@ def around_calls(
     return ToolHooks(hooks, workspace, emit, guard, agent)
 
 
-def _in_part(output: ToolOutput, part: Excerpt, stored: Stored | None = None) -> ToolOutput:
+def _in_part(output: ToolOutput, part: Excerpt, stored: StoredBlob | None = None) -> ToolOutput:
     return replace(output, text=part.text, inserted=part.inserted, stored=stored)
 
 
-def _joined(text: str, ending: str) -> str:
+def _append_lines(text: str, ending: str) -> str:
     return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{ending}"
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -303,17 +305,17 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         yield data[at : at + _CHUNK]
 
 
-def _stays(log: PrintedLog) -> bool:
+def _keeps_log(log: PrintedLog) -> bool:
     """Whether the file of a program's output stays in place of what could not be kept. It goes when it is not whole, or
     takes the last room, in which the session could not be written down."""
     with suppress(OSError):
-        if log.is_finished and (not log.is_whole or shutil.disk_usage(log.path.parent).free < ROOM):
+        if log.is_finished and (not log.is_whole or shutil.disk_usage(log.path.parent).free < MIN_FREE_BYTES):
             log.path.unlink()
             return False
     return log.is_whole
 
 
-def _printed(log: PrintedLog) -> Iterator[bytes]:
+def _printed_chunks(log: PrintedLog) -> Iterator[bytes]:
     with log.path.open("rb") as file:
         file.seek(log.start)
         left = log.end - log.start

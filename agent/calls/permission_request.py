@@ -9,7 +9,7 @@ from typing import cast
 
 from agent.config.options import Mode
 from tools.base import Effect, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.files.command_paths import CommandPaths, command_paths
 from tools.files.paths import has_other_names
 from tools.files.project_programs import trusted_launches
@@ -46,7 +46,7 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
     linked = tuple(path for path in subjects if has_other_names(path)) if effect == "write" else ()
     shown = None
     if _is(type(tool), ReadsOnly):
-        shown = _shown_by(cast(ReadsOnly, tool), arguments, workspace, mode)
+        shown = _read_only_access(cast(ReadsOnly, tool), arguments, workspace, mode)
     named, by_settings, trusted = CommandPaths(), "", frozenset[tuple[str, ...]]()
     if tool.effect == "run" and mode != "plan":
         named = command_paths("\n".join(subjects), str(workspace.root))
@@ -56,7 +56,7 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
 
 
 def _run_by_settings(line: str, workspace: Workspace) -> str:
-    texts = [command.texts for command in read(line).commands]
+    texts = [command.texts for command in parse_command_line(line).commands]
     of_git = [words for words in texts if "git" in map(posixpath.basename, words)]
     pushed = (word for words in of_git if "push" in words for word in words[words.index("push") + 1 :])
     if hooked := next((word for word in pushed if _is_repository(workspace.root, word)), ""):
@@ -81,7 +81,7 @@ def _is(kind: type, seam: type) -> bool:
     return issubclass(kind, seam)
 
 
-def _shown_by(
+def _read_only_access(
     tool: ReadsOnly, arguments: Mapping[str, object], workspace: Workspace, mode: Mode
 ) -> ReadOnlyAccess | None:
     try:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from agent.calls.approval import STOPPED, ApprovalContext, Permit, approve
+from agent.calls.approval import QUESTION_INTERRUPTED, ApprovalContext, Permit, approve
 from agent.config.options import Mode
 from agent.context.control_calls import PLAN
 from agent.errors import StoreFailed
@@ -44,10 +44,10 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
         await approval.note_asked(call.id, {**call.arguments, "plan": plan} if plan != submitted else None)
         decision = await context.interrupt.race(approval.ask_about_plan(question))
         if decision is None:
-            return replace(permit, refusal=STOPPED)
+            return replace(permit, refusal=QUESTION_INTERRUPTED)
         if decision.verdict == "reject":
-            return replace(permit, refusal=_rejected(decision, approval.policy.mode))
-        plan = _changed(plan, decision.plan, context)
+            return replace(permit, refusal=_rejection_text(decision, approval.policy.mode))
+        plan = _edited_plan(plan, decision.plan, context)
         if decision.verdict == "accept" and plan == (decision.plan or plan):
             break
     try:
@@ -67,7 +67,7 @@ def was_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> boo
     return any(call.name == PLAN and call.id in ended for call in calls)
 
 
-def _changed(plan: str, text: str, context: ApprovalContext) -> str:
+def _edited_plan(plan: str, text: str, context: ApprovalContext) -> str:
     """The plan as the user changed it; what is no plan changes nothing, and that is said."""
     if not text:
         return plan
@@ -83,7 +83,7 @@ def _mode_of(decision: PlanDecision, question: PlanSubmitted) -> Mode:
     return cast("Mode", decision.mode if decision.mode in question.modes else question.modes[0])
 
 
-def _rejected(decision: PlanDecision, mode: str) -> str:
+def _rejection_text(decision: PlanDecision, mode: str) -> str:
     note = f": {decision.note}" if decision.note else ""
     then = "The mode is still `plan`: ask what is not clear, and submit a better plan" if mode == "plan" else ""
     return f"the user rejected the plan{note}\n{then}".rstrip()

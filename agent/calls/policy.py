@@ -24,12 +24,12 @@ from agent.calls.command_rules import (
     asked_in_every_mode,
     can_be_read,
     coverage_of,
-    file_in_doubt,
     holds_words,
     is_within,
     named_files,
-    search_in_doubt,
-    stays,
+    stays_in_workspace,
+    uncertain_file,
+    uncertain_search,
 )
 from agent.calls.network_rules import NETWORK, check_place, means_place
 from agent.calls.permission_request import PermissionRequest
@@ -37,14 +37,14 @@ from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
 from tools.commands.nested import has_unread_texts, hides_a_command, hides_the_rest
-from tools.files.autorun import first_that_runs_later, folded, runs_later
+from tools.files.autorun import first_that_runs_later, normalised_path, runs_later
 from tools.lazy import dataclass, regex
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
-_SERVED = regex(r"(mcp__.+?)__.")
+_MCP_TOOL = regex(r"(mcp__.+?)__.")
 OUTSIDE = "outside"
 _WRITERS = ("write", "edit", "apply_patch")
 IN_PLAN: Mapping[Effect, str] = {
@@ -87,7 +87,7 @@ def parse_rule(text: str) -> Rule:
     return rule
 
 
-def says_itself(text: str) -> bool:
+def is_canonical_rule(text: str) -> bool:
     """Whether a rule that is written so is read as it was meant: with all its blanks and signs, for one tool, and
     nothing in it that cannot be seen."""
     match = _RULE.fullmatch(text)
@@ -123,7 +123,7 @@ class Policy:
     """Folders that count as the working folder does, absolute and resolved."""
     sandboxed: bool = False
     """Whether commands need no question, since a sandbox holds them."""
-    unheld: str = ""
+    sandbox_problem: str = ""
     """Why nothing holds commands, where the user has not said that it may be so: none runs unasked then."""
     bounds: tuple[SkillBounds, ...] = ()
     """Those of the skills that are in use, which narrow what the mode allows; a rule of the user's they do not."""
@@ -150,7 +150,7 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
         if asked.read_only is None:
             return Ruling("deny", IN_PLAN[asked.effect])
-        return replace(_as_reading(asked.read_only, policy), is_guarded=True)
+        return replace(_decide_as_read(asked.read_only, policy), is_guarded=True)
     unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
     if unclear is not None:
         return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
@@ -161,7 +161,7 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     return by_mode if ruling is None or (ruling.verdict == "ask" and by_mode.verdict == "allow") else ruling
 
 
-def _as_reading(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
+def _decide_as_read(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
     """A command that only looks may show what a tool that reads may, and asks about files with secrets, unless a rule
     of the user's allows just that."""
     asked = PermissionRequest(shown.tool, "read", shown.paths)
@@ -186,7 +186,7 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
         return Ruling("ask", doubt)
     if asked.tool == NETWORK:
         return Ruling("ask", f"no rule opens the network to `{asked.subjects[0]}`")
-    if policy.mode == "auto" and not (asked.effect == "run" and policy.unheld):
+    if policy.mode == "auto" and not (asked.effect == "run" and policy.sandbox_problem):
         return Ruling("allow", "auto mode")
     if asked.effect == "run":
         return _by_mode_of_command(asked, policy)
@@ -209,12 +209,12 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
 
 def _by_mode_of_command(asked: PermissionRequest, policy: Policy) -> Ruling:
     """A command that is proved to only look is treated as the tools that read are; others are asked about."""
-    if policy.mode != "auto" and policy.sandboxed and not runs_outside(asked, policy):
+    if policy.mode != "auto" and policy.sandboxed and not runs_unsandboxed(asked, policy):
         return Ruling("allow", "it runs in the sandbox")
     if asked.tool != OUTSIDE and asked.read_only is not None and asked.read_only.paths != ("/",):
-        return replace(_as_reading(asked.read_only, policy), is_guarded=True)
+        return replace(_decide_as_read(asked.read_only, policy), is_guarded=True)
     if policy.mode == "auto":
-        why = f"no sandbox holds commands here: {policy.unheld}; with `--no-sandbox` they run all the same"
+        why = f"no sandbox holds commands here: {policy.sandbox_problem}; with `--no-sandbox` they run all the same"
         return Ruling("ask", why)
     return Ruling("ask", f"{policy.mode} mode: this command needs approval")
 
@@ -228,24 +228,24 @@ def _in_bounds(ruling: Ruling, asked: PermissionRequest, policy: Policy) -> Ruli
     allowed = decide(asked, by_skills)
     if allowed.verdict == "allow":
         return replace(ruling, is_guarded=ruling.is_guarded or allowed.is_guarded)
-    return Ruling("ask", bounds_told(policy.bounds))
+    return Ruling("ask", skill_limits_text(policy.bounds))
 
 
-def bounds_told(bounds: Sequence[SkillBounds]) -> str:
+def skill_limits_text(bounds: Sequence[SkillBounds]) -> str:
     """What skills that are in use work with, and who has them in use."""
     named = " and ".join(f"`{one.skill}`{', which the model has read,' * one.is_read}" for one in bounds)
     rules = dict.fromkeys(str(rule) for one in bounds for rule in one.rules)
-    known = listed(list(rules), _MOST_NAMED) or "nothing that runs or changes something"
+    known = join_limited(list(rules), _MOST_NAMED) or "nothing that runs or changes something"
     in_use = " in use until this turn ends," if named.endswith(",") else ", in use until this turn ends,"
     return f"{named}{in_use} {'works' if len(bounds) == 1 else 'work'} with {known}"
 
 
-def runs_outside(asked: PermissionRequest, policy: Policy) -> bool:
+def runs_unsandboxed(asked: PermissionRequest, policy: Policy) -> bool:
     """Whether rules of the user's have the whole of a command run outside the sandbox."""
-    return policy.mode != "plan" and decide(*as_placed(asked, policy)).verdict == "allow"
+    return policy.mode != "plan" and decide(*with_resolved_paths(asked, policy)).verdict == "allow"
 
 
-def as_placed(asked: PermissionRequest, policy: Policy) -> tuple[PermissionRequest, Policy]:
+def with_resolved_paths(asked: PermissionRequest, policy: Policy) -> tuple[PermissionRequest, Policy]:
     """What tells where a command runs: it would be allowed, as it is asked for here, outside the sandbox."""
     allow, deny = (tuple(rule for rule in rules if rule.tool == OUTSIDE) for rules in (policy.allow, policy.deny))
     named = tuple(rule for rule in allow if rule.prefix)  # one for every command would be another setting
@@ -275,7 +275,7 @@ def _names(rule: Rule, asked: PermissionRequest) -> bool:
 
 def server_of(tool: str) -> str:
     """`mcp__SERVER` of a tool that a server brought; an empty text of any other."""
-    match = _SERVED.match(tool)
+    match = _MCP_TOOL.match(tool)
     return match[1] if match else ""
 
 
@@ -348,12 +348,16 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
         return None
     covered = covered_by_rules(asked, policy)
     prefixes = [one.prefix for one in covered]
-    if not any(prefixes) or None in prefixes or not all(stays(line, policy.root) for line in asked.subjects):
+    if (
+        not any(prefixes)
+        or None in prefixes
+        or not all(stays_in_workspace(line, policy.root) for line in asked.subjects)
+    ):
         return None
     used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
-    doubt = file_in_doubt(covered, policy.root, policy.readable) or _led_elsewhere(asked, covered, policy)
+    doubt = uncertain_file(covered, policy.root, policy.readable) or _link_target_reason(asked, covered, policy)
     if asked.read_only is None and not doubt:  # such a line is run as it is
-        doubt = search_in_doubt(covered)
+        doubt = uncertain_search(covered)
         if asked.by_settings and not doubt:
             doubt = f"the repository has git run programs here: {asked.by_settings}"
     doubt = doubt or asked_in_every_mode((), asked.named, policy.root, named_files(covered, policy.root))
@@ -363,7 +367,7 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
     return Ruling("allow", f"allow rule {used}", is_guarded=searches)
 
 
-def _led_elsewhere(asked: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
+def _link_target_reason(asked: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
     """Why a tool that reads would ask about a file that links lead to."""
     named, shown = named_files(covered, policy.root), asked.read_only
     others = [path for path in (*asked.named.led, *(shown.paths if shown is not None else ())) if path not in named]
@@ -390,7 +394,7 @@ def _place(rule: Rule, root: str) -> str:
 
 def _is_same_or_within(path: str, folder: str) -> bool:
     """As `is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
-    return is_within(folded(path), (folded(folder),))
+    return is_within(normalised_path(path), (normalised_path(folder),))
 
 
 def any_runs_later(asked: PermissionRequest, root: str) -> bool:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from agent.calls.policy import parse_rule
-from agent.config.private_table import KeptByProject
+from agent.config.private_table import ProjectTable
 from agent.errors import ConfigError
 from tools.lazy import dataclass
 from tools.sandbox.git_metadata import in_main_work_tree
@@ -14,7 +14,7 @@ NAME = "rules.json"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRules:
+class SavedRules:
     allow: tuple[str, ...] = ()
     problem: str = ""
     """Why some or all could not be read, as the user is told."""
@@ -26,28 +26,28 @@ class ProjectRules:
     def __init__(self, folder: Path, project: Path) -> None:
         """`folder`: where the user's own settings are; `project`: its real path. In a linked work tree of a repository
         those of the repository hold, too."""
-        self._file, main = KeptByProject(folder / NAME, project), in_main_work_tree(project)
-        self._files = (self._file,) if main is None else (KeptByProject(folder / NAME, main), self._file)
+        self._file, main = ProjectTable(folder / NAME, project), in_main_work_tree(project)
+        self._files = (self._file,) if main is None else (ProjectTable(folder / NAME, main), self._file)
 
     @property
     def place(self) -> str:
         return str(self._file.path)
 
-    def read(self) -> KeptRules:
+    def read(self) -> SavedRules:
         """The rules that hold in the project. What cannot be read allows nothing, and is told."""
         try:
             entries = [file.read() for file in self._files]
         except ConfigError as error:
-            return KeptRules(problem=f"the rules that you keep for projects are not used: {error}")
+            return SavedRules(problem=f"the rules that you keep for projects are not used: {error}")
         said = [entry.get("allow", []) for entry in entries]
         listed = [rule for rules in said for rule in (rules if isinstance(rules, list) else [rules])]
         good = tuple(rule for rule in listed if isinstance(rule, str) and _is_rule(rule))
         if len(good) == len(listed):
-            return KeptRules(tuple(dict.fromkeys(good)))
+            return SavedRules(tuple(dict.fromkeys(good)))
         bad = ", ".join(f"`{json.dumps(rule)}`" for rule in listed if rule not in good)
-        return KeptRules(good, f"`{self.place}`: {bad} is not a rule such as `bash(git status)`, so it is not used")
+        return SavedRules(good, f"`{self.place}`: {bad} is not a rule such as `bash(git status)`, so it is not used")
 
-    def keep(self, rule: str) -> None:
+    def add_rule(self, rule: str) -> None:
         """Adds a rule. Raises `ConfigError`, also when what the file holds cannot be read: then nothing is lost."""
 
         def with_rule(entry: dict[str, object]) -> dict[str, object]:

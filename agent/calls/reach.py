@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from agent.calls.approval import Approval, keep_rule
+from agent.calls.approval import Approver, keep_rule
 from agent.calls.network_rules import NETWORK
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Policy, Ruling, decide
@@ -17,21 +17,21 @@ from tools.network.places import NetworkPlace
 
 MOST_ASKED = 20
 """Places that the user is asked about for one command."""
-_MOST_TOLD = 100
-PATIENCE = 300.0
+_MAX_REFUSAL_EVENTS = 100
+ANSWER_TIMEOUT_S = 300.0
 """Seconds that a command waits for the answer to a question."""
 
 
 def ruling_on(place: NetworkPlace, policy: Policy, private: Sequence[str] = ()) -> Ruling:
     """What is decided about a place. `private`: those on private networks that the user has named."""
-    ruling = decide(_asked(place), policy)
+    ruling = decide(_fetch_request(place), policy)
     if ruling.verdict != "deny" and place.is_private and not is_named(place, private):
         why = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
         return Ruling("deny", f"{why}, and start with `--allow '{NETWORK}({place})'`")
     return ruling
 
 
-def _asked(place: NetworkPlace) -> PermissionRequest:
+def _fetch_request(place: NetworkPlace) -> PermissionRequest:
     return PermissionRequest(NETWORK, "fetch", (str(place),))
 
 
@@ -41,10 +41,10 @@ class CallReach:
     def __init__(
         self,
         call: ToolCall,
-        approval: Approval,
+        approval: Approver,
         emit: Callable[[Event], None],
         private: Sequence[str] = (),
-        patience: float = PATIENCE,
+        patience: float = ANSWER_TIMEOUT_S,
     ) -> None:
         self._call = call
         self._approval = approval
@@ -77,34 +77,36 @@ class CallReach:
         if ruling.verdict == "allow":
             return ""
         if ruling.verdict == "deny":
-            return self._refused(place, ruling.rule)
+            return self._report_refusal(place, ruling.rule)
         if self._approval.ask is None:
             how = f"nobody is there to ask; the user can start with `--allow '{NETWORK}({place})'`"
-            return self._refused(place, f"{ruling.rule}, and {how}")
+            return self._report_refusal(place, f"{ruling.rule}, and {how}")
         if str(place) not in self._said:
-            if not self._approval.is_heard():
+            if not self._approval.can_ask():
                 how = f"no turn was running in which to ask; the user can allow `{NETWORK}({place})`"
-                return self._refused(place, f"{ruling.rule}, and {how}")
+                return self._report_refusal(place, f"{ruling.rule}, and {how}")
             if len(self._said) >= MOST_ASKED:
-                return self._refused(place, f"{ruling.rule}, and one command is asked about {MOST_ASKED} at most")
+                return self._report_refusal(
+                    place, f"{ruling.rule}, and one command is asked about {MOST_ASKED} at most"
+                )
             self._said[str(place)] = asyncio.create_task(self._answer(place, ruling))
         said = await asyncio.shield(self._said[str(place)])
-        return self._refused(place, said) if said else ""
+        return self._report_refusal(place, said) if said else ""
 
     async def close(self) -> None:
         for task in self._said.values():
             task.cancel()
         await asyncio.gather(*self._said.values(), return_exceptions=True)
 
-    def _refused(self, place: NetworkPlace, why: str) -> str:
-        if str(place) not in self._told and len(self._told) < _MOST_TOLD:
+    def _report_refusal(self, place: NetworkPlace, why: str) -> str:
+        if str(place) not in self._told and len(self._told) < _MAX_REFUSAL_EVENTS:
             self._told.add(str(place))
             self._emit(NetworkRefused(self._call.id, str(place), why))
         return why
 
     async def _answer(self, place: NetworkPlace, ruling: Ruling) -> str:
         """Why not; nothing where the user allows it."""
-        approval, call, asked = self._approval, self._call, _asked(place)
+        approval, call, asked = self._approval, self._call, _fetch_request(place)
         offers = offers_for(asked, approval.policy)
         question = PermissionAsked(
             f"network-{call.id}-{place}",

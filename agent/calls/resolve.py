@@ -5,11 +5,11 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from agent.context.tool_selection import CALL, NO_TOOL, SEARCH, meant
+from agent.context.tool_selection import CALL, NO_TOOL, SEARCH, unwrapped_call
 from agent.messages import Assistant, ToolCall
 from agent.providers.loose_json import HALF_PAIR, is_text
 from tools.base import Arguments, Deferrable, Tool, ToolError
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 from tools.schema import check, has_float, mismatches
 from tools.search.word_match import best_matches, words_of
 from tools.tool_search import schema_text
@@ -20,12 +20,14 @@ LONGEST_NAME = 80
 """Characters that are said of a name which no tool has."""
 
 
-def understood(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> Assistant:
+def normalize_calls(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> Assistant:
     """The reply with its calls as they will run, which is what is recorded, decided about and shown of them; what the
     model wrote stays with each, to be sent back. `tools`: all that may be called; `offered`: the names that the model
     was told."""
     parts = [
-        _written(_as_it_runs(_written(part), tools, offered, root)) if isinstance(part, ToolCall) else part
+        _with_storable_text(_as_it_runs(_with_storable_text(part), tools, offered, root))
+        if isinstance(part, ToolCall)
+        else part
         for part in reply.parts
     ]
     return replace(reply, parts=tuple(parts)) if any(map(_is_other, parts, reply.parts)) else reply
@@ -77,7 +79,7 @@ def _is_other(made: object, before: object) -> bool:
     return made is not before
 
 
-def _written(call: ToolCall) -> ToolCall:
+def _with_storable_text(call: ToolCall) -> ToolCall:
     """The call as it can be written down. Of calls in text, and of JSON in strings, nobody has looked at that yet."""
     if _is_whole(call.name) and _is_whole(call.arguments) and _is_whole(call.source):
         return call
@@ -90,7 +92,7 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
     that did not come with the program keep their names."""
     if call.problem:
         return call
-    inner = meant(call)
+    inner = unwrapped_call(call)
     if inner is not call:
         return _through(call, inner, tools, offered, root)
     try:
@@ -113,9 +115,9 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
 def _command_for(name: str, arguments: Arguments) -> str | None:
     """The command that does what a tool of that name does for other agents. Raises `ToolError` where the name is of
     such a tool and the arguments are not."""
-    from agent.calls.file_commands import MAKES, command_for, does  # noqa: PLC0415  # deferred: most names are of tools
+    from agent.calls.file_commands import MAKES, command_for, command_kind  # noqa: PLC0415  # deferred: most names are of tools
 
-    command, what = command_for(name, arguments), does(name)
+    command, what = command_for(name, arguments), command_kind(name)
     if command is None and what == "read":
         raise ToolError("there is no such tool: find the files with `glob`, and call `read` once for each")
     if command is None and (program := MAKES.get(what)) is not None:
@@ -126,7 +128,7 @@ def _command_for(name: str, arguments: Arguments) -> str | None:
 def _as_command(call: ToolCall, command: str) -> ToolCall:
     """The call of a tool that there is not, as the command that does the same."""
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
-    note = f"[There is no tool `{shortened(call.name, LONGEST_NAME)}`: `bash` has done it, with the command {command}]"
+    note = f"[There is no tool `{ellipsize(call.name, LONGEST_NAME)}`: `bash` has done it, with the command {command}]"
     return replace(call, name="bash", arguments={"command": command}, source=source, called=call.name, note=note)
 
 
@@ -134,10 +136,10 @@ def _as_patch(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
     """A command, or the patch that it hands to a program of that name: there is none."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return "bash", arguments, note
-    from agent.calls.shell_patch import DONE, as_patch  # noqa: PLC0415  # deferred: few commands have a patch in them
+    from agent.calls.shell_patch import RAN_AS_PATCH_NOTE, as_patch  # noqa: PLC0415  # deferred: few commands have a patch in them
 
     patch = as_patch(arguments)
-    return ("bash", arguments, note) if patch is None else ("apply_patch", {"patch": patch}, DONE)
+    return ("bash", arguments, note) if patch is None else ("apply_patch", {"patch": patch}, RAN_AS_PATCH_NOTE)
 
 
 def _known_as(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
@@ -170,27 +172,29 @@ def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, st
     is_exact = not (is_list or has_edits or has_float(call.arguments))
     if is_exact and not mismatches(call.arguments, tool.schema):
         return call.arguments, ""
-    from agent.calls.argument_aliases import left_out, our_arguments  # noqa: PLC0415  # deferred: as below
-    from agent.calls.coercion import coerced, in_bounds  # noqa: PLC0415  # deferred: most are as the schema has them
+    from agent.calls.argument_aliases import our_arguments, split_unknown_arguments  # noqa: PLC0415  # deferred: as below
+    from agent.calls.coercion import coerce_arguments, in_bounds  # noqa: PLC0415  # deferred: most are as the schema has them
 
     if isinstance(tool, Deferrable):
-        return coerced(call.arguments, tool.schema), ""
+        return coerce_arguments(call.arguments, tool.schema), ""
     properties = tool.schema.get("properties")
     parameters = tuple(properties) if isinstance(properties, Mapping) else ()
-    kept, others = left_out(our_arguments(tool.name, call.name, call.arguments, parameters, root), parameters)
-    made, bounded = in_bounds(tool.name, coerced(kept, tool.schema), tool.schema)
+    kept, others = split_unknown_arguments(
+        our_arguments(tool.name, call.name, call.arguments, parameters, root), parameters
+    )
+    made, bounded = in_bounds(tool.name, coerce_arguments(kept, tool.schema), tool.schema)
     if not others:
         return made, bounded
-    names = shortened(", ".join(f"`{name}`" for name in others), LONGEST_NAME)
+    names = ellipsize(", ".join(f"`{name}`" for name in others), LONGEST_NAME)
     has = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
     left = f"[Left out, since `{tool.name}` has no such argument: {names}; {has}.]"
     return made, "\n".join(filter(None, (left, bounded)))
 
 
-def as_meant(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
+def unwrap_call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
     """The call that a `call_tool` stands for. A built-in tool is called by its own name only, so that everything that
     looks at calls finds its calls there."""
-    inner = meant(call)
+    inner = unwrapped_call(call)
     is_builtin = inner.name in tools and not isinstance(tools[inner.name], Deferrable)
     return call if is_builtin else inner
 
@@ -215,7 +219,7 @@ def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
     """What is said of a name that no tool has: those like it that the model was told, or that are held back, if they
     could do with these arguments, or else those that take them."""
     known = [each for each, tool in tools.items() if each in offered or isinstance(tool, Deferrable)]
-    name = shortened(call.name, LONGEST_NAME)
+    name = ellipsize(call.name, LONGEST_NAME)
     fits = {each: fit for each in known if (fit := _fit(call.arguments, tools[each])) is not None}
     close = [
         each

@@ -15,14 +15,14 @@ from agent.calls.policy import (
     any_runs_later,
     covered_by_rules,
     decide,
+    is_canonical_rule,
     parse_rule,
-    says_itself,
     server_of,
 )
-from agent.events.permissions import Tried
-from tools.commands.command_line import Command
+from agent.events.permissions import RuleTrial
+from tools.commands.command_line import SimpleCommand
 from tools.commands.known_tools import beginning_of, is_place
-from tools.commands.launchers import launched
+from tools.commands.launchers import tool_launch
 from tools.commands.programs import set_of
 
 _NEED_MORE = set_of(
@@ -30,12 +30,12 @@ _NEED_MORE = set_of(
     "az ssh scp systemctl journalctl adb flatpak"
 )
 """They reach a service, keys or devices of the machine. Whether they may run is asked all the same."""
-MOST = 3
+MAX_OFFERS = 3
 """Rules that a question offers."""
 EXAMPLES = 3
-LONGEST = 200
+MAX_RULE_CHARS = 200
 """Characters of a rule that can be taken in at a glance."""
-LONGEST_LINE = 1_000
+MAX_EXACT_RULE_CHARS = 1_000
 """Those of one for exactly this, which the question shows anyway."""
 
 
@@ -45,7 +45,7 @@ def offers_for(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
     if decide(asked, policy).verdict != "ask":
         return ()
     offers = dict.fromkeys((exact_rule(asked, policy.root), *_wider(asked, policy)))
-    return tuple(offer for offer in offers if offer and _answers(offer, asked, policy))[:MOST]
+    return tuple(offer for offer in offers if offer and _answers(offer, asked, policy))[:MAX_OFFERS]
 
 
 def rule_to_allow(asked: PermissionRequest, policy: Policy) -> str:
@@ -64,7 +64,7 @@ def offers_outside(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
     open_ones = [one.command.texts[0] for one in covered_by_rules(asked, policy) if one.prefix is None]
     wider = [str(Rule(asked.tool, name)) for name in dict.fromkeys(open_ones) if name in _NEED_MORE]
     offers = dict.fromkeys((*offers_for(asked, policy), *wider))
-    return tuple(offer for offer in offers if _answers(offer, asked, policy))[:MOST]
+    return tuple(offer for offer in offers if _answers(offer, asked, policy))[:MAX_OFFERS]
 
 
 def exact_rule(asked: PermissionRequest, root: str) -> str:
@@ -75,9 +75,9 @@ def exact_rule(asked: PermissionRequest, root: str) -> str:
     return str(Rule(asked.tool, f"={subjects[0]}" if asked.effect == "run" else _from_root(subjects[0], root)))
 
 
-def tried(
+def try_rules(
     offers: Sequence[str], asked: PermissionRequest, past: Sequence[PermissionRequest], policy: Policy
-) -> tuple[Tried, ...]:
+) -> tuple[RuleTrial, ...]:
     """What each rule would have allowed among the calls of the past, one by one."""
     alike = Counter(call for call in past if is_alike(call.tool, asked.tool))
     open_ones = {call: count for call, count in alike.items() if decide(call, policy).verdict == "ask"}
@@ -87,8 +87,8 @@ def tried(
         wider = replace(policy, allow=(*policy.allow, parse_rule(offer)))
         allowed = {call: count for call, count in open_ones.items() if decide(call, wider).verdict == "allow"}
         others = sorted((call for call in allowed if call != asked), key=lambda call: -allowed[call])
-        examples = tuple(dict.fromkeys(_shown(call, policy.root) for call in others))[:EXAMPLES]
-        found.append(Tried(offer, sum(allowed.values()), total, examples))
+        examples = tuple(dict.fromkeys(_call_text(call, policy.root) for call in others))[:EXAMPLES]
+        found.append(RuleTrial(offer, sum(allowed.values()), total, examples))
     return tuple(found)
 
 
@@ -99,7 +99,7 @@ def is_alike(tool: str, other: str) -> bool:
 
 def _answers(offer: str, asked: PermissionRequest, policy: Policy) -> bool:
     is_exact = offer == exact_rule(asked, policy.root)
-    if len(offer) > (LONGEST_LINE if is_exact else LONGEST) or not says_itself(offer):
+    if len(offer) > (MAX_EXACT_RULE_CHARS if is_exact else MAX_RULE_CHARS) or not is_canonical_rule(offer):
         return False
     return decide(asked, replace(policy, allow=(*policy.allow, parse_rule(offer)))).verdict == "allow"
 
@@ -139,9 +139,9 @@ def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
         yield str(Rule(asked.tool, texts[0]))
 
 
-def _in_own_words(command: Command, asked: PermissionRequest) -> Sequence[str]:
+def _in_own_words(command: SimpleCommand, asked: PermissionRequest) -> Sequence[str]:
     """The words of the tool that a command is known to start by another way; its own where it starts none so."""
-    launch = launched(command.words)
+    launch = tool_launch(command.words)
     if launch is None or (launch.is_in_doubt and command.texts not in asked.trusted):
         return command.texts
     return [word.text for word in launch.words]
@@ -151,7 +151,7 @@ def _from_root(path: str, root: str) -> str:
     return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
-def _shown(call: PermissionRequest, root: str) -> str:
+def _call_text(call: PermissionRequest, root: str) -> str:
     if call.effect == "run":
         return call.subjects[0] if call.subjects else call.tool
     places = (posixpath.relpath(path, root) if path.startswith(f"{root}/") else path for path in call.subjects)

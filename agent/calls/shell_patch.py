@@ -9,8 +9,8 @@ from tools.base import Arguments, ToolError
 from tools.commands.nested import SHELLS
 from tools.lazy import regex
 
-DONE = "[Done as a call of `apply_patch`, which is a tool and no program.]"
-REFUSED = (
+RAN_AS_PATCH_NOTE = "[Done as a call of `apply_patch`, which is a tool and no program.]"
+NOT_A_PROGRAM_ERROR = (
     "`apply_patch` is a tool and no program: call it by itself, with the text from `*** Begin Patch` to "
     "`*** End Patch` as `patch`, and run what else the command does in a call of its own"
 )
@@ -18,9 +18,11 @@ LONGEST_QUOTED = 200_000
 """Characters of a command whose quotes are read: the time that `shlex` takes grows with their square."""
 _BEGIN = "*** Begin Patch"
 _ENTERS = regex(r"\s*cd\s+(?P<folder>'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|'\"$`*?~]+)\s*(?:&&|;|\n)")
-_NAMED = regex(r"\s*apply_?patch\b", re.IGNORECASE)
-_FED = regex(r"\s*apply_?patch\s+(?:-\s+)?<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\n", re.IGNORECASE)
-_PIPED = regex(r"\s*cat\s+<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\|\s*apply_?patch[ \t]*\n", re.IGNORECASE)
+_PATCH_COMMAND = regex(r"\s*apply_?patch\b", re.IGNORECASE)
+_HEREDOC_PATCH = regex(r"\s*apply_?patch\s+(?:-\s+)?<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\n", re.IGNORECASE)
+_PIPED_PATCH = regex(
+    r"\s*cat\s+<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\|\s*apply_?patch[ \t]*\n", re.IGNORECASE
+)
 _PARTS = regex(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[$`;&|<>()]", re.DOTALL)
 """What is quoted in a command, and what means something to a shell that is not."""
 _HEADER = regex(r"([ \t]*\*\*\* ?(?:Update File|Add File|Delete File|Move to): ?)(?=[^\s/])")
@@ -40,12 +42,12 @@ def _patch_of(command: str, folder: str) -> str | None:
         return _patch_of(inner, folder)
     enters = _ENTERS.match(command)
     rest = command[enters.end() :] if enters else command
-    fed = _FED.match(rest) or _PIPED.match(rest)
-    if fed is None and not _NAMED.match(rest):
+    fed = _HEREDOC_PATCH.match(rest) or _PIPED_PATCH.match(rest)
+    if fed is None and not _PATCH_COMMAND.match(rest):
         return None  # it speaks of patches, and makes none
-    patch = _quoted(rest) if fed is None else _until(rest[fed.end() :], fed["tag"])
+    patch = _quoted_patch(rest) if fed is None else _until(rest[fed.end() :], fed["tag"])
     if patch is None:
-        raise ToolError(REFUSED)
+        raise ToolError(NOT_A_PROGRAM_ERROR)
     return _within(posixpath.join(folder, shlex.split(enters["folder"])[0] if enters else ""), patch)
 
 
@@ -70,7 +72,7 @@ def _words(command: str) -> list[str]:
         return []
 
 
-def _quoted(command: str) -> str | None:
+def _quoted_patch(command: str) -> str | None:
     words = _words(command)
     return words[1] if len(words) == 2 and words[1].lstrip().startswith(_BEGIN) else None
 

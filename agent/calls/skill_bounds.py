@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.calls.approval import Approval
-from agent.calls.policy import Rule, SkillBounds, bounds_told, parse_rule
+from agent.calls.approval import Approver
+from agent.calls.policy import Rule, SkillBounds, parse_rule, skill_limits_text
 from agent.calls.tool_aliases import by_their_name
 from agent.errors import ConfigError
 from agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
@@ -50,7 +50,7 @@ class SkillUse:
     """The skills in use in one session."""
 
     def __init__(
-        self, extensions: "SessionExtensions", approval: Approval, root: str, tell: Callable[[str], None]
+        self, extensions: "SessionExtensions", approval: Approver, root: str, tell: Callable[[str], None]
     ) -> None:
         """`tell`: takes what the user should know, since it was the model that began with a skill."""
         self._extensions, self._approval, self._root, self._tell = extensions, approval, root, tell
@@ -62,11 +62,11 @@ class SkillUse:
             case ToolStarted(name="read" | "bash"):
                 said = event.arguments.get("path" if event.name == "read" else "command")
                 if isinstance(said, str) and "skill.md" in said.lower():
-                    self._read(said, event.name)
+                    self._note_read(said, event.name)
             case _:
                 pass
 
-    def _read(self, said: str, by: str) -> None:
+    def _note_read(self, said: str, by: str) -> None:
         for skill in self._extensions.skills:
             in_use = {each.skill for each in self._approval.policy.bounds}
             if not skill.tools or skill.name in in_use or self._extensions.standing(skill) != "on":
@@ -75,17 +75,17 @@ class SkillUse:
             is_read = os.path.realpath(os.path.join(self._root, said)) == os.path.realpath(path)
             if is_read or (by == "bash" and (path in said or os.path.relpath(path, self._root) in said)):
                 begin_use(skill, self._approval, is_read=True)
-                self._say(skill)
+                self._report_limits(skill)
 
-    def _say(self, skill: "Skill") -> None:
+    def _report_limits(self, skill: "Skill") -> None:
         policy = self._approval.policy
         if policy.mode in _ASKS_ANYWAY:
             return
         else_ = "is asked about" if self._approval.ask is not None else "is denied unless an `--allow` rule names it"
-        self._tell(f"{bounds_told(policy.bounds[-1:])}; what else changes or runs something {else_}")
+        self._tell(f"{skill_limits_text(policy.bounds[-1:])}; what else changes or runs something {else_}")
 
 
-def begin_use(skill: "Skill", approval: Approval, *, is_read: bool = False) -> None:
+def begin_use(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:
     """From now until the turn ends a skill is followed. `is_read`: the model has read it, and nobody named it."""
     if skill.tools and skill.name not in (each.skill for each in approval.policy.bounds):
         approval.policy = replace(approval.policy, bounds=(*approval.policy.bounds, bounds_of(skill, is_read=is_read)))

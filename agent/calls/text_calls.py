@@ -17,14 +17,14 @@ from dataclasses import replace
 
 from agent.calls.call_forms import WrittenCall
 from agent.calls.call_search import (
+    EXAMPLE_CALL_ADVICE,
     NO_CALL,
-    SHOWN,
-    Found,
+    FoundCalls,
     broken_in,
     calls_behind_marks,
     calls_in,
     echo_in,
-    shown_in,
+    example_calls_in,
     unread_in,
 )
 from agent.calls.tool_aliases import plain_name
@@ -32,9 +32,9 @@ from agent.context.tool_selection import NO_TOOL
 from agent.messages import Assistant, Text, ToolCall
 from tools.lazy import regex
 
-MOST_TOLD = 1_000
+MAX_COMPARED_TEXTS = 1_000
 """Places of what the model was told that are compared; where there are more, what it says is taken as a quotation."""
-MOST_TOLD_OF = 2
+MAX_NO_TOOL_NOTES = 2
 """How often the model is told that there is no tool of a name; after that, what it says is its answer."""
 LONGER = 8
 """How many times longer the same call is in other forms, each sign escaped, than as the model wrote it."""
@@ -59,12 +59,12 @@ def with_text_calls(
     if reply.calls:
         return reply
     found = calls_in(reply.text)
-    if found is None and (found := shown_in(reply.text)) is not None:
-        return (_with_first if is_led else _with_shown)(reply, found, is_offered, told)
+    if found is None and (found := example_calls_in(reply.text)) is not None:
+        return (_with_first if is_led else _with_example_call)(reply, found, is_offered, told)
     if found is None:
         return _with_broken(reply, is_offered, told)
     unknown = [call for call in found.calls if not is_offered(call)]
-    if unknown and not _are_meant(unknown, found, told(), parameters()):
+    if unknown and not _are_intended(unknown, found, told(), parameters()):
         return reply
     if _is_quoted(found, told()):
         return reply
@@ -75,8 +75,8 @@ def with_text_calls(
     return _with(reply, found.words, *calls)
 
 
-def _are_meant(
-    unknown: Collection[WrittenCall], found: Found, told: Iterable[str], parameters: Collection[str]
+def _are_intended(
+    unknown: Collection[WrittenCall], found: FoundCalls, told: Iterable[str], parameters: Collection[str]
 ) -> bool:
     """Whether calls that no tool is known for are calls all the same, and the model was not told of them twice."""
     if any(call.is_loose for call in unknown):
@@ -86,23 +86,25 @@ def _are_meant(
         if names.isdisjoint(parameters):
             return False
     texts = list(told)
-    return all(sum(text.count(NO_TOOL.format(call.name)) for text in texts) < MOST_TOLD_OF for call in unknown)
+    return all(sum(text.count(NO_TOOL.format(call.name)) for text in texts) < MAX_NO_TOOL_NOTES for call in unknown)
 
 
-def _with_shown(
-    reply: Assistant, found: Found, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
+def _with_example_call(
+    reply: Assistant, found: FoundCalls, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
     """The reply with the first call between its words as one that is not run, unless the model was told so twice."""
     texts = list(told())
-    is_meant = all(map(is_offered, found.calls)) and sum(text.count(SHOWN) for text in texts) < MOST_TOLD_OF
+    is_meant = (
+        all(map(is_offered, found.calls)) and sum(text.count(EXAMPLE_CALL_ADVICE) for text in texts) < MAX_NO_TOOL_NOTES
+    )
     if not is_meant or _is_quoted(found, texts):
         return reply
     call, source = found.calls[0], json.dumps(found.calls[0].arguments, ensure_ascii=False)
-    return _with(reply, found.words, ToolCall("call_text_1", call.name, call.arguments, source, SHOWN))
+    return _with(reply, found.words, ToolCall("call_text_1", call.name, call.arguments, source, EXAMPLE_CALL_ADVICE))
 
 
 def _with_first(
-    reply: Assistant, found: Found, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
+    reply: Assistant, found: FoundCalls, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
     """The reply with the first call between its words. Those behind it were written before the model could see what
     the first one gives, and often hold nothing but words that stand for that."""
@@ -116,15 +118,15 @@ def _with_first(
 def _with_broken(
     reply: Assistant, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
-    if (echoed := echo_in(reply.text)) and any(_squeezed(echoed) in _squeezed(text) for text in told()):
+    if (echoed := echo_in(reply.text)) and any(_normalise_text(echoed) in _normalise_text(text) for text in told()):
         return _with(reply, echoed)  # what a call gave, said in the tags that it came in
     broken = broken_in(reply.text) or unread_in(reply.text)
     if broken is None or not (broken.is_all or is_offered(WrittenCall(broken.name, {}))):
         return reply
-    if sum(text.count(NO_CALL) for text in told()) >= MOST_TOLD_OF:
+    if sum(text.count(NO_CALL) for text in told()) >= MAX_NO_TOOL_NOTES:
         return reply
-    written = _squeezed(broken.source)
-    if any(written in _squeezed(plain) for text in told() for plain in _variants(text)):
+    written = _normalise_text(broken.source)
+    if any(written in _normalise_text(plain) for text in told() for plain in _variants(text)):
         return reply
     return _with(reply, broken.words, ToolCall("call_text_1", broken.name, {}, broken.source, broken.problem))
 
@@ -134,12 +136,12 @@ def _with(reply: Assistant, words: str, *calls: ToolCall) -> Assistant:
     return replace(reply, parts=(*kept, *([Text(words)] if words else []), *calls))
 
 
-def _is_quoted(found: Found, told: Iterable[str]) -> bool:
+def _is_quoted(found: FoundCalls, told: Iterable[str]) -> bool:
     """Whether what a model says stands in something that it was told: as it is written, as the same object, or as the
     same call in another form; numbers of lines, blanks and quotes aside."""
-    written = _squeezed(found.source)
+    written = _normalise_text(found.source)
     said = [
-        (call.name.casefold(), _squeezed(json.dumps(call.arguments, ensure_ascii=False)))
+        (call.name.casefold(), _normalise_text(json.dumps(call.arguments, ensure_ascii=False)))
         for call in found.calls
         if call.arguments
     ]
@@ -150,7 +152,7 @@ def _is_quoted(found: Found, told: Iterable[str]) -> bool:
         or _shows_one(plain, said, longest)
         for text in told
         for plain in _variants(text)
-        for shown in (_squeezed(plain),)
+        for shown in (_normalise_text(plain),)
     )
 
 
@@ -166,15 +168,15 @@ def _variants(told: str) -> Iterator[str]:
 def _shows_one(told: str, said: Iterable[tuple[str, str]], longest: int) -> bool:
     """Whether a call stands in a text behind a tag or a mark, in so many characters at most."""
     for count, calls in enumerate(calls_behind_marks(told, longest)):
-        if count == MOST_TOLD:
+        if count == MAX_COMPARED_TEXTS:
             return True
         for call in calls:
-            shown = call.name.casefold(), _squeezed(json.dumps(call.arguments, ensure_ascii=False))
+            shown = call.name.casefold(), _normalise_text(json.dumps(call.arguments, ensure_ascii=False))
             if shown in said:
                 return True
     return False
 
 
-def _squeezed(text: str) -> str:
+def _normalise_text(text: str) -> str:
     """A text without what its forms differ in: blanks, quotes, commas, written line ends, a word of Python."""
     return _SIGNS.sub("", text).casefold().replace("none", "null")

@@ -43,7 +43,7 @@ _ENDS = ("attemptcompletion", "finish", "taskcomplete", "taskdone", "complete", 
 TYPERS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
 """Tools that type into a program which runs."""
 
-TYPED = ("chars", "text", "input", "keys", "data", "command")
+TYPED_ARGUMENTS = ("chars", "text", "input", "keys", "data", "command")
 """Their arguments that hold what is typed."""
 
 _SEARCHERS = ("codebasesearch", "semanticsearch", "searchcodebase", "codebaseretrieval", "semanticcodesearch")
@@ -90,7 +90,9 @@ def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | N
     if wanted in EDITORS:
         return _by_command(arguments, known)
     if wanted in TYPERS:
-        types = any(isinstance(value, str) and value for name, value in arguments.items() if plain_name(name) in TYPED)
+        types = any(
+            isinstance(value, str) and value for name, value in arguments.items() if plain_name(name) in TYPED_ARGUMENTS
+        )
         typed = "bash" if types else "bash_output"
         return typed if typed in known else None
     if wanted in _SEARCHERS and "grep" in known:

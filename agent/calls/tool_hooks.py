@@ -9,13 +9,13 @@ from dataclasses import replace
 from agent.calls.approval import ApprovalContext
 from agent.calls.argument_aliases import our_arguments
 from agent.calls.execute import Guard
-from agent.calls.hook_changes import told_of_hook_changes
-from agent.calls.hook_rulings import NO_WORD, HookedCall, HookWord, by_rule, stricter
-from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, laid_down
+from agent.calls.hook_changes import hook_change_lines
+from agent.calls.hook_rulings import NO_DECISION, HookDecision, HookedCall, rule_decision, stricter
+from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, written_to_disk
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.resolve import tool_for
 from agent.config.hook_tables import HookEvent
-from agent.context.mask import HOOK_SAYS
+from agent.context.mask import HOOK_NOTE_PREFIX
 from agent.events.session import Event, Noticed
 from agent.hooks.session_hooks import SessionHooks
 from agent.hooks.tool_names import absolute
@@ -23,7 +23,7 @@ from agent.messages import OutputStatus, ToolCall
 from tools.base import Arguments, Result, ToolError, Workspace
 from tools.files.bounded import beginning_of
 
-MOST_TOLD = 1_000_000
+MAX_HOOK_OUTPUT_BYTES = 1_000_000
 """Bytes of an output that hooks are told; all of them are in a file."""
 
 
@@ -50,13 +50,13 @@ class ToolHooks:
             tool = tool_for(call, context.tools)
         except ToolError:
             return HookedCall(call)
-        by_rules = by_rule(self._hooks.ruling(call))
+        by_rules = rule_decision(self._hooks.ruling(call))
         if by_rules.verdict == "deny" or not self._hooks.has("PreToolUse"):
             return HookedCall(call, by_rules)
         answer, name = await self._hooks.before_call(call, self._agent)
         if answer.context and answer.verdict != "deny":
-            self._contexts[call.id] = f"{HOOK_SAYS}`{name}` notes:]\n{answer.context}"
-        word = stricter(HookWord(answer.verdict, answer.reason, is_own=answer.is_own), by_rules)
+            self._contexts[call.id] = f"{HOOK_NOTE_PREFIX}`{name}` notes:]\n{answer.context}"
+        word = stricter(HookDecision(answer.verdict, answer.reason, is_own=answer.is_own), by_rules)
         if answer.arguments is None or answer.verdict == "deny":
             return HookedCall(call, word)
         try:
@@ -66,18 +66,18 @@ class ToolHooks:
             changed = replace(call, arguments=_as_before(made, call.arguments, str(self._workspace.root)), source="")
             tool_for(changed, context.tools)
         except ToolError as error:
-            return HookedCall(call, HookWord("deny", f"it changed the input into one that cannot be used: {error}"))
-        word = stricter(word, by_rule(self._hooks.ruling(changed)))
+            return HookedCall(call, HookDecision("deny", f"it changed the input into one that cannot be used: {error}"))
+        word = stricter(word, rule_decision(self._hooks.ruling(changed)))
         return HookedCall(changed, word, is_changed=changed.arguments != call.arguments)
 
-    async def permission(self, call: ToolCall) -> HookWord:
+    async def permission(self, call: ToolCall) -> HookDecision:
         """What they say of a call that the user would be asked about, in the user's place."""
         if not self._hooks.has("PermissionRequest"):
-            return NO_WORD
+            return NO_DECISION
         answer, _ = await self._hooks.permission(call, self._agent)
-        return HookWord(answer.verdict, answer.reason, is_own=answer.is_own)
+        return HookDecision(answer.verdict, answer.reason, is_own=answer.is_own)
 
-    async def say_of(
+    async def feedback_on(
         self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result
     ) -> tuple[str, Result]:
         """What the model is shown of what they say of an output, and the output, in the place of which they may have
@@ -86,32 +86,34 @@ class ToolHooks:
         event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
         if self._hooks.has(event) and call.name not in RETRIEVERS:
             try:
-                heard, output = await self._heard(call, asked, status, raw)
-                changed = told_of_hook_changes(call, raw.file_changes, self._workspace)
+                heard, output = await self._run_after_hooks(call, asked, status, raw)
+                changed = hook_change_lines(call, raw.file_changes, self._workspace)
                 raw = raw if output is None else _in_place_of(raw, output)
                 said += [changed, heard]
             except OSError as error:
                 self._emit(Noticed(f"hooks are not told of an output, which could not be written to a file: {error}"))
         return "\n".join(filter(None, said)), raw
 
-    async def _heard(
+    async def _run_after_hooks(
         self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result
     ) -> tuple[str, str | None]:
         reads_only = asked.effect not in CHANGING or asked.read_only is not None
         with as_file(raw, self._workspace.outputs) as path:
-            size = await asyncio.to_thread(laid_down, raw, path)
-            text = (await asyncio.to_thread(beginning_of, path, MOST_TOLD)).decode("utf-8", "replace")
+            size = await asyncio.to_thread(written_to_disk, raw, path)
+            text = (await asyncio.to_thread(beginning_of, path, MAX_HOOK_OUTPUT_BYTES)).decode("utf-8", "replace")
             response = _response(call, text, raw, str(self._workspace.root))
             told: dict[str, object] = {**self._agent, "output_path": str(path), "bytes": size}
             told |= {"error": text, "is_interrupt": False} if status == "failed" else {"tool_response": response}
             async with self._guard("run", (), reads_only=reads_only, show=lambda _: None):
                 answer = await self._hooks.after_call(call, told, failed=status == "failed")
         lines = (
-            f"{HOOK_SAYS}`{call.name}` objects; take it into account:]\n{answer.reason}"
+            f"{HOOK_NOTE_PREFIX}`{call.name}` objects; take it into account:]\n{answer.reason}"
             if answer.verdict == "deny"
             else "",
-            f"{HOOK_SAYS}`{call.name}` notes:]\n{answer.context}" if answer.context else "",
-            f"{HOOK_SAYS}`{call.name}` has put this in the place of the output]" if answer.output is not None else "",
+            f"{HOOK_NOTE_PREFIX}`{call.name}` notes:]\n{answer.context}" if answer.context else "",
+            f"{HOOK_NOTE_PREFIX}`{call.name}` has put this in the place of the output]"
+            if answer.output is not None
+            else "",
         )
         return "\n".join(filter(None, lines)), answer.output
 

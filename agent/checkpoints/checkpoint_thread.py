@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # types only: most runs change no file
 T = TypeVar("T")
 Job: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
 
-MANY = 2000
+LARGE_FOLDER_PATHS = 2000
 """Paths of a folder from which on it is looked at before anything asks for that."""
 
 
@@ -74,13 +74,13 @@ class CheckpointThread:
         if not future.set_running_or_notify_cancel():
             return
         try:
-            future.set_result(work(self._opened()))
+            future.set_result(work(self._open_checkpoints()))
         except BaseException as error:  # noqa: BLE001  # whoever asked for it gets it
             if isinstance(error, (StoreFailed, OSError)):
-                self._let_go()
+                self._discard_failed()
             future.set_exception(error)
 
-    def _let_go(self) -> None:
+    def _discard_failed(self) -> None:
         """Closes what could not be written, and has it opened anew by what comes next: on a disk that is full, the log
         of what was begun would take the room in which the session itself is written down."""
         project, self._project = self._project, None
@@ -88,7 +88,7 @@ class CheckpointThread:
             with suppress(AgentError, OSError):
                 project.close()
 
-    def _opened(self) -> "ProjectCheckpoints":
+    def _open_checkpoints(self) -> "ProjectCheckpoints":
         if self._project is None:
             self._project = self._open_project()
             self.set_aside = self._project.set_aside or self.set_aside
@@ -102,8 +102,11 @@ class CheckpointThread:
                 self._do_next()
             return self._is_closing or stopped()
 
-        if sum(1 for _ in islice(nearest_below(str(root)), MANY)) == MANY and not is_to_end():
+        if (
+            sum(1 for _ in islice(nearest_below(str(root)), LARGE_FOLDER_PATHS)) == LARGE_FOLDER_PATHS
+            and not is_to_end()
+        ):
             try:
-                self._opened().prepare(session, is_to_end)
+                self._open_checkpoints().prepare(session, is_to_end)
             except (AgentError, OSError):
                 return  # the first call that needs it fails as well, and tells it

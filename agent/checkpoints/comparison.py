@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from agent.checkpoints.file_state import ABSENT, FileState
-from agent.checkpoints.folder_record import FIELDS, Folder
+from agent.checkpoints.folder_record import FIELDS_PER_FILE, Folder
 
 Change = tuple[FileState, FileState]
 _CLOCKS = 20_000_000
@@ -14,14 +14,14 @@ less harm than one that is taken away; of files one is asked."""
 
 
 @dataclass(slots=True)
-class Found:
+class FolderChanges:
     """What a look at the folder has found."""
 
     changes: dict[str, Change] = field(default_factory=dict)
     """What each path was when it was looked at before, and is now."""
     touched: set[str] = field(default_factory=set)
     """Folders of which something is kept anew."""
-    gone: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
     doubtful: set[str] = field(default_factory=set)
     """Paths that may have been there before, ignored."""
     unkept: list[str] = field(default_factory=list)
@@ -32,13 +32,13 @@ def compare(
     root: str,
     before: Mapping[str, Folder],
     after: MutableMapping[str, Folder],
-    found: Found,
+    found: FolderChanges,
     ruled_anew: Collection[str],
     since: int,
     state_of: Callable[[str], FileState],
 ) -> None:
     """Notes what became another of the folders that were read anew, and takes out of `after` what went with its folder.
-    `ruled_anew`: folders in which other rules for ignored files hold than before. `since`: when the look before began,
+    `changed_rules`: folders whose rules for ignored files have changed. `since`: when the look before began,
     in nanoseconds. `state_of`: what stands at a path now, which the look has left out."""
     if before:  # the first look has nothing to be compared with
         _Comparison(root, before, after, found, ruled_anew, since, state_of).run()
@@ -49,8 +49,8 @@ class _Comparison:
     root: str
     before: Mapping[str, Folder]
     after: MutableMapping[str, Folder]
-    found: Found
-    ruled_anew: Collection[str]
+    found: FolderChanges
+    changed_rules: Collection[str]
     since: int
     state_of: Callable[[str], FileState]
 
@@ -65,11 +65,11 @@ class _Comparison:
             there = set(new.folders)
             for each in old.folders if old is not None else ():
                 if each not in there:
-                    self._went(f"{name}/{each}" if name else each, may_be_there=name in self.ruled_anew)
+                    self._note_removed(f"{name}/{each}" if name else each, may_be_there=name in self.changed_rules)
 
     def _was_ignored(self, name: str, old: Folder | None) -> bool:
         """Whether a folder was there before, for all that can be said, and is only seen now."""
-        is_seen_anew = old is None and name.rpartition("/")[0] in self.ruled_anew
+        is_seen_anew = old is None and name.rpartition("/")[0] in self.changed_rules
         return is_seen_anew and changed_at(os.path.join(self.root, name)) < self.since + _CLOCKS
 
     def _files(self, name: str, old: Folder | None, new: Folder) -> None:
@@ -81,21 +81,23 @@ class _Comparison:
             now = new.state(index)
             if then == now:
                 continue
-            if then == ABSENT and name in self.ruled_anew:  # it may have been ignored before
+            if then == ABSENT and name in self.changed_rules:  # it may have been ignored before
                 if changed_at(os.path.join(self.root, prefix + each)) < self.since:
                     continue
                 self.found.doubtful.add(prefix + each)
             self._note(prefix + each, then, now)
         for each, place in old_places.items():
             if old is not None:
-                self._left_out(prefix + each, old, place, may_be_there=name in self.ruled_anew)
+                self._left_out(prefix + each, old, place, may_be_there=name in self.changed_rules)
 
     def _left_out(self, path: str, old: Folder, place: int, *, may_be_there: bool) -> None:
         """A file that is listed no longer: it went, or it is ignored since then and may hold something else."""
         then = old.state(place)
         if not may_be_there:
             self._note(path, then, ABSENT)
-        elif numbers_at(os.path.join(self.root, path)) != tuple(old.numbers[place * FIELDS : (place + 1) * FIELDS]):
+        elif numbers_at(os.path.join(self.root, path)) != tuple(
+            old.numbers[place * FIELDS_PER_FILE : (place + 1) * FIELDS_PER_FILE]
+        ):
             self._note(path, then, self.state_of(path))
 
     def _note(self, path: str, was: FileState, now: FileState) -> None:
@@ -105,7 +107,7 @@ class _Comparison:
         earlier = self.found.changes.get(path, (ABSENT, ABSENT))
         self.found.changes[path] = (was if was != ABSENT else earlier[0], now if now != ABSENT else earlier[1])
 
-    def _went(self, name: str, *, may_be_there: bool) -> None:
+    def _note_removed(self, name: str, *, may_be_there: bool) -> None:
         waiting = [name]
         while waiting:
             each = waiting.pop()
@@ -117,7 +119,7 @@ class _Comparison:
                 self._left_out(f"{each}/{one}", old, index, may_be_there=may_be_there)
             waiting.extend(f"{each}/{one}" for one in old.folders)
             self.after.pop(each, None)
-            self.found.gone.add(each)
+            self.found.removed.add(each)
             self.found.touched.discard(each)
 
 

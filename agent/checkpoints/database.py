@@ -14,7 +14,7 @@ _DOUBT = "damaged"
 """A file that is there once damage was met: who opens the database next looks at all of it."""
 
 
-def opened_database(path: Path) -> tuple[CheckpointStore, str]:
+def open_database(path: Path) -> tuple[CheckpointStore, str]:
     """The database, and what is told of one that was damaged: it is set aside for this one, unless another process has
     it open."""
     doubt = path.parent / _DOUBT

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from tools.lazy import dataclass
 
 Kind: TypeAlias = Literal["absent", "file", "link", "folder", "staged", "large", "unreadable", "special", "unknown"]
-KEPT: frozenset[Kind] = frozenset(("absent", "file", "link", "folder", "staged"))
+STORED_KINDS: frozenset[Kind] = frozenset(("absent", "file", "link", "folder", "staged"))
 
 WHY: Mapping[Kind, str] = {
     "large": "it was too large to be kept",
@@ -16,7 +16,7 @@ WHY: Mapping[Kind, str] = {
     "special": "it was neither a file nor a link nor a folder",
     "unknown": "what it held before is not known",
 }
-LOST = "what it held is damaged where it was kept, or went from there"
+CONTENT_LOST = "what it held is damaged where it was kept, or went from there"
 _DIGEST = 32
 """Bytes of one."""
 
@@ -33,8 +33,8 @@ class FileState:
     other."""
 
     @property
-    def is_kept(self) -> bool:
-        return self.kind in KEPT
+    def is_stored(self) -> bool:
+        return self.kind in STORED_KINDS
 
     def __str__(self) -> str:
         return f"{self.kind} {self.mode:o} {self.digest}"
@@ -48,7 +48,7 @@ def read_state(text: str) -> FileState:
     kind, mode, digest = text.split(" ", 2)
     if kind in ("file", "link") and len(bytes.fromhex(digest)) != _DIGEST:
         raise ValueError(text)
-    known: dict[str, Kind] = {kind: kind for kind in (*KEPT, *WHY)}
+    known: dict[str, Kind] = {kind: kind for kind in (*STORED_KINDS, *WHY)}
     return FileState(known.get(kind, "unknown"), int(mode, 8), digest)
 
 
@@ -97,22 +97,22 @@ class RestorePlan:
     def of(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
         return tuple(one for one in self.paths if one.outcome in outcomes)
 
-    def chosen(self, *, forced: bool) -> tuple[PlannedPath, ...]:
+    def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
         """What is brought back: with `forced` also over what others have changed."""
         return self.of("restore", "ask") if forced else self.of("restore")
 
 
 BETWEEN = "it was changed in between, and not by this agent"
 SINCE = "it was changed since, and not by this agent"
-UNTOLD = "\0\0"
+UNKNOWN_STAGED = "\0\0"
 """The end of the path of what is staged where only that it changed can be told."""
 SPLIT = "git keeps it in parts that are not read here: a split or sparse index"
-MOVED = "commits were made or another branch is there: these stay"
+HEAD_MOVED = "commits were made or another branch is there: these stay"
 TOGETHER = "another session worked in this folder at the same time"
 IN_JOB = "it changed while a command ran in the background"
 
 
-def composed(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
+def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
     """Changes one after the other as one for each path: from what it held first to what it held last."""
     found: dict[str, PathChange] = {}
     for change in changes:
@@ -136,12 +136,12 @@ def is_half_way(change: PathChange, now: FileState) -> bool:
     return now == ABSENT and change.before.kind == "folder"  # what is to stand there comes after it goes
 
 
-def planned(
+def plan_restore(
     points: Sequence[int], changes: Iterable[PathChange], now: Mapping[str, FileState], blocked: Mapping[str, str]
 ) -> RestorePlan:
     """What taking changes back would do, from how the paths are now. `blocked`: paths that cannot be reached, each with
     the one above it where no folder is now."""
-    paths = {change.path: _planned(change, now[change.path]) for change in changes}
+    paths = {change.path: _plan_path(change, now[change.path]) for change in changes}
     found = (_behind(one, blocked[one.path], paths) if one.path in blocked else one for one in paths.values())
     return RestorePlan(tuple(points), tuple(found))
 
@@ -156,27 +156,27 @@ def _behind(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> P
     return replace(one, outcome="cannot", why=f"`{above}` is in its way, which is no folder now")
 
 
-def _planned_staged(change: PathChange, now: FileState) -> PlannedPath:
+def _plan_staged(change: PathChange, now: FileState) -> PlannedPath:
     """Staged again only if nobody else has had a hand in it, and it is held against the same commit."""
     heads = {state.digest.partition("|")[0] for state in (change.before, change.after, now)}
-    split = SPLIT if change.path.endswith(UNTOLD) else ""
+    split = SPLIT if change.path.endswith(UNKNOWN_STAGED) else ""
     why = (
         split
         or WHY.get(now.kind, "")
-        or (MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else SINCE))
+        or (HEAD_MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else SINCE))
     )
     return PlannedPath(change.path, now, change.before, "cannot" if why else "restore", why)
 
 
-def _planned(change: PathChange, now: FileState) -> PlannedPath:
+def _plan_path(change: PathChange, now: FileState) -> PlannedPath:
     back = change.before
     if now == back:
         return PlannedPath(change.path, now, back, "as_before")
     if "staged" in (now.kind, back.kind):
-        return _planned_staged(change, now)
-    if not back.is_kept:
+        return _plan_staged(change, now)
+    if not back.is_stored:
         return PlannedPath(change.path, now, back, "cannot", WHY[back.kind])
-    if not now.is_kept:
+    if not now.is_stored:
         return PlannedPath(change.path, now, back, "cannot", f"what is there now could not be kept: {WHY[now.kind]}")
     if now.kind == "folder" and back.kind == "folder" and change.before.kind == change.after.kind == "folder":
         return PlannedPath(change.path, now, back, "restore")
@@ -189,12 +189,12 @@ def _planned(change: PathChange, now: FileState) -> PlannedPath:
     return PlannedPath(change.path, now, back, "restore")
 
 
-def shown_path(path: str) -> str:
+def path_label(path: str) -> str:
     """A path as people read it."""
     index, is_staged, entry = path.partition("\0")
     if not is_staged:
         return path
     above = index.removesuffix(".git/index") if index.endswith(".git/index") else ""
-    if path.endswith(UNTOLD):
+    if path.endswith(UNKNOWN_STAGED):
         return f"{above or '.'} (what is staged)"
     return f"{above}{entry} (staged)" if entry else f"{above or '.'} (commits and branches)"

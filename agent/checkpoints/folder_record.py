@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from agent.checkpoints.file_state import FileState
 
-FIELDS, CHANGED = 4, 2
+FIELDS_PER_FILE, CHANGED_FIELD = 4, 2
 """Numbers of each file: mode, size, time of the last change, inode; and which of them is the time."""
 _NOTHING = b"\0" * 32
 _HEAD = struct.Struct("<qqqqI")
@@ -34,7 +34,7 @@ class Folder:
     folders: list[str] = field(default_factory=list)
 
     def state(self, index: int) -> FileState:
-        mode, size, changed, number = self.numbers[index * FIELDS : (index + 1) * FIELDS]
+        mode, size, changed, number = self.numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
         digest = self.digests[index]
         if stat.S_ISLNK(mode):
             return FileState("link", 0, digest.hex()) if digest else FileState("unreadable")
@@ -44,14 +44,14 @@ class Folder:
             "unreadable" if changed < 0 else "large", stat.S_IMODE(mode), f"{size}-{abs(changed)}-{number}"
         )
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         names, folders = b"\0".join(map(os.fsencode, self.names)), b"\0".join(map(os.fsencode, self.folders))
         head = _HEAD.pack(self.mode, self.changed, self.number, self.rules, len(names))
         digests = b"".join(digest or _NOTHING for digest in self.digests)
         return b"".join((head, names, struct.pack("<I", len(self.names)), self.numbers.tobytes(), digests, folders))
 
 
-def decoded_folder(body: bytes) -> Folder:
+def decode_folder(body: bytes) -> Folder:
     """Raises `ValueError` and `struct.error` when it makes no sense."""
     mode, changed, number, rules, length = _HEAD.unpack_from(body)
     at = _HEAD.size
@@ -61,8 +61,8 @@ def decoded_folder(body: bytes) -> Folder:
         raise ValueError("the row of a folder is damaged")
     at += length + 4
     numbers = array("q")
-    numbers.frombytes(body[at : at + count * FIELDS * 8])
-    at += count * FIELDS * 8
+    numbers.frombytes(body[at : at + count * FIELDS_PER_FILE * 8])
+    at += count * FIELDS_PER_FILE * 8
     digests = [body[place : place + 32] for place in range(at, at + 32 * count, 32)]
     rest = body[at + 32 * count :]
     folders = [os.fsdecode(name) for name in rest.split(b"\0")] if rest else []

@@ -9,9 +9,9 @@ _STAT = 40
 """Bytes of an entry that say how its file looked: times, device, inode, mode, owner, size."""
 _MODE, _MTIME = 24, 8
 """Where the mode is in these, and when the file was changed."""
-_LONGEST = 1 << 14
+_MAX_PATH_BYTES = 1 << 14
 """Bytes of a path: version 4 writes what follows on the path before, so that a short index can say long ones."""
-EXTENDED, LENGTH = 0x4000, 0xFFF
+EXTENDED_FLAG, LENGTH_MASK = 0x4000, 0xFFF
 """Bits of the flags that say how an entry is written, not what it is."""
 
 
@@ -29,9 +29,9 @@ class IndexEntry:
         return self.flags >> 12 & 3
 
     @property
-    def staged(self) -> bytes:
+    def staged_bytes(self) -> bytes:
         """What is staged, without how the file looked then."""
-        flags = self.flags & ~(EXTENDED | LENGTH)
+        flags = self.flags & ~(EXTENDED_FLAG | LENGTH_MASK)
         return self.stat[_MODE : _MODE + 4] + flags.to_bytes(2, "big") + self.more.to_bytes(2, "big") + self.oid
 
 
@@ -61,7 +61,7 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
             (flags,) = struct.unpack_from(">H", data, at)
             at += 2
             more = 0
-            if flags & EXTENDED:
+            if flags & EXTENDED_FLAG:
                 (more,) = struct.unpack_from(">H", data, at)
                 at += 2
             if version == 4:
@@ -73,7 +73,7 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
                 end = data.index(b"\0", at)
                 path = data[at:end]
                 at = start + (end - start + 8 & ~7)
-            if len(path) > _LONGEST:
+            if len(path) > _MAX_PATH_BYTES:
                 raise ValueError("an index with a path that no file can have")
             entries.append(IndexEntry(path, stat, oid, flags, more))
         while at + 8 <= len(data) - size:
@@ -90,7 +90,7 @@ def staged_in(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
     """What is staged at each path; of a conflict, all of it."""
     found: dict[bytes, bytes] = {}
     for entry in entries:
-        found[entry.path] = found.get(entry.path, b"") + entry.staged
+        found[entry.path] = found.get(entry.path, b"") + entry.staged_bytes
     return found
 
 
@@ -114,7 +114,11 @@ def with_staged(data: bytes, wanted: Mapping[bytes, bytes], written_at: int) -> 
     version = 3 if any(entry.more for entry in entries) else 2
     body = [struct.pack(">4sII", b"DIRC", version, len(entries))]
     for entry in entries:
-        flags = entry.flags & ~(EXTENDED | LENGTH) | min(len(entry.path), LENGTH) | (EXTENDED if entry.more else 0)
+        flags = (
+            entry.flags & ~(EXTENDED_FLAG | LENGTH_MASK)
+            | min(len(entry.path), LENGTH_MASK)
+            | (EXTENDED_FLAG if entry.more else 0)
+        )
         written = entry.stat + entry.oid + flags.to_bytes(2, "big")
         written += entry.more.to_bytes(2, "big") if entry.more else b""
         written += entry.path
@@ -126,7 +130,7 @@ def with_staged(data: bytes, wanted: Mapping[bytes, bytes], written_at: int) -> 
 def _sure(entry: IndexEntry, written_at: int) -> IndexEntry:
     if int.from_bytes(entry.stat[_MTIME : _MTIME + 4], "big") < written_at:
         return entry
-    return IndexEntry(entry.path, entry_of(entry.path, entry.staged).stat, entry.oid, entry.flags, entry.more)
+    return IndexEntry(entry.path, entry_of(entry.path, entry.staged_bytes).stat, entry.oid, entry.flags, entry.more)
 
 
 def _hash_of(data: bytes) -> str:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from agent.checkpoints.comparison import Change
-from agent.checkpoints.file_state import FileState, PathChange, composed, read_state
+from agent.checkpoints.file_state import FileState, PathChange, compose_changes, read_state
 from agent.checkpoints.undo_points import TurnPlace, UndoPoint
 from store.checkpoints import CheckpointStore, PathRow, PointRow
 from store.errors import StoreError
@@ -36,12 +36,12 @@ class PointLog:
         point = self._open.get(turn)
         if point is None:
             return ()
-        changes = [change for change in composed(self.changes(point)) if change.before != change.after]
+        changes = [change for change in compose_changes(self.changes(point)) if change.before != change.after]
         with self._store.transaction():  # that commits were made can be told, not taken back
             self._store.set_state({point: "done" if any(not one.path.endswith("\0") for one in changes) else "empty"})
         return tuple(changes)
 
-    def cut_off(self, session: str, is_at_work: Callable[[str], bool]) -> tuple[int, ...]:
+    def interrupted_points(self, session: str, is_at_work: Callable[[str], bool]) -> tuple[int, ...]:
         """The points of turns whose program was killed. `is_at_work`: whether another session is open."""
         return tuple(
             row.id
@@ -51,9 +51,9 @@ class PointLog:
             and (row.session == session or not is_at_work(row.session))
         )
 
-    def finish_cut_off(self, session: str, found: Mapping[str, Change], is_at_work: Callable[[str], bool]) -> None:
+    def finish_interrupted(self, session: str, found: Mapping[str, Change], is_at_work: Callable[[str], bool]) -> None:
         """What was changed while a command ran whose program was killed is that turn's, with a doubt."""
-        for point in self.cut_off(session, is_at_work):
+        for point in self.interrupted_points(session, is_at_work):
             if found:
                 self._write(point, [PathChange(path, *change, CUT_OFF) for path, change in found.items()])
             with self._store.transaction():
@@ -74,7 +74,7 @@ class PointLog:
             except (ValueError, TypeError) as error:
                 raise StoreError("corrupt", f"what point {point} changed cannot be read: `{error}`") from error
 
-    def restoring(self) -> tuple[PointRow, ...]:
+    def unfinished_restores(self) -> tuple[PointRow, ...]:
         """Those of which taking back began and did not end."""
         return tuple(row for row in self._store.points() if row.state == "restoring")
 
@@ -82,7 +82,7 @@ class PointLog:
         """A point for what is about to be brought back. It survives a loss of power."""
         with self._store.transaction(durable=True):
             point = self._store.add_point(turn.session, turn.position, kind, "restoring", turn.title, of)
-            self._put(point, changes)
+            self._insert_changes(point, changes)
         return point
 
     def end_restore(self, point: int, others: Sequence[int], *, failed: bool = False) -> None:
@@ -106,9 +106,9 @@ class PointLog:
 
     def _write(self, point: int, changes: Sequence[PathChange]) -> None:
         with self._store.transaction():
-            self._put(point, changes)
+            self._insert_changes(point, changes)
 
-    def _put(self, point: int, changes: Sequence[PathChange]) -> None:
+    def _insert_changes(self, point: int, changes: Sequence[PathChange]) -> None:
         rows = [PathRow(os.fsencode(one.path), str(one.before), str(one.after), one.doubt) for one in changes]
         self._store.add_paths(point, rows, _digests(state for one in changes for state in (one.before, one.after)))
 

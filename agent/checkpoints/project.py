@@ -9,30 +9,30 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agent.checkpoints.comparison import Found
-from agent.checkpoints.database import NAME, InUse, note_damage, opened_database
+from agent.checkpoints.comparison import FolderChanges
+from agent.checkpoints.database import NAME, InUse, note_damage, open_database
 from agent.checkpoints.file_state import (
     ABSENT,
+    CONTENT_LOST,
     IN_JOB,
-    LOST,
     TOGETHER,
     FileState,
     PathChange,
     PlannedPath,
     RestorePlan,
     TurnChanges,
-    composed,
-    planned,
+    compose_changes,
+    plan_restore,
 )
-from agent.checkpoints.folder_record import Folder, decoded_folder
+from agent.checkpoints.folder_record import Folder, decode_folder
+from agent.checkpoints.nofollow_paths import blocking_path, state_at
 from agent.checkpoints.other_sessions import OtherSessions
-from agent.checkpoints.places import in_the_way, state_at
 from agent.checkpoints.point_log import PointLog
 from agent.checkpoints.recovery import Recovery
-from agent.checkpoints.staged import StagedFiles, described
+from agent.checkpoints.staged import StagedFiles, staged_description
 from agent.checkpoints.tracked import TrackedFiles
-from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace, UndoPoint
-from agent.checkpoints.work_tree import Limits, Stopped, TooMuch, WorkTree
+from agent.checkpoints.undo_points import PointKind, RestoreResult, TurnPlace, UndoPoint
+from agent.checkpoints.work_tree import FolderTooLarge, Limits, ScanCancelled, WorkTree
 from agent.errors import StoreFailed
 from store.checkpoints import FolderRow
 from store.errors import StoreError
@@ -40,11 +40,11 @@ from tools.files.diff import size_of_change
 from tools.files.private_folder import make_private
 
 DAY = 86_400.0
-MOST_SHOWN = 500
+MAX_COMPARED_FILES = 500
 """Files that are compared for people to look at."""
 LARGEST_COUNTED = 1_000_000
 """Bytes of a file in which changed lines are counted."""
-IGNORED = "its rules for ignored files changed in the same step: it may have been there before"
+IGNORE_RULES_CHANGED = "its rules for ignored files changed in the same step: it may have been there before"
 
 
 def folder_for(data: Path, root: Path) -> Path:
@@ -60,8 +60,8 @@ class ProjectCheckpoints:
         self._folder = folder = folder_for(data, root)
         with suppress(OSError):  # what is wrong is told when the database is opened
             make_private(folder.parent)
-        with self._told():
-            self._store, self.set_aside = opened_database(folder / NAME)
+        with self._translate_errors():
+            self._store, self.set_aside = open_database(folder / NAME)
         self._in_use = InUse(folder)
         self._log = PointLog(self._store)
         self._staged = StagedFiles(self._root)
@@ -71,13 +71,13 @@ class ProjectCheckpoints:
         self._is_first = True
         """Whether nothing was looked at yet as a whole."""
         self._others = OtherSessions(data, self._store)
-        self._last = Found()
+        self._last = FolderChanges()
         self._too_much = ""
         """Why the folder is not looked at as a whole, once that is known: to find out takes long."""
 
     def close(self) -> None:
         try:
-            with self._told():
+            with self._translate_errors():
                 if self._is_full_or_due():
                     self._collect()
                 self._store.close()
@@ -91,7 +91,7 @@ class ProjectCheckpoints:
     def _collect(self) -> None:
         """Removes garbage, unless another process may be about to need it."""
         if self._in_use.is_alone():
-            folders = self._kept_folders().values()
+            folders = self._stored_folders().values()
             self._store.collect(self._most, (digest for each in folders for digest in each.digests if digest))
             self._in_use.note_cleaned()
 
@@ -104,22 +104,22 @@ class ProjectCheckpoints:
 
     def prepare(self, session: str, stopped: Callable[[], bool]) -> str:
         """Looks at the files, so that `begin` takes little time. Why they are not covered, where they are not."""
-        with self._told():
+        with self._translate_errors():
             why = self._look(stopped)
             if not why:
                 with self._store.transaction():
-                    self._keep_what_was_seen(session)
+                    self._store_scan(session)
             return why
 
     def begin(self, turn: TurnPlace, *, in_job: bool, stopped: Callable[[], bool]) -> str:
         """Looks at the files before something may change them. What was changed since the last look is nobody's, but
         `in_job`. Why they are not covered, where they are not."""
-        with self._told():
+        with self._translate_errors():
             is_first, why = self._is_first, self._look(stopped)
             if why:
                 return why
             with self._store.transaction():
-                self._keep_what_was_seen(turn.session)
+                self._store_scan(turn.session)
                 if in_job and not is_first:
                     self._log.add(turn, [PathChange(path, *each, IN_JOB) for path, each in self._last.changes.items()])
                 self._log.begin(turn)
@@ -128,53 +128,60 @@ class ProjectCheckpoints:
 
     def end(self, turn: TurnPlace) -> str:
         """Writes down what was changed since `begin`."""
-        with self._told():
+        with self._translate_errors():
             why = self._look(lambda: False)
             if why:
                 return why
             found, doubtful = self._last.changes.items(), self._last.doubtful
             doubt = TOGETHER if self._others.were_at_work(turn.session) else ""
             with self._store.transaction():
-                self._keep_what_was_seen(turn.session)
+                self._store_scan(turn.session)
                 self._log.add(
-                    turn, [PathChange(path, *each, IGNORED if path in doubtful else doubt) for path, each in found]
+                    turn,
+                    [
+                        PathChange(path, *each, IGNORE_RULES_CHANGED if path in doubtful else doubt)
+                        for path, each in found
+                    ],
                 )
             return ""
 
-    def finish_cut_off(self, session: str) -> None:
+    def finish_interrupted(self, session: str) -> None:
         """Has what a program did that was killed taken back, too, before anything else is looked at. `session`: that is
         open here."""
         if not self._is_first:
             return
-        with self._told():
-            if not self._log.cut_off(session, self._others.is_at_work):
+        with self._translate_errors():
+            if not self._log.interrupted_points(session, self._others.is_at_work):
                 return
         if self.prepare(session, lambda: False):  # what tools for files have changed was written down before
-            with self._told():
-                self._log.finish_cut_off(session, {}, self._others.is_at_work)
+            with self._translate_errors():
+                self._log.finish_interrupted(session, {}, self._others.is_at_work)
 
     def at_work(self) -> tuple[str, ...]:
         """The sessions that are in the middle of a turn which changes files."""
-        with self._told():
+        with self._translate_errors():
             return self._others.at_work()
 
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
         """What stands at absolute paths now, and whether the folders above them are there, kept."""
-        with self._told():
+        with self._translate_errors():
             return self._states(each for path in paths for each in self._with_missing(self._name(path)))
 
-    def changed(self, turn: TurnPlace, before: Mapping[str, FileState]) -> None:
+    def record_changes(self, turn: TurnPlace, before: Mapping[str, FileState]) -> None:
         """Writes down what became of paths."""
-        with self._told():
+        with self._translate_errors():
             now = self._states(before)
             self._log.add(turn, [PathChange(path, was, now[path]) for path, was in before.items() if was != now[path]])
 
     def finish(self, turn: TurnPlace) -> TurnChanges:
         """What the turn changed, at its end."""
-        with self._told():
+        with self._translate_errors():
             found = self._log.finish(turn)
         changes = [change for change in found if not {"folder", "staged"} & {change.before.kind, change.after.kind}]
-        sizes = [size_of_change(self._text(change.before), self._text(change.after)) for change in changes[:MOST_SHOWN]]
+        sizes = [
+            size_of_change(self._text(change.before), self._text(change.after))
+            for change in changes[:MAX_COMPARED_FILES]
+        ]
         paths = tuple(change.path for change in changes)
         return TurnChanges(paths, sum(added for added, _ in sizes), sum(removed for _, removed in sizes))
 
@@ -187,44 +194,46 @@ class ProjectCheckpoints:
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
         """The oldest first."""
-        with self._told():
+        with self._translate_errors():
             return self._log.points(session)
 
     def changes_of(self, points: Iterable[int]) -> tuple[PathChange, ...]:
         """What they changed, one after the other."""
-        with self._told():
-            found = composed(change for point in sorted(points) for change in self._log.changes(point))
+        with self._translate_errors():
+            found = compose_changes(change for point in sorted(points) for change in self._log.changes(point))
         return tuple(change for change in found if change.before != change.after or change.doubt)
 
     def plan(self, points: Sequence[int]) -> RestorePlan:
         """What taking them back would do now. Nothing is changed."""
         self.recover()
         changes = self.changes_of(points)
-        with self._told():
+        with self._translate_errors():
             now = self._states(change.path for change in changes)
         gone = (path for path, state in now.items() if state == ABSENT)
-        blocked = {path: above for path in gone if (above := in_the_way(self._root, path))}
-        plan = planned(points, changes, now, blocked)
-        return replace(plan, paths=tuple(self._if_kept(one) for one in plan.paths))
+        blocked = {path: above for path in gone if (above := blocking_path(self._root, path))}
+        plan = plan_restore(points, changes, now, blocked)
+        return replace(plan, paths=tuple(self._unless_lost(one) for one in plan.paths))
 
-    def _if_kept(self, one: PlannedPath) -> PlannedPath:
+    def _unless_lost(self, one: PlannedPath) -> PlannedPath:
         """So that one damaged content keeps no other from coming back."""
         is_lost = one.back.kind in ("file", "link") and self.content(one.back) is None
-        return replace(one, outcome="cannot", why=LOST) if is_lost and one.outcome in ("restore", "ask") else one
+        return (
+            replace(one, outcome="cannot", why=CONTENT_LOST) if is_lost and one.outcome in ("restore", "ask") else one
+        )
 
     def contents(self, plan: RestorePlan) -> dict[str, tuple[bytes | None, bytes | None]]:
         """What each path of a plan holds now, and would hold; of what is staged, which content that is."""
-        return {one.path: (self.content(one.now), self.content(one.back)) for one in plan.paths[:MOST_SHOWN]}
+        return {one.path: (self.content(one.now), self.content(one.back)) for one in plan.paths[:MAX_COMPARED_FILES]}
 
-    def shown(self, point: int) -> tuple[tuple[PathChange, bytes | None, bytes | None], ...]:
+    def point_contents(self, point: int) -> tuple[tuple[PathChange, bytes | None, bytes | None], ...]:
         """What a point changed, with what each path held before and after."""
-        changes = self.changes_of((point,))[:MOST_SHOWN]
+        changes = self.changes_of((point,))[:MAX_COMPARED_FILES]
         return tuple((change, self.content(change.before), self.content(change.after)) for change in changes)
 
     def content(self, state: FileState) -> bytes | None:
         """What a file held, or where a link pointed; None where nothing was, or it is not kept."""
         if state.kind == "staged":
-            return described(state)
+            return staged_description(state)
         if state.kind not in ("file", "link"):
             return None
         digest = bytes.fromhex(state.digest)
@@ -233,14 +242,14 @@ class ProjectCheckpoints:
             return content if hashlib.sha256(content).digest() == digest else None
         return None
 
-    def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool = False) -> Restored:
+    def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool = False) -> RestoreResult:
         """Takes points back, as planned, `forced` also over what others have changed."""
-        with self._told():
+        with self._translate_errors():
             return self._recovery.restore(plan, turn, kind, forced=forced)
 
     def recover(self) -> tuple[str, ...]:
         """Finishes what a killed process has left half-way; which files that was about."""
-        with self._told():
+        with self._translate_errors():
             return self._recovery.finish()
 
     # Looking
@@ -250,44 +259,44 @@ class ProjectCheckpoints:
         if self._is_first:
             self._recovery.finish()
         if self._tree is None and not self._too_much:
-            self._too_much = unbounded(Path(self._root))
+            self._too_much = unscannable_reason(Path(self._root))
         if self._too_much:
             return self._too_much
         if self._tree is None:
-            self._tree = WorkTree(self._root, (str(self._data),), self._kept_folders())
+            self._tree = WorkTree(self._root, (str(self._data),), self._stored_folders())
         try:
-            with self._store.keeping() as keep:
+            with self._store.frame_writer() as keep:
                 state_of = partial(state_at, self._root, most=self._limits.file_bytes, keep=keep)
                 self._last = self._tree.look(self._limits, keep, stopped, state_of)
                 self._last.changes |= self._staged.look(self._tree.repositories)
                 tracked = self._tracked.look(
-                    self._staged.tracked, self._tree.folders, self._limits, state_of,
-                    is_ruled_anew=self._tree.is_ruled_anew,
+                    self._staged.staged_by_tree, self._tree.folders, self._limits, state_of,
+                    is_ruled_anew=self._tree.has_changed_rules,
                 )  # fmt: skip
                 self._last.changes |= tracked
                 self._last.doubtful -= tracked.keys()
-        except TooMuch as error:
+        except FolderTooLarge as error:
             self._too_much = str(error)
             return self._too_much
-        except Stopped:
+        except ScanCancelled:
             return "it was interrupted while the files were looked at"
         except OSError as error:
             return f"the folder cannot be read: {error.strerror or error}"
         return ""
 
-    def _keep_what_was_seen(self, session: str) -> None:
+    def _store_scan(self, session: str) -> None:
         """Together with what is written down of it: whoever kills the program leaves both or none. To be called in a
         transaction."""
         found, folders = self._last, self._tree.folders if self._tree is not None else {}
-        rows = [FolderRow(os.fsencode(name), folders[name].encoded()) for name in found.touched]
-        if rows or found.gone:
-            self._store.put_folders(rows, map(os.fsencode, found.gone))
+        rows = [FolderRow(os.fsencode(name), folders[name].encode()) for name in found.touched]
+        if rows or found.removed:
+            self._store.put_folders(rows, map(os.fsencode, found.removed))
         if self._is_first:
-            self._log.finish_cut_off(session, found.changes, self._others.is_at_work)
+            self._log.finish_interrupted(session, found.changes, self._others.is_at_work)
             self._is_first = False
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except StoreError as error:
@@ -296,16 +305,16 @@ class ProjectCheckpoints:
                     note_damage(self._folder)
             raise StoreFailed(str(error), error.reason) from error
 
-    def _kept_folders(self) -> dict[str, Folder]:
+    def _stored_folders(self) -> dict[str, Folder]:
         folders = {}
         for row in self._store.folders():
             with suppress(ValueError, OverflowError):
-                folders[os.fsdecode(row.path)] = decoded_folder(row.body)
+                folders[os.fsdecode(row.path)] = decode_folder(row.body)
         return folders if "" in folders else {}
 
     def _states(self, paths: Iterable[str]) -> dict[str, FileState]:
         paths = tuple(paths)
-        with self._store.keeping() as keep:
+        with self._store.frame_writer() as keep:
             files = [path for path in paths if "\0" not in path]
             found = {path: state_at(self._root, path, self._limits.file_bytes, keep) for path in files}
         return found | self._staged.states(path for path in paths if path not in found)
@@ -323,7 +332,7 @@ class ProjectCheckpoints:
             above = above.rpartition("/")[0]
 
 
-def unbounded(root: Path) -> str:
+def unscannable_reason(root: Path) -> str:
     """Why a folder is not looked at as a whole; empty where it may be."""
     home = Path(os.path.realpath(Path.home()))
     if root == home:

@@ -13,11 +13,11 @@ from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, Res
 from agent.checkpoints.point_log import PointLog
 from agent.checkpoints.restore import Move, Restore, moves_for
 from agent.checkpoints.staged import StagedFiles
-from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace
+from agent.checkpoints.undo_points import PointKind, RestoreResult, TurnPlace
 from agent.errors import RestoreFailed
 from store.checkpoints import CheckpointStore, PointRow
 from store.errors import StoreError
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 
 NOT_EMPTY = "something else is in it now"
 
@@ -42,19 +42,19 @@ class Recovery:
         self._staged = staged
         self._states = states
 
-    def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool) -> Restored:
+    def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool) -> RestoreResult:
         """Takes points back, as planned, `forced` also over what others have changed."""
         with self.alone() as is_alone:
             if not is_alone:
                 raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
-            chosen = plan.chosen(forced=forced)
+            chosen = plan.paths_to_restore(forced=forced)
             moves = moves_for(self._root, filter(_is_file, chosen))
             self._refuse_changed(moves)
             staged = [PathChange(one.path, one.now, one.back) for one in chosen if one.back.kind == "staged"]
             changes = [PathChange(move.path, move.now, move.back) for move in moves]
             point = self._log.add_restore(turn, kind, plan.points, [*changes, *staged])
             try:
-                Restore(self._root, point, self._read).run(moves)
+                Restore(self._root, point, self._read_content).run(moves)
             except RestoreFailed:
                 self._log.end_restore(point, plan.points, failed=True)
                 raise
@@ -66,32 +66,34 @@ class Recovery:
         ]
         left = (*plan.of("cannot"), *(() if forced else plan.of("ask")), *unstaged, *kept)
         files = [move.path for move in moves if not {move.now.kind, move.back.kind} <= {"folder", "absent"}]
-        return Restored(point, tuple(files), left, len(staged) - len(unstaged))
+        return RestoreResult(point, tuple(files), left, len(staged) - len(unstaged))
 
     def _refuse_changed(self, moves: Sequence[Move]) -> None:
         """The user may have looked at the plan for long, and have gone on working meanwhile."""
         now = self._states(move.path for move in moves)
         if others := [move.path for move in moves if now[move.path] != move.now]:
             are = "was" if len(others) == 1 else "were"
-            raise RestoreFailed(f"nothing was changed: {listed(others, 5)} {are} changed meanwhile; look at it again")
+            raise RestoreFailed(
+                f"nothing was changed: {join_limited(others, 5)} {are} changed meanwhile; look at it again"
+            )
 
     def _stage_again(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
         """What of it was left as it is. Files come back without it."""
         left = []
         for index, group in groupby(sorted(changes, key=_index_of), key=_index_of):
             those = list(group)
-            if why := self._staged.put(index, those, point):
+            if why := self._staged.stage_again(index, those, point):
                 left += [PlannedPath(one.path, one.before, one.after, "cannot", why) for one in those]
         return left
 
     def finish(self) -> tuple[str, ...]:
         """Finishes what a killed process has left half-way; which files that was about. Nothing is done while another
         process brings files back."""
-        if not self._log.restoring():
+        if not self._log.unfinished_restores():
             return ()
         with self.alone() as is_alone:
-            left = self._log.restoring() if is_alone else ()
-            return tuple(path for row in left for path in self._finished(row))
+            left = self._log.unfinished_restores() if is_alone else ()
+            return tuple(path for row in left for path in self._finish_restore(row))
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
@@ -107,9 +109,9 @@ class Recovery:
         finally:
             os.close(handle)
 
-    def _finished(self, row: PointRow) -> list[str]:
+    def _finish_restore(self, row: PointRow) -> list[str]:
         changes = tuple(self._log.changes(row.id))
-        restore = Restore(self._root, row.id, self._read)
+        restore = Restore(self._root, row.id, self._read_content)
         restore.clear(change.path for change in changes if change.after.kind != "staged")
         for index in {_index_of(change) for change in changes if change.after.kind == "staged"}:
             self._staged.clear(index, row.id)
@@ -124,7 +126,7 @@ class Recovery:
         self._log.end_restore(row.id, row.others)
         return [change.path for change in changes]
 
-    def _read(self, digest: str) -> bytes:
+    def _read_content(self, digest: str) -> bytes:
         try:
             content = self._store.content(bytes.fromhex(digest))
         except StoreError as error:

@@ -8,9 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.checkpoints.file_state import ABSENT, FileState, PlannedPath
-from agent.checkpoints.places import identity_at, names_in, parent_of, parts_of, set_folder_mode, state_at, write_beside
+from agent.checkpoints.nofollow_paths import (
+    identity_at,
+    names_in,
+    parent_of,
+    parts_of,
+    set_folder_mode,
+    state_at,
+    write_new_file,
+)
 from agent.errors import AgentError, RestoreFailed
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 
 PREFIX = ".ebb-undo-"
 """How what is written beside its place is called until it takes it."""
@@ -30,7 +38,7 @@ class Move:
     """What told it apart when it was looked at."""
 
 
-Read = Callable[[str], bytes]
+ReadContent = Callable[[str], bytes]
 """The bytes that a digest stands for."""
 
 
@@ -78,7 +86,7 @@ class Restore:
     """One of them. `run` raises `RestoreFailed`, and then everything is as it was before, as far as the text does not
     say otherwise."""
 
-    def __init__(self, root: str, point: int, read: Read) -> None:
+    def __init__(self, root: str, point: int, read: ReadContent) -> None:
         self._root = root
         self._prefix = f"{PREFIX}{point}-"
         self._read = read
@@ -98,15 +106,15 @@ class Restore:
         except (OSError, AgentError) as error:
             self._unstage()
             self._close_folders()
-            raise RestoreFailed(f"nothing was changed: {_said(error)}") from error
+            raise RestoreFailed(f"nothing was changed: {_error_text(error)}") from error
         try:
-            self._take_places(moves)
+            self._move_into_place(moves)
         except (OSError, AgentError) as error:
             self._unstage()
-            left = self._back()
+            left = self._roll_back()
             self._close_folders()
-            told = "nothing was changed" if not left else f"{listed(left, 5)} may be half-way"
-            raise RestoreFailed(f"{told}: {_said(error)}") from error
+            told = "nothing was changed" if not left else f"{join_limited(left, 5)} may be half-way"
+            raise RestoreFailed(f"{told}: {_error_text(error)}") from error
 
     def clear(self, paths: Iterable[str]) -> None:
         """Removes what an undo that was cut off has left beside paths."""
@@ -139,7 +147,7 @@ class Restore:
                     raise OSError(errno.EACCES, "it cannot be written", place or ".")
                 if move.back.kind in ("file", "link"):
                     name = f"{self._prefix}{number}-{secrets.token_hex(3)}"
-                    write_beside(folder, name, move.back, self._read(move.back.digest), synced=synced)
+                    write_new_file(folder, name, move.back, self._read(move.back.digest), synced=synced)
                     self._staged.append((move, place, name))
         if not synced:
             os.sync()
@@ -155,14 +163,14 @@ class Restore:
             folders.pop()
         return "/" if start == "/" else ""
 
-    def _take_places(self, moves: Sequence[Move]) -> None:
+    def _move_into_place(self, moves: Sequence[Move]) -> None:
         for move in moves:
             self._refuse_changed(move)
         going = [move for move in moves if move.now != ABSENT and _has_to_go(move)]
         for move in sorted(going, key=lambda move: (move.now.kind == "folder", -move.path.count("/"))):
             self._refuse_changed(move)
             self._remove(move.path)
-            self._note_gone(move)
+            self._record_removed(move)
         folders = [move for move in moves if move.back.kind == "folder" and move.now.kind != "folder"]
         for move in sorted(folders, key=lambda move: move.path.count("/")):
             self._make_folders(move.path)
@@ -177,13 +185,13 @@ class Restore:
                 parent_of(self._root, move.path) as (target, last),
             ):
                 os.rename(name, last, src_dir_fd=source, dst_dir_fd=target)
-            self._note_gone(move)
+            self._record_removed(move)
         modes = [move for move in moves if move.back.kind == "folder"]
         for move in sorted(modes, key=lambda move: -move.path.count("/")):
             set_folder_mode(self._root, move.path, move.back.mode)
             self._done.append(move)
 
-    def _note_gone(self, move: Move) -> None:
+    def _record_removed(self, move: Move) -> None:
         """What stood there had its place taken, or its name away."""
         self._done.append(move)
         self._unlinked.update(move.identity[1:2])
@@ -218,7 +226,7 @@ class Restore:
             with suppress(OSError):
                 self._remove(f"{place.rstrip('/')}/{name}" if place else name)
 
-    def _back(self) -> list[str]:
+    def _roll_back(self) -> list[str]:
         """Brings each path back to what it was; those with which that did not work."""
         left = []
         done = {move.path: move for move in self._done}
@@ -229,7 +237,7 @@ class Restore:
                     self._remove(move.path)
         for move in sorted(done.values(), key=lambda move: move.path.count("/")):
             try:
-                self._put(move)
+                self._restore_path(move)
             except (OSError, AgentError):
                 left.append(move.path)
         folders = [move for move in done.values() if move.now.kind == "folder" and move.path not in left]
@@ -242,7 +250,7 @@ class Restore:
                     self._remove(path)
         return left
 
-    def _put(self, move: Move) -> None:
+    def _restore_path(self, move: Move) -> None:
         """One path as it was, by itself."""
         state = move.now
         if state.kind == "folder":
@@ -251,7 +259,7 @@ class Restore:
         elif state.kind in ("file", "link"):
             name = f"{self._prefix}back-{secrets.token_hex(3)}"
             with parent_of(self._root, move.path) as (folder, last):
-                write_beside(folder, name, state, self._read(state.digest), synced=False)
+                write_new_file(folder, name, state, self._read(state.digest), synced=False)
                 os.rename(name, last, src_dir_fd=folder, dst_dir_fd=folder)
         elif state_at(self._root, move.path, 0, lambda digest, content: None).kind not in ("absent", "folder"):
             self._remove(move.path)
@@ -269,7 +277,7 @@ def _above(path: str) -> list[str]:
     return [lead + "/".join(folders[:count]) for count in range(len(folders) + 1)]
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, OSError):
         name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, str | bytes) else ""
         advice = "; free some space and try again" if error.errno == errno.ENOSPC else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # types only: most runs change no file
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PATIENCE = 1.0
+WAIT_NOTICE_DELAY_S = 1.0
 """Seconds after which the user is told what is waited for."""
 TAKES_TIME = (
     "the files of this folder are copied, so that `/undo` can take back what commands do to them; "
@@ -78,7 +78,7 @@ class SessionCheckpoints:
             title = " ".join(event.text.split())[:LONGEST_TITLE]
             self.turn, self._uncovered, self._is_touched = TurnPlace(self._session, self._position(), title), "", False
             if self._ahead_in is not None:
-                self._thread.look_ahead(self._ahead_in, self._session, self._interrupt.requested)
+                self._thread.look_ahead(self._ahead_in, self._session, self._interrupt.is_requested)
                 self._ahead_in = None
 
     @asynccontextmanager
@@ -90,12 +90,12 @@ class SessionCheckpoints:
         turn = self.turn
         if effect == "write":
             self._is_touched = True
-            before = await self._tried(lambda project: project.states(subjects), short=True)
+            before = await self._try_work(lambda project: project.states(subjects), short=True)
             try:
                 yield
             finally:
                 if before:
-                    self._later(lambda project: project.changed(turn, before), short=True)
+                    self._later(lambda project: project.record_changes(turn, before), short=True)
         elif effect in ("run", "serve") and not reads_only:
             self._is_touched = True
             in_job, interrupt = self._has_jobs(), self._interrupt
@@ -104,8 +104,10 @@ class SessionCheckpoints:
             self._commands += 1
             why: str | None = None
             try:
-                begun = self._tried(lambda project: project.begin(turn, in_job=in_job, stopped=interrupt.requested))
-                why = await self._patiently(begun, show)
+                begun = self._try_work(
+                    lambda project: project.begin(turn, in_job=in_job, stopped=interrupt.is_requested)
+                )
+                why = await self._with_wait_notice(begun, show)
                 self._uncovered = why or self._uncovered
                 yield
             finally:
@@ -115,9 +117,9 @@ class SessionCheckpoints:
         else:
             yield
 
-    async def _patiently(self, work: Coroutine[Any, Any, T], show: Callable[[str], None]) -> T:
+    async def _with_wait_notice(self, work: Coroutine[Any, Any, T], show: Callable[[str], None]) -> T:
         task = asyncio.ensure_future(work)
-        while not (await asyncio.wait({task}, timeout=PATIENCE))[0]:
+        while not (await asyncio.wait({task}, timeout=WAIT_NOTICE_DELAY_S))[0]:
             if TAKES_TIME not in self._told:
                 self._told.add(TAKES_TIME)
                 self._emit(Noticed(TAKES_TIME))
@@ -130,7 +132,7 @@ class SessionCheckpoints:
         if not self._is_touched:
             return
         turn, uncovered = self.turn, self._uncovered
-        changes = await self._tried(lambda project: project.finish(turn)) or TurnChanges()
+        changes = await self._try_work(lambda project: project.finish(turn)) or TurnChanges()
         if uncovered in self._told:
             uncovered = ""
         self._told.add(uncovered)
@@ -144,9 +146,9 @@ class SessionCheckpoints:
         try:
             return await asyncio.wrap_future(self._thread.submit(lambda project: work(project, *args, **kwargs)))
         finally:
-            self._tell(self._thread.set_aside)
+            self._notify_once(self._thread.set_aside)
 
-    async def _tried(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
+    async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
         """The result of the work; None where it could not be done, which is told."""
         return await self._outcome(self._thread.submit(work, short=short))
 
@@ -154,12 +156,12 @@ class SessionCheckpoints:
         try:
             return await asyncio.wrap_future(future)
         except (AgentError, OSError) as error:
-            self._tell(f"`/undo` will not take this back: {error}")
+            self._notify_once(f"`/undo` will not take this back: {error}")
             return None
         finally:
-            self._tell(self._thread.set_aside)
+            self._notify_once(self._thread.set_aside)
 
-    def _tell(self, told: str) -> None:
+    def _notify_once(self, told: str) -> None:
         if told and told not in self._told:
             self._told.add(told)
             self._emit(Noticed(told))
@@ -175,4 +177,4 @@ class SessionCheckpoints:
         try:
             await asyncio.to_thread(self._thread.close)
         except (AgentError, OSError) as error:
-            self._tell(f"`/undo` will not take this back: {error}")
+            self._notify_once(f"`/undo` will not take this back: {error}")

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.checkpoints.comparison import Change
-from agent.checkpoints.file_state import UNTOLD, FileState, PathChange
+from agent.checkpoints.file_state import UNKNOWN_STAGED, FileState, PathChange
 from agent.checkpoints.git_index import read_index, read_staged, staged_in, with_staged
-from agent.checkpoints.places import parent_of
+from agent.checkpoints.nofollow_paths import parent_of
 from agent.checkpoints.restore import PREFIX
 from agent.checkpoints.work_tree import TICK
 from tools.files.bounded import beginning_of
 from tools.sandbox.git_metadata import own_metadata
 
-MOST = 100_000_000
+MAX_INDEX_BYTES = 100_000_000
 """Bytes of an index that are read."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 BUSY = "git is at work in it, or an `index.lock` was left behind"
@@ -28,11 +28,11 @@ OTHERS = "what is staged was changed meanwhile"
 
 Identity = tuple[int, int, int, int] | tuple[()]
 """Inode, size, time of the last change, and of the last writing."""
-CHANGED, WRITTEN = 2, 3
+CHANGED_FIELD, WRITTEN_FIELD = 2, 3
 
 
 @dataclass(slots=True)
-class _Seen:
+class _IndexSnapshot:
     """What is staged in one repository."""
 
     identity: Identity
@@ -49,12 +49,12 @@ class StagedFiles:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _IndexSnapshot] = {}
         self._tops: dict[str, str] = {}
         """The work tree of each index."""
 
     @property
-    def tracked(self) -> dict[str, Mapping[bytes, bytes]]:
+    def staged_by_tree(self) -> dict[str, Mapping[bytes, bytes]]:
         """What is staged in each work tree, as far as that can be said."""
         seen = ((self._tops[name], self._seen[name].staged) for name in self._tops)
         return {top: staged for top, staged in seen if staged is not None}
@@ -76,7 +76,7 @@ class StagedFiles:
             elif old.staged is None or new.staged is None:
                 if old.digest != new.digest:
                     was, now = bytes.fromhex(old.digest), bytes.fromhex(new.digest)
-                    found[f"{name}{UNTOLD}"] = (_state(old.head, was), _state(new.head, now))
+                    found[f"{name}{UNKNOWN_STAGED}"] = (_state(old.head, was), _state(new.head, now))
             elif old.staged is not new.staged:
                 for path in old.staged.keys() | new.staged.keys():
                     was, now = old.staged.get(path, b""), new.staged.get(path, b"")
@@ -87,7 +87,7 @@ class StagedFiles:
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
         """What is staged at such paths now."""
         found: dict[str, FileState] = {}
-        seen: dict[str, _Seen | None] = {}
+        seen: dict[str, _IndexSnapshot | None] = {}
         for path in paths:
             name, _, entry = path.partition("\0")
             if name not in seen:
@@ -99,7 +99,7 @@ class StagedFiles:
                 found[path] = _state(now.head, now.staged.get(os.fsencode(entry), b""))
         return found
 
-    def put(self, name: str, changes: Iterable[PathChange], point: int) -> str:
+    def stage_again(self, name: str, changes: Iterable[PathChange], point: int) -> str:
         """Stages at the paths of one index again what was staged there, `after`, where that is still `before`. Why that
         was not done, if so: it is all of them or none."""
         wanted = {os.fsencode(change.path.partition("\0")[2]): change for change in changes}
@@ -111,9 +111,9 @@ class StagedFiles:
         temporary = f"{PREFIX}{point}-{secrets.token_hex(3)}"
         try:
             with parent_of(self._root, name) as (folder, index):
-                content, identity = _read(folder, index)
+                content, identity = _read_index(folder, index)
                 staged = {path: _entry(one.after) for path, one in wanted.items()}
-                body = with_staged(content, staged, identity[WRITTEN] // 10**9)
+                body = with_staged(content, staged, identity[WRITTEN_FIELD] // 10**9)
                 mode = stat.S_IMODE(os.stat(index, dir_fd=folder).st_mode) if content else 0o644
                 _write(folder, temporary, body, mode)
                 try:
@@ -131,7 +131,7 @@ class StagedFiles:
         return ""
 
     def clear(self, name: str, point: int) -> None:
-        """Removes what a program that was killed in `put` has left, its lock, too."""
+        """Removes what a program that was killed in `stage_again` has left, its lock, too."""
         with suppress(OSError), parent_of(self._root, name) as (folder, index):
             lock = _identity(folder, f"{index}.lock")
             for each in os.listdir(folder):
@@ -151,7 +151,7 @@ class StagedFiles:
                 found[str(own[0] / "index")] = (str(each), str(own[0] / "index"), *own)
         return list(found.values())
 
-    def _now(self, name: str) -> _Seen | None:
+    def _now(self, name: str) -> _IndexSnapshot | None:
         """What is staged in a repository, of those that were seen."""
         index = Path(self._root, name)
         seen = self._seen.get(name)
@@ -159,27 +159,27 @@ class StagedFiles:
         return _look(str(index), index.parent, Path(os.path.realpath(index.parent / (shared or "."))), seen)
 
 
-def described(state: FileState) -> bytes | None:
+def staged_description(state: FileState) -> bytes | None:
     """Mode and content of what is staged, as `git ls-files -s` names them; None where nothing is."""
     staged = read_staged(_entry(state))
     return b"".join(b"%o %s\n" % (mode, oid.hex().encode()) for mode, oid in staged) or None
 
 
-def _look(index: str, metadata: Path, common: Path, known: _Seen | None) -> _Seen:
+def _look(index: str, metadata: Path, common: Path, known: _IndexSnapshot | None) -> _IndexSnapshot:
     head = _head(metadata, common)
     now, content = time.time_ns(), b""
     try:
         with parent_of("/", index) as (folder, name):
             identity = _identity(folder, name)
             if known is not None and known.identity == identity:
-                return _Seen(identity, head, known.staged)
-            content, identity = _read(folder, name)
+                return _IndexSnapshot(identity, head, known.staged)
+            content, identity = _read_index(folder, name)
             staged: Mapping[bytes, bytes] = staged_in(read_index(content))
     except (OSError, ValueError):
-        return _Seen((), head, None, hashlib.sha256(content).hexdigest())
+        return _IndexSnapshot((), head, None, hashlib.sha256(content).hexdigest())
     if known is not None and known.staged == staged:
         staged = known.staged  # only the times of files in it became others
-    return _Seen(identity if identity[CHANGED] + TICK < now else (), head, staged)
+    return _IndexSnapshot(identity if identity[CHANGED_FIELD] + TICK < now else (), head, staged)
 
 
 def _head(metadata: Path, common: Path) -> str:
@@ -224,7 +224,7 @@ def _identity_of(status: os.stat_result) -> Identity:
     return status.st_ino, status.st_size, status.st_ctime_ns, status.st_mtime_ns
 
 
-def _read(folder: int, index: str) -> tuple[bytes, Identity]:
+def _read_index(folder: int, index: str) -> tuple[bytes, Identity]:
     """The bytes of an index; none where there is none yet."""
     try:
         handle = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -232,7 +232,7 @@ def _read(folder: int, index: str) -> tuple[bytes, Identity]:
         return b"", (0, 0, 0, 0)
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_INDEX_BYTES:
             raise ValueError("no index")
         return file.read(), _identity_of(status)
 

@@ -40,7 +40,7 @@ class UndoPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     point: int
     """What takes this back."""
     files: tuple[str, ...]
@@ -50,7 +50,7 @@ class Restored:
     """Paths at which is staged again what was staged before."""
 
 
-def of_line(points: Sequence[UndoPoint], line: Mapping[str, int]) -> tuple[UndoPoint, ...]:
+def points_of_lineage(points: Sequence[UndoPoint], line: Mapping[str, int]) -> tuple[UndoPoint, ...]:
     """Those of a session and of the sessions that it was forked from. `line`: how many messages of each are in it."""
     return tuple(point for point in points if point.position < line.get(point.session, 0))
 

@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from agent.checkpoints.comparison import Found, changed_at, compare
+from agent.checkpoints.comparison import FolderChanges, changed_at, compare
 from agent.checkpoints.file_state import FileState
-from agent.checkpoints.folder_record import CHANGED, FIELDS, Folder
+from agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FILE, Folder
 from tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
 
 TICK, COARSE_TICK = 20_000_000, 2_100_000_000
@@ -34,11 +34,11 @@ _NEVER = frozenset((".git", "__pycache__"))
 """What a program makes of the files beside it, and takes care of by itself."""
 
 
-class TooMuch(Exception):
+class FolderTooLarge(Exception):
     """The folder holds more than may be looked at. The text says what."""
 
 
-class Stopped(Exception):
+class ScanCancelled(Exception):
     """Nobody waits for it any more."""
 
 
@@ -68,7 +68,7 @@ class WorkTree:
         self._scope: WalkScope | None = None
         self._unread: list[tuple[str, Folder, list[int]]] = []
         """Of each folder, the files that have to be read."""
-        self._found = Found()
+        self._found = FolderChanges()
         self._before: Mapping[str, Folder] = {}
         self._ruled_anew: set[str] = set()
         self._seen = self._bytes = self._since = 0
@@ -79,18 +79,18 @@ class WorkTree:
         return [name for name, folder in self.folders.items() if folder.rules]
 
     @property
-    def is_ruled_anew(self) -> bool:
+    def has_changed_rules(self) -> bool:
         """Whether other rules for ignored files hold somewhere than at the look before."""
         return bool(self._ruled_anew)
 
     def look(
         self, limits: Limits, keep: Keep, stopped: Callable[[], bool], state_of: Callable[[str], FileState]
-    ) -> Found:
-        """What has changed since the last look; nothing, where there was none. Raises `TooMuch` and `Stopped`, and
+    ) -> FolderChanges:
+        """What has changed since the last look; nothing without one. Raises `FolderTooLarge` and `ScanCancelled`, and
         `OSError` where the folder itself cannot be read; then nothing is kept of it. `stopped` is asked at every file
         and folder. `state_of`: what stands at a path now, kept."""
         before, started = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
-        self._before, self.folders, self._found = before, dict(before), Found()
+        self._before, self.folders, self._found = before, dict(before), FolderChanges()
         self._unread, self._seen, self._bytes, self.to_read = [], 0, 0, 0
         self._scope = None
         self._rules.clear()
@@ -98,7 +98,7 @@ class WorkTree:
         try:
             self._walk(limits, stopped)
             for name, folder, places in self._unread:
-                self._read(name, folder, places, limits, keep, stopped)
+                self._read_files(name, folder, places, limits, keep, stopped)
             compare(self.root, before, self.folders, self._found, self._ruled_anew, self._since, state_of)
         except BaseException:
             self.folders = before
@@ -113,7 +113,7 @@ class WorkTree:
         waiting: list[tuple[str, bool]] = [("", False)]
         while waiting:
             if stopped():
-                raise Stopped
+                raise ScanCancelled
             name, is_ruled_anew = waiting.pop()
             path = f"{self.root}/{name}" if name else self.root
             try:
@@ -122,7 +122,7 @@ class WorkTree:
                 if not name:
                     raise
                 self._found.unkept.append(f"{name}/")
-                self._closed(name, path)
+                self._carry_unreadable(name, path)
                 continue
             try:
                 folder, is_ruled_anew = self._folder(name, path, handle, is_ruled_anew, limits)
@@ -130,13 +130,13 @@ class WorkTree:
                 os.close(handle)
             self._seen += len(folder.names)
             if self._seen > limits.files:
-                raise TooMuch(f"it holds more than {limits.files:,} files")
+                raise FolderTooLarge(f"it holds more than {limits.files:,} files")
             prefix = f"{name}/" if name else ""
             waiting.extend((prefix + each, is_ruled_anew) for each in folder.folders)
         if self._bytes > limits.all_bytes:
-            raise TooMuch(f"its files hold more than {limits.all_bytes / 1e6:,.0f} MB")
+            raise FolderTooLarge(f"its files hold more than {limits.all_bytes / 1e6:,.0f} MB")
 
-    def _closed(self, name: str, path: str) -> None:
+    def _carry_unreadable(self, name: str, path: str) -> None:
         """What was in a folder that cannot be read is taken to be there still."""
         known = self.folders.get(name)
         with suppress(OSError):
@@ -160,7 +160,7 @@ class WorkTree:
         if is_ruled_anew:
             self._ruled_anew.add(name)
         if known is None or is_ruled_anew or not is_same:
-            return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
+            return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
         others, place, numbers, look = [], 0, known.numbers, os.stat
         try:
             for each, size, changed, number in zip(
@@ -170,11 +170,11 @@ class WorkTree:
                 # Whatever changes a file, its mode too, changes that time, which nobody can set.
                 if found.st_ctime_ns != changed or found.st_size != size or found.st_ino != number:
                     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-                        return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
+                        return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
                     others.append((place, array("q", _NUMBERS(found))))
                 place += 1
         except OSError:  # it went a moment ago
-            return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
+            return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
         if not others:
             return known, is_ruled_anew
         folder = replace(known, numbers=known.numbers[:], digests=list(known.digests))
@@ -183,7 +183,7 @@ class WorkTree:
         self._note(name, folder, others, now, limits)
         return folder, is_ruled_anew
 
-    def _listed(
+    def _list_folder(
         self, name: str, path: str, handle: int, status: os.stat_result, rules: int, now: int, limits: Limits
     ) -> Folder:
         """The folder with its names read anew."""
@@ -220,10 +220,10 @@ class WorkTree:
                 others.append((len(folder.names) - 1, numbers))
                 continue
             folder.digests.append(known.digests[place])
-            if known.numbers[place * FIELDS : (place + 1) * FIELDS] != numbers:
+            if known.numbers[place * FIELDS_PER_FILE : (place + 1) * FIELDS_PER_FILE] != numbers:
                 others.append((len(folder.names) - 1, numbers))
         if self._seen + len(folder.names) > limits.files:
-            raise TooMuch(f"it holds more than {limits.files:,} files")
+            raise FolderTooLarge(f"it holds more than {limits.files:,} files")
         self._note(name, folder, others, now, limits)
         return folder
 
@@ -234,19 +234,19 @@ class WorkTree:
         unread = []
         for index, numbers in others:
             mode, size, changed, _ = numbers
-            at = index * FIELDS
-            folder.numbers[at : at + FIELDS] = numbers
+            at = index * FIELDS_PER_FILE
+            folder.numbers[at : at + FIELDS_PER_FILE] = numbers
             if stat.S_ISREG(mode) and size > limits.file_bytes:
                 folder.digests[index] = b""
                 continue
-            folder.numbers[at + CHANGED] = _sure(changed, now)
+            folder.numbers[at + CHANGED_FIELD] = _sure(changed, now)
             unread.append(index)
             self._bytes += size
         if unread:
             self._unread.append((name, folder, unread))
             self.to_read += len(unread)
 
-    def _read(
+    def _read_files(
         self, name: str, folder: Folder, places: Sequence[int], limits: Limits, keep: Keep, stopped: Callable[[], bool]
     ) -> None:
         prefix = f"{name}/" if name else ""
@@ -257,19 +257,19 @@ class WorkTree:
         try:
             for index in places:
                 if stopped():
-                    raise Stopped
+                    raise ScanCancelled
                 self.to_read -= 1
-                each, at = folder.names[index], index * FIELDS
+                each, at = folder.names[index], index * FIELDS_PER_FILE
                 try:
                     if stat.S_ISLNK(folder.numbers[at]):
                         content = os.fsencode(os.readlink(each, dir_fd=handle))
                     else:
-                        content, folder.numbers[at + CHANGED] = read_content(
-                            each, folder.numbers[at + CHANGED], limits.file_bytes, handle
+                        content, folder.numbers[at + CHANGED_FIELD] = read_content(
+                            each, folder.numbers[at + CHANGED_FIELD], limits.file_bytes, handle
                         )
                 except (OSError, ValueError):
                     folder.digests[index] = b""
-                    folder.numbers[at + CHANGED] = -changed_at(f"{self.root}/{prefix}{each}")
+                    folder.numbers[at + CHANGED_FIELD] = -changed_at(f"{self.root}/{prefix}{each}")
                     self._found.unkept.append(prefix + each)
                     continue
                 folder.digests[index] = digest = hashlib.sha256(content).digest()

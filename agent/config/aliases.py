@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from agent.config.options import BY_KEY
 from tools.lazy import dataclass
 
-NAMES = {
+KEY_ALIASES = {
     "context_budget": "agent.context_window",
     "context_window_tokens": "agent.context_window",
     "max_tokens": "agent.max_output_tokens",
@@ -23,13 +23,13 @@ NAMES = {
 }
 """By name, in whatever table it stands."""
 
-IN_TABLE = {
+TABLE_ALIASES = {
     "compaction.model": "agent.summary_model",
     "max_message_bytes": "agent.max_message_bytes",
     "max_line_length": "agent.max_line_length",
 }
 
-RENAMED = {"mcp.startup_timeout": "mcp.wait"}
+RENAMED_KEYS = {"mcp.startup_timeout": "mcp.wait"}
 """Keys of ours that had another name."""
 
 _TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
@@ -62,9 +62,9 @@ class AliasedSetting:
 def own_names(table: Mapping[str, object], allowed: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
     """What stands in the table of a provider or a model, each by the key that it means there, among those that are
     `allowed`; and as it was written. Other names of a key come before the key."""
-    for written in sorted(table, key=lambda written: snake_case(written) not in NAMES):
+    for written in sorted(table, key=lambda written: snake_case(written) not in KEY_ALIASES):
         key = snake_case(written)
-        meant = NAMES.get(key, key).removeprefix("agent.")
+        meant = KEY_ALIASES.get(key, key).removeprefix("agent.")
         key = meant if meant in allowed else key
         yield key, AliasedSetting(key, table[written], "" if key == written else written)
 
@@ -79,7 +79,7 @@ def translate(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]
     settings: list[AliasedSetting] = []
     provider: AliasedSetting | None = None
     for written, value in pairs:
-        setting = _translated(written, value)
+        setting = _aliased_setting(written, value)
         if setting is None:
             continue
         if setting.key == "summarization_provider":
@@ -89,7 +89,7 @@ def translate(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]
     return tuple(sorted(_with_provider(settings, provider), key=lambda setting: not setting.written))
 
 
-def _translated(written: str, value: object) -> AliasedSetting | None:
+def _aliased_setting(written: str, value: object) -> AliasedSetting | None:
     table, _, name = snake_case(written).rpartition(".")
     short = written.rpartition(".")[2] if table in ("agent", "") else written
     for key in (f"{table}.{name}", name):
@@ -99,17 +99,17 @@ def _translated(written: str, value: object) -> AliasedSetting | None:
             if not isinstance(value, bool):
                 return AliasedSetting("rewrite.policy", value, short)
             return AliasedSetting("rewrite.policy", "off", short) if value is SWITCHES[key] else None
-        if key in IN_TABLE and table in _TABLES and table != "agent":
-            return AliasedSetting(IN_TABLE[key], value, short)
+        if key in TABLE_ALIASES and table in _TABLES and table != "agent":
+            return AliasedSetting(TABLE_ALIASES[key], value, short)
     if table in _TABLES and name in ("summarization_provider", "summarization_model"):
         key = "summarization_provider" if name.endswith("provider") else "agent.summary_model"
         return AliasedSetting(key, value, short)
-    if table in _TABLES and name in NAMES:
-        return AliasedSetting(NAMES[name], value, short)
+    if table in _TABLES and name in KEY_ALIASES:
+        return AliasedSetting(KEY_ALIASES[name], value, short)
     if table in _TABLES[1:-1] or (table == "" and (name != written or f"agent.{name}" in BY_KEY)):
         return AliasedSetting(f"agent.{name}", value, short)
     key = f"{table}.{name}" if table else name
-    key = RENAMED.get(key, key)
+    key = RENAMED_KEYS.get(key, key)
     return AliasedSetting(key, value, short if key != written else "")
 
 

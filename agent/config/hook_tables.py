@@ -27,10 +27,10 @@ HookEvent: TypeAlias = Literal[
 ]
 HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
-MOST_HOOKS = 500
+MAX_HOOKS = 500
 """That one file may declare."""
 
-_MOST_NAMED = 10
+_MAX_LISTED_NAMES = 10
 
 _EVERY_TYPE = frozenset({"type", "timeout", "if", "once", "statusMessage"})
 _OF_TYPE: Mapping[str, frozenset[str]] = {
@@ -57,7 +57,7 @@ class HttpTarget:
     """Those of the environment whose values may stand in the headers."""
 
     @property
-    def is_here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether it runs on this machine and is told nothing of the environment."""
         return not self.variables and _LOOPBACK.match(self.url) is not None
 
@@ -120,7 +120,7 @@ class HookEntry:
     """What the model is told in front of what a hook says that nobody waited for."""
 
     @property
-    def does(self) -> str:
+    def action_text(self) -> str:
         """What it runs, in words for people."""
         match self.action:
             case HttpTarget(url=url, variables=variables):
@@ -139,11 +139,11 @@ class HookEntry:
                 return shlex.join(words)
 
     @property
-    def shown(self) -> str:
+    def summary(self) -> str:
         """All of it, in words for people: when, for what, and what it runs."""
         matcher = "" if self.matcher.strip() in ("", "*") else self.matcher
         only = ", ".join(filter(None, (matcher, f"if {self.condition}" if self.condition else "")))
-        return f"{self.event}{f' ({only})' if only else ''}: {self.does}"
+        return f"{self.event}{f' ({only})' if only else ''}: {self.action_text}"
 
 
 def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEntry, ...]:
@@ -160,7 +160,7 @@ def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tup
     problems: list[str] = []
     unknown = [event[:40] for event in tables if event not in HOOK_EVENTS]
     if unknown:
-        named = ", ".join(f"`{event}`" for event in unknown[:_MOST_NAMED])
+        named = ", ".join(f"`{event}`" for event in unknown[:_MAX_LISTED_NAMES])
         problems.append(f"no event for hooks is called {named}; there are {', '.join(HOOK_EVENTS)}")
     for event, groups in tables.items():
         known = next((one for one in HOOK_EVENTS if one == event), None)
@@ -171,9 +171,9 @@ def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tup
         else:
             for group in groups:
                 _read_group(known, group, found, problems)
-    if len(found) > MOST_HOOKS:
-        problems.append(f"there are more than {MOST_HOOKS} hooks; those behind are left out")
-    return tuple(found[:MOST_HOOKS]), tuple(dict.fromkeys(problems))
+    if len(found) > MAX_HOOKS:
+        problems.append(f"there are more than {MAX_HOOKS} hooks; those behind are left out")
+    return tuple(found[:MAX_HOOKS]), tuple(dict.fromkeys(problems))
 
 
 def _read_group(event: HookEvent, group: object, found: list[HookEntry], problems: list[str]) -> None:

@@ -27,9 +27,9 @@ _SERVERS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
 """The tables that hold a table for each server, and what may be said there."""
 _NOT_THEIRS = ": a project may only tighten permissions"
 
-LARGEST_FILE = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 """Bytes of a configuration file; a project's may be anything."""
-_MANY_DOTS, _MOST_WORK = 200, 10_000_000
+_MANY_DOTS, _MAX_PARSE_WORK = 200, 10_000_000
 """Dots of a line of TOML that may be one key, and what the squares of their numbers may add up to: a key takes the
 parser time with the square of its parts, 150 ms for that."""
 
@@ -80,19 +80,28 @@ def load_config(
     for option in OPTIONS:
         if option.environment and option.environment in environment:
             source = f"environment {option.environment}"
-            values[option.key] = _parsed(option.parse, environment[option.environment], source, option.key)
+            values[option.key] = _parse_value(option.parse, environment[option.environment], source, option.key)
             sources[option.key] = source
     for name, key in _variables(environment, notices).items():
         text = f"{key}={environment[name]}"
         _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, hooks, notices)
     for text in settings:
-        _merge(parse_setting(text), f"--config {_shown(text)}", values, sources, providers, servers, hooks, notices)
+        _merge(
+            parse_setting(text),
+            f"--config {_redacted_setting(text)}",
+            values,
+            sources,
+            providers,
+            servers,
+            hooks,
+            notices,
+        )
     for key, value in (keyed or {}).items():
         _merge(table_of(key, value), f"--config {key}", values, sources, providers, servers, hooks, notices)
     for key, value in flags.items():
         if key.startswith("permissions."):
             value = (*rules(values[key]), *rules(value))
-        values[key] = _parsed(BY_KEY[key].parse, value, "the command line", key)
+        values[key] = _parse_value(BY_KEY[key].parse, value, "the command line", key)
         sources[key] = "command line"
 
     return Config(
@@ -112,13 +121,13 @@ def load_config(
 def read_toml(path: Path) -> dict[str, object]:
     """The tables of a TOML file, or nothing when it is not there. Raises `ConfigError`."""
     try:
-        text = beginning_of(path, LARGEST_FILE + 1)
+        text = beginning_of(path, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
-    if len(text) > LARGEST_FILE:
-        raise ConfigError(f"cannot read `{path}`: it is larger than {LARGEST_FILE:,} bytes")
+    if len(text) > MAX_FILE_BYTES:
+        raise ConfigError(f"cannot read `{path}`: it is larger than {MAX_FILE_BYTES:,} bytes")
     from tools.files.byte_order import in_utf8  # noqa: PLC0415  # deferred: most runs have no file to read
 
     try:
@@ -134,7 +143,7 @@ def toml_of(text: str) -> dict[str, object]:
     work = 0
     for number, line in enumerate(text.split("\n"), 1):
         work += dots**2 if (dots := line.count(".")) > _MANY_DOTS else 0
-        if work > _MOST_WORK:
+        if work > _MAX_PARSE_WORK:
             raise ValueError(f"line {number} is one too many with hundreds of dots: break it into shorter ones")
     return tomllib.loads(text)
 
@@ -187,17 +196,17 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
     return found
 
 
-def _shown(text: str) -> str:
+def _redacted_setting(text: str) -> str:
     """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
     from tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few have settings
-    from tools.secrets.redaction import redacted, without_password  # noqa: PLC0415  # deferred: as above
+    from tools.secrets.redaction import redact_text, without_password  # noqa: PLC0415  # deferred: as above
 
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
     is_secret = key.strip().startswith(("mcp.servers.", "lsp.servers.")) or (
         SECRET_NAME.search(name) and name not in PROVIDER_KEYS
     )
-    return f"{key}=…" if is_secret else f"{key}={redacted(without_password(value), {})}"
+    return f"{key}=…" if is_secret else f"{key}={redact_text(without_password(value), {})}"
 
 
 def _with_leaf(tables: dict[str, object], value: object) -> dict[str, object]:
@@ -205,7 +214,7 @@ def _with_leaf(tables: dict[str, object], value: object) -> dict[str, object]:
     return {name: _with_leaf(inner, value) if isinstance(inner, dict) else value}
 
 
-def _parsed(parse: Callable[[object], object], value: object, source: str, key: str) -> object:
+def _parse_value(parse: Callable[[object], object], value: object, source: str, key: str) -> object:
     try:
         return parse(value)
     except ValueError as error:
@@ -249,7 +258,7 @@ def _merge(
         if meant in given:
             notices.append(f"{source}: `{given[meant]}` has no effect, since `{written}` sets the same and wins")
         given[meant] = written
-        values[setting.key] = _parsed(option.parse, setting.value, source, setting.written or setting.key)
+        values[setting.key] = _parse_value(option.parse, setting.value, source, setting.written or setting.key)
         sources[setting.key] = named
         if setting.key == "agent.compact_trigger":
             values["agent.threshold_ratio"], sources["agent.threshold_ratio"] = None, "default"
@@ -304,7 +313,7 @@ def _merge_providers(
                     sources.update({f"{full}.{model}.{fact}": source for fact in facts})
                 continue
             if key in PROVIDER_KEYS:
-                merged[key] = _parsed(PROVIDER_KEYS[key], value, source, full)
+                merged[key] = _parse_value(PROVIDER_KEYS[key], value, source, full)
             else:
                 allowed = ", ".join([*PROVIDER_KEYS, "models"])
                 raise ConfigError(f"{source}: there is no key `{full}`; allowed are {allowed}")
@@ -359,7 +368,7 @@ def _models(value: object, source: str, full: str, notices: list[str]) -> dict[s
                 f"{source}: there is no key `{full}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
             )
         models[model] = {
-            key: _parsed(MODEL_KEYS[key], setting.value, source, f"{full}.{model}.{key}")
+            key: _parse_value(MODEL_KEYS[key], setting.value, source, f"{full}.{model}.{key}")
             for key, setting in own.items()
         }
     return models
@@ -377,7 +386,7 @@ def _tighten(
         if option is None or option.tightens is None:
             notices.append(f"`{key}` in {source} was left out{_NOT_THEIRS}")
             continue
-        tightened = option.tightens(values[key], _parsed(option.parse, value, source, key))
+        tightened = option.tightens(values[key], _parse_value(option.parse, value, source, key))
         if tightened == values[key]:
             notices.append(f"`{key}` in {source} was left out: it would not tighten anything")
             continue

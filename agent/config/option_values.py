@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tools.lazy import dataclass
 
-LARGEST = sys.float_info.max
+MAX_NUMBER = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Unset:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class BoundedNumber:
     """Takes numbers from above 0 on, and nothing else."""
 
     allowed: str
     """What is said of any other value."""
-    most: float = LARGEST
+    most: float = MAX_NUMBER
     takes_zero: bool = False
 
     def __call__(self, value: object) -> float:
@@ -54,14 +54,14 @@ class Number:
         return float(value)
 
 
-seconds = Number("a number of seconds above 0")
-optional_wait = Unset(Number("a number of seconds, or 0 to wait for nothing", takes_zero=True))
-optional_days = Unset(Number("a number of days above 0"))
-dollars = Unset(Number("a number of US dollars above 0"))
-factor = Number("a number above 0")
-share = Number("a number above 0 and at most 1", most=1)
+seconds = BoundedNumber("a number of seconds above 0")
+optional_wait = Unset(BoundedNumber("a number of seconds, or 0 to wait for nothing", takes_zero=True))
+optional_days = Unset(BoundedNumber("a number of days above 0"))
+dollars = Unset(BoundedNumber("a number of US dollars above 0"))
+factor = BoundedNumber("a number above 0")
+share = BoundedNumber("a number above 0 and at most 1", most=1)
 optional_share = Unset(share)
-temperature = Number("a number from 0 to 2", most=2, takes_zero=True)
+temperature = BoundedNumber("a number from 0 to 2", most=2, takes_zero=True)
 
 
 def plain_text(value: object) -> str:
@@ -81,15 +81,15 @@ def count(value: object) -> int:
 
 optional_count = Unset(count)
 
-MOST_KEPT_ALIVE = 3
+MAX_KEEP_ALIVE_REQUESTS = 3
 
 
 def keep_alive(value: object) -> int | str:
     if value == "off":
         return "off"
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_KEPT_ALIVE:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_KEEP_ALIVE_REQUESTS:
         return value
-    raise ValueError(f'"off", or a number from 1 to {MOST_KEPT_ALIVE}: so many requests in one pause at most')
+    raise ValueError(f'"off", or a number from 1 to {MAX_KEEP_ALIVE_REQUESTS}: so many requests in one pause at most')
 
 
 def texts(value: object) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def extensions(value: object) -> tuple[str, ...]:
     raise ValueError('a list of how file names end, such as [".py", ".pyi"]')
 
 
-def nested(value: object) -> Mapping[str, object]:
+def nested_table(value: object) -> Mapping[str, object]:
     if isinstance(value, dict):
         return dict(value)
     raise ValueError("a table")

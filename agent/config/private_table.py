@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.errors import ConfigError
 from tools.base import ToolError
-from tools.files.bounded import LARGEST, own_beginning_of
+from tools.files.bounded import MAX_OWN_FILE_BYTES, own_beginning_of
 from tools.files.private_folder import make_private
 from tools.files.read_write import write_bytes
 
@@ -37,7 +37,7 @@ class PrivateTable:
 
     def _entries(self) -> dict[str, Any]:
         try:
-            content = json.loads(own_beginning_of(self.path, LARGEST))
+            content = json.loads(own_beginning_of(self.path, MAX_OWN_FILE_BYTES))
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -54,14 +54,14 @@ class PrivateTable:
         try:
             make_private(self.path.parent)
             with _alone_with(self.path):
-                write_bytes(self.path.resolve(), _encoded({self._name: work(self.read())}), 0o600)
+                write_bytes(self.path.resolve(), _json_bytes({self._name: work(self.read())}), 0o600)
         except OSError as error:
             raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
         except ToolError as error:
             raise ConfigError(str(error)) from error
 
 
-class KeptByProject:
+class ProjectTable:
     """What is kept for one project, by its real path."""
 
     def __init__(self, path: Path, project: Path) -> None:
@@ -84,7 +84,7 @@ class KeptByProject:
         return entry
 
 
-def _encoded(content: object) -> bytes:
+def _json_bytes(content: object) -> bytes:
     """JSON that people can read, unless a path holds bytes that are no text."""
     try:
         return json.dumps(content, indent=1, ensure_ascii=False).encode()

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from agent.config import option_values as values
-from agent.config.aliases import NAMES
+from agent.config.aliases import KEY_ALIASES
 from agent.config.hook_tables import HOOK_EVENTS
-from agent.config.option_values import Number, OneOf, Unset
+from agent.config.option_values import BoundedNumber, OneOf, Unset
 from agent.config.options import OPTIONS, PROVIDERS, STATUS, rules, status_parts
 from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS, variable_name
 
@@ -22,14 +22,14 @@ _COMMAND = {"anyOf": [_TEXT, {"type": "array", "items": [_TEXT], "additionalItem
 _SHAPES: Mapping[Parse, Schema] = {
     values.plain_text: _TEXT,
     values.count: _COUNT,
-    values.keep_alive: {"enum": ["off", *range(1, values.MOST_KEPT_ALIVE + 1)]},
+    values.keep_alive: {"enum": ["off", *range(1, values.MAX_KEEP_ALIVE_REQUESTS + 1)]},
     values.flag: {"type": "boolean"},
     values.texts: _TEXTS,
     values.word_list: _WORDS,
     values.command_words: _COMMAND,
     values.search_command: {"anyOf": [*_COMMAND["anyOf"], {"type": "array", "maxItems": 0}]},
     values.named_texts: {"type": "object", "additionalProperties": {"type": "string"}},
-    values.nested: {"type": "object"},
+    values.nested_table: {"type": "object"},
     values.extensions: {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": r"^\.?[\w+#-]+$"}},
     values.port: {"type": "integer", "minimum": 1, "maximum": 65_535},
     values.tokenizer_name: {"type": "string", "pattern": f"^({values.TOKENIZERS})$"},
@@ -66,7 +66,7 @@ def config_schema() -> Schema:
         if option.default not in (None, ()):
             described["default"] = list(option.default) if isinstance(option.default, tuple) else option.default
         tables.setdefault(table, {})[key] = described
-    for name, key in NAMES.items():
+    for name, key in KEY_ALIASES.items():
         table, known = key.split(".")
         tables["agent"].setdefault(name, {**tables[table][known], "description": f"the same as `{key}`"})
     for table, kinds in (("mcp", SERVER_KEYS), ("lsp", LANGUAGE_SERVER_KEYS)):
@@ -91,8 +91,8 @@ def shape_of(parse: Parse) -> Schema:
             return {"enum": list(allowed)}
         case Unset(inner):
             return shape_of(inner)
-        case Number(most=most, takes_zero=takes_zero):
-            below = {"maximum": most} if most < values.LARGEST else {}
+        case BoundedNumber(most=most, takes_zero=takes_zero):
+            below = {"maximum": most} if most < values.MAX_NUMBER else {}
             return {"type": "number", "minimum" if takes_zero else "exclusiveMinimum": 0, **below}
         case _:
             return _SHAPES[parse]

@@ -16,7 +16,7 @@ SettingOrigin: TypeAlias = Literal["default", "yours", "project", "environment",
 Begins: TypeAlias = Literal["now", "from the next session on"]
 
 
-_SWITCHED = {"on": "true", "yes": "true", "off": "false", "no": "false"}
+_BOOLEAN_WORDS = {"on": "true", "yes": "true", "off": "false", "no": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class Settings:
         """All of them, in the order of the table."""
         return tuple(setting_of(option, self.config) for option in OPTIONS)
 
-    def put(self, key: str, text: str) -> str:
+    def set_value(self, key: str, text: str) -> str:
         """Writes a value for a key into the user's file, and tells what follows. Raises `ConfigError`."""
         put_value(self.file, key, value_of(key, text))
-        return self._told(key, f"`{key}` is now {said_of(self._read_again(key).value)}")
+        return self._change_message(key, f"`{key}` is now {display_value(self._read_again(key).value)}")
 
     def use_environment(self, environment: Mapping[str, str]) -> None:
         """Replace the environment, in which keys are, for sessions opened from now on."""
@@ -74,13 +74,13 @@ class Settings:
         self.config = self._load()
         self._changed(self.config)
 
-    def take(self, key: str) -> str:
+    def unset_value(self, key: str) -> str:
         """Takes a key out of the user's file, and tells what holds now. Raises `ConfigError`."""
         take_value(self.file, key)
         setting = self._read_again(key)
         if setting.origin == "yours":
             raise ConfigError(f"`{key}` is written by another name in {setting.source}; take it out there by hand")
-        return self._told(key, f"`{key}` is {said_of(setting.value)} again")
+        return self._change_message(key, f"`{key}` is {display_value(setting.value)} again")
 
     @property
     def file(self) -> Path:
@@ -91,7 +91,7 @@ class Settings:
         self.reload()
         return setting_of(BY_KEY[key], self.config)
 
-    def _told(self, key: str, what: str) -> str:
+    def _change_message(self, key: str, what: str) -> str:
         setting = setting_of(BY_KEY[key], self.config)
         if setting.origin in ("environment", "command line", "project"):
             return f"{what}: {setting.source} wins over your file"
@@ -121,7 +121,7 @@ def value_of(key: str, text: str) -> object:
     """What a text means for a key: TOML when it parses as that, otherwise the text itself; `on` and `off` where it may
     be true or false. Raises `ConfigError`."""
     if isinstance(BY_KEY[key].default, bool):
-        text = _SWITCHED.get(text.strip().lower(), text)
+        text = _BOOLEAN_WORDS.get(text.strip().lower(), text)
     tables = parse_setting(f"{key}={text.strip()}")
     value: object = tables
     for _ in key.split("."):
@@ -133,12 +133,12 @@ def value_of(key: str, text: str) -> object:
     return value
 
 
-def said_of(value: object) -> str:
+def display_value(value: object) -> str:
     """A value in the words in which people are told it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list | tuple):
-        return ", ".join(map(said_of, value)) or "none"
+        return ", ".join(map(display_value, value)) or "none"
     return value if isinstance(value, str) and value else text_of(value)
 
 

@@ -22,7 +22,7 @@ def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> Non
     text = path.read_text(encoding="utf-8") if before or path.exists() else ""
     content = tomllib.loads(text)
     expected(content)
-    edited = _edited(text, edit)
+    edited = _apply_edit(text, edit)
     try:
         is_sound = tomllib.loads(edited) == content
     except tomllib.TOMLDecodeError:
@@ -38,7 +38,7 @@ def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> Non
         raise ConfigError(str(error)) from error
 
 
-def _edited(text: str, edit: TomlEdit) -> str:
+def _apply_edit(text: str, edit: TomlEdit) -> str:
     import tomlkit  # noqa: PLC0415  # deferred: only who changes the file needs it
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415  # as above
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from agent.context.pins import SHORTENED
+from agent.context.pins import PINS_STRATEGY
 from agent.context.strategies import TOOLS
 from agent.events.view import Cause, ContextCompacted
 
-_DONE: Mapping[str, str] = {
+_STRATEGY_TEXTS: Mapping[str, str] = {
     TOOLS: "tools were held back",
-    SHORTENED: "pins were shortened",
+    PINS_STRATEGY: "pins were shortened",
     "mask": "old outputs became one line each",
     "share": "new outputs were cut to their share",
     "summary": "a summary stands for what came before",
@@ -39,6 +39,6 @@ _CAUSES: Mapping[Cause, str] = {
 
 def announcement(event: ContextCompacted) -> str:
     """What happened to the view, why, and its sizes before and after."""
-    done = [_DONE[name] for name in dict.fromkeys(event.strategies)]
+    done = [_STRATEGY_TEXTS[name] for name in dict.fromkeys(event.strategies)]
     sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"
     return f"context rewritten, since {_CAUSES[event.cause]}: {sizes}; {', '.join(done)}. All of it is kept"

@@ -3,23 +3,23 @@
 from dataclasses import replace
 
 from agent.context.compaction import (
-    LEAST_CAP,
-    LEAST_SHARE,
+    MIN_CAP_TOKENS,
+    MIN_OUTPUT_SHARE,
     Floor,
-    compacted,
+    apply_compaction,
     fewer_pictures,
     lean_request,
+    limit_unseen_outputs,
     plan_at,
     plan_compaction,
-    share_out,
 )
 from agent.context.ledger import render_ledger
-from agent.context.mask import masked
+from agent.context.mask import mask_by_keys
 from agent.context.old_outputs import least_wanted, mask_outputs
 from agent.context.settings import Caps
 from agent.context.steps import is_by_user, is_request, turn_starts, unseen_from
 from agent.context.strategies import TOOLS, Room, Strategy, size_of
-from agent.context.summary import for_what_left
+from agent.context.summary import non_empty_summary
 from agent.context.unseen_outputs import (
     by_reference,
     cut_to_fit,
@@ -33,7 +33,7 @@ from agent.messages import Assistant, Conversation, Summary, User
 AFTER_MASK = 0.5
 """Masking is enough when what the model has seen takes less than this share of what messages may; otherwise it would
 soon come again."""
-AIMED = 0.45
+MASK_TARGET_SHARE = 0.45
 """The share that masking is to leave: lines turn out longer than they are taken to be."""
 
 
@@ -41,11 +41,11 @@ def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> C
     """The conversation with its unseen outputs in their share of the window, or in what everything else of it leaves,
     as far as that can be. None when nothing gets smaller."""
     if strategy == "share":
-        after = share_out(conversation, room)
+        after = limit_unseen_outputs(conversation, room)
     else:
         unseen = size_of_unseen(conversation)
         left = room.messages - (size_of(conversation) - unseen)
-        if strategy == "cut" and left < min(unseen, int(LEAST_SHARE * room.effective / room.scale)):
+        if strategy == "cut" and left < min(unseen, int(MIN_OUTPUT_SHARE * room.effective / room.scale)):
             return None
         after = cut_to_fit(conversation, left)
     return None if after is conversation else after
@@ -59,10 +59,10 @@ def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
     if not later:
         return None
     plan = plan_at(conversation, later[(len(later) - 1) // 2])
-    return compacted(plan, None, caps)
+    return apply_compaction(plan, None, caps)
 
 
-def last_message(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
+def last_message(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
     """The conversation with nothing but what the user wants now, the facts and the step that the model has not seen,
     the calls of which may still have no outputs. None when there is nothing else."""
     cut = unseen_from(conversation.messages)
@@ -75,16 +75,16 @@ def last_message(conversation: Conversation, ledger: int = LEAST_CAP) -> Convers
     if not was_read:
         return after
     summary = replace(after.summary, request=without_named_step(after.summary.request))
-    return replace(after, summary=for_what_left(summary, after.messages_before))
+    return replace(after, summary=non_empty_summary(summary, after.messages_before))
 
 
-def without_step(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
+def without_step(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
     """The conversation without the step that the model has not seen, whose outputs are named; calls without an output
     stay, since their outputs will come. None when there is no such step."""
     outputs = unseen_outputs(conversation)
     if not outputs:
         return None
-    after = _without(conversation, len(conversation.messages) - (1 if conversation.unanswered else 0), ledger)
+    after = _without(conversation, len(conversation.messages) - (1 if conversation.unanswered_calls else 0), ledger)
     request = named_step(after.summary.request, outputs)
     return replace(after, summary=replace(after.summary, request=request))
 
@@ -95,9 +95,9 @@ def _without(conversation: Conversation, cut: int, ledger: int) -> Conversation:
     plan = plan_at(conversation, cut)
     is_shown = any(map(is_request, plan.tail))
     request = plan.request if plan.request.parts or is_shown else _last_request(conversation)
-    facts = render_ledger(plan.facts, min(ledger, LEAST_CAP))
+    facts = render_ledger(plan.facts, min(ledger, MIN_CAP_TOKENS))
     summary = Summary(ledger=facts, request=request, kept=plan.rest.summary.kept)
-    return replace(plan.rest, summary=for_what_left(summary, plan.rest.messages_before))
+    return replace(plan.rest, summary=non_empty_summary(summary, plan.rest.messages_before))
 
 
 def _last_request(conversation: Conversation) -> User:
@@ -111,12 +111,12 @@ def mask(conversation: Conversation, caps: Caps, room: Room) -> Conversation | N
     """The conversation with as much masked of what is wanted least as makes enough room, or with all that can be. None
     when there is nothing."""
     seen = size_of(conversation) - size_of_unseen(conversation)
-    chosen = least_wanted(conversation, caps.protect, seen - int(AIMED * room.messages), caps.newest)
-    after = masked(conversation, {item.key for item in chosen})
+    chosen = least_wanted(conversation, caps.protect, seen - int(MASK_TARGET_SHARE * room.messages), caps.newest)
+    after = mask_by_keys(conversation, {item.key for item in chosen})
     return None if after is conversation else after
 
 
-def climb(strategy: Strategy, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
+def run_strategy(strategy: Strategy, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
     """What a strategy makes of the conversation that needs no model and is neither a `mask` nor `cut_outputs`; None
     when it can do nothing."""
     match strategy:
@@ -124,7 +124,7 @@ def climb(strategy: Strategy, conversation: Conversation, caps: Caps, floor: Flo
             after = mask_outputs(conversation, 0)
         case "ledger":
             plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=caps.turns)
-            return compacted(plan, None, floor.caps) if plan else None
+            return apply_compaction(plan, None, floor.caps) if plan else None
         case "attachments":
             return lean_request(conversation, floor.caps, floor.request)
         case "pictures":

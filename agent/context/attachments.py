@@ -7,20 +7,29 @@ from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_text
 from agent.context.images import image_size
-from agent.context.long_texts import both_ends, fair_share, is_noise, manner_of, readable, sendable, size_of, within
+from agent.context.long_texts import (
+    both_ends,
+    fair_share,
+    is_noise,
+    manner_of,
+    readable,
+    sendable,
+    size_of,
+    truncate_part,
+)
 from agent.context.mask import is_at_length
-from agent.context.mentions import headed, room_for
+from agent.context.mentions import note_with_heading, room_for
 from agent.context.references import message_ref
 from agent.messages import Image, Message, Note, Text, User, UserPart
-from tools.outputs.extent import Extent, counted
+from tools.outputs.extent import Extent, pluralize
 from tools.outputs.plain_text import printable
 
 
 def file_note(name: str, text: str, extent: Extent | None = None) -> Note:
     """`text`: what `read` gives; `extent`: how much of the file that is."""
-    lines = counted(extent.shown, extent.noun) if extent else counted(text.count("\n") + 1, "line")
+    lines = pluralize(extent.shown, extent.noun) if extent else pluralize(text.count("\n") + 1, "line")
     about = lines if extent is None or extent.is_all else f"{lines} of it"
-    return headed(f"`{name}` holds:\n\n", text, "file", name, about)
+    return note_with_heading(f"`{name}` holds:\n\n", text, "file", name, about)
 
 
 def picture_note(name: str) -> Note:
@@ -33,21 +42,21 @@ def folder_note(name: str, entries: Sequence[str], left_out: int) -> Note:
     held = "\n".join([*entries, *more]) or "nothing that git does not ignore"
     count = len(entries) + left_out
     about = f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
-    return headed(f"The folder `{name}` holds:\n\n", held, "folder", name, about)
+    return note_with_heading(f"The folder `{name}` holds:\n\n", held, "folder", name, about)
 
 
-def attached_in(parts: Sequence[UserPart]) -> tuple[str, ...]:
+def attachment_labels(parts: Sequence[UserPart]) -> tuple[str, ...]:
     """What is attached to a message, in a few words each."""
-    return tuple(_attached(parts))
+    return tuple(_iter_labels(parts))
 
 
-def is_told(parts: Sequence[UserPart], index: int) -> bool:
-    """Whether the picture at a place is one that `attached_in` tells of."""
+def is_attached_picture(parts: Sequence[UserPart], index: int) -> bool:
+    """Whether the picture at a place is one that `attachment_labels` tells of."""
     before = parts[index - 1] if index else None
     return isinstance(before, Note) and before.kind == "picture"
 
 
-def _attached(parts: Sequence[UserPart]) -> Iterator[str]:
+def _iter_labels(parts: Sequence[UserPart]) -> Iterator[str]:
     for index, part in enumerate(parts):
         match part:
             case Note(kind="piped"):
@@ -63,7 +72,7 @@ def _attached(parts: Sequence[UserPart]) -> Iterator[str]:
 def _about_piped(note: Note) -> str:
     text = (note.whole or note.text)[note.heading :]
     lines = text.count("\n") + (not text.endswith("\n"))
-    parts = counted(lines, "line"), counted(size_of(text), "byte"), manner_of(note)
+    parts = pluralize(lines, "line"), pluralize(size_of(text), "byte"), manner_of(note)
     return ", ".join(filter(None, parts))
 
 
@@ -72,10 +81,10 @@ def _about_picture(behind: Sequence[UserPart]) -> str:
     return f"picture, {size[0]}×{size[1]}" if size else "picture"
 
 
-SHORTEST = 200
+MIN_NOTE_BYTES = 200
 """Bytes of a note that is shown as little as can be."""
 
-LEAST = 400
+MIN_ATTACHMENT_BYTES = 400
 """Bytes below which what came with a message is not worth its line."""
 
 LONG_WORDS = 2_000
@@ -87,7 +96,7 @@ WORDS_SHARE = 2
 ENDS_SHARE = 8
 """Otherwise its ends take at most this part: the rest has to be looked up anyway, and each request would pay for it."""
 
-LEAST_WORDS = 250
+MIN_TEXT_TOKENS = 250
 """Tokens of it that are shown in any window."""
 
 BYTES_A_TOKEN = 3
@@ -95,23 +104,23 @@ BYTES_A_TOKEN = 3
 _NAME = '[What came with this message is kept under ref_id="{}".]'
 
 
-def fitted(said: User, effective: int, free: int) -> User:
+def fit_message(said: User, effective: int, free: int) -> User:
     """The message as it can be sent: long words and what was piped in whole where the `free` tokens have room for them,
     otherwise by both ends; of what came besides as much as attachments may take in an `effective` window. All of it is
     kept with the message, under a name that stays the same. The same message when nothing is too long."""
     parts = [readable(part, "") if isinstance(part, Text | Note) else part for part in said.parts]
     words = [estimate_text(part.text) for part in parts if isinstance(part, Text | Note) and _is_words(part)]
-    is_too_much = sum(words) > max(free // WORDS_SHARE, LEAST_WORDS)
-    most_words = fair_share(words, max(free // ENDS_SHARE, LEAST_WORDS)) if is_too_much else sys.maxsize
+    is_too_much = sum(words) > max(free // WORDS_SHARE, MIN_TEXT_TOKENS)
+    most_words = fair_share(words, max(free // ENDS_SHARE, MIN_TEXT_TOKENS)) if is_too_much else sys.maxsize
     notes = [size_of(part.text) for part in parts if isinstance(part, Note) and not _is_words(part)]
     room = room_for(effective)
-    most_beside = max(fair_share(notes, room), LEAST) if sum(notes) > room else sys.maxsize
+    most_beside = max(fair_share(notes, room), MIN_ATTACHMENT_BYTES) if sum(notes) > room else sys.maxsize
 
     def cut(part: UserPart, ref: str) -> UserPart:
         if not isinstance(part, Text | Note):
             return part
         part = readable(part, ref)
-        return within_tokens(part, most_words, ref) if _is_words(part) else within(part, most_beside, ref)
+        return within_tokens(part, most_words, ref) if _is_words(part) else truncate_part(part, most_beside, ref)
 
     ref = message_ref(User(tuple(cut(part, "") for part in said.parts)))
     shown = tuple(cut(part, ref) for part in said.parts)
@@ -129,10 +138,10 @@ def within_tokens(part: Text | Note, most: int, ref: str) -> Text | Note:
     if estimate_text(part.text) <= most:
         return part
     size = most * BYTES_A_TOKEN
-    shown = within(part, size, ref)
-    while estimate_text(shown.text) > most and size > SHORTEST:
+    shown = truncate_part(part, size, ref)
+    while estimate_text(shown.text) > most and size > MIN_NOTE_BYTES:
         size = size * 3 // 4
-        shown = within(part, size, ref)
+        shown = truncate_part(part, size, ref)
     return shown
 
 
@@ -140,9 +149,9 @@ def _is_words(part: UserPart) -> bool:
     return isinstance(part, Text) or (isinstance(part, Note) and part.kind == "piped")
 
 
-def brings_much(message: Message) -> bool:
+def has_large_parts(message: Message) -> bool:
     """Whether something came with what the user said that could be shown in part, or that is long itself."""
-    return isinstance(message, User) and any(_is_beside(part) or _is_long(part) for part in message.parts)
+    return isinstance(message, User) and any(_is_shrinkable(part) or _is_long(part) for part in message.parts)
 
 
 def as_request(message: User) -> tuple[UserPart, ...]:
@@ -150,19 +159,19 @@ def as_request(message: User) -> tuple[UserPart, ...]:
     with it."""
     parts = tuple(replace(p, whole="") if isinstance(p, Note | Text) and p.whole else p for p in message.parts)
     ref = message_ref(message)
-    return (*parts, Note(_NAME.format(ref), kind="origin", name=ref)) if brings_much(message) else parts
+    return (*parts, Note(_NAME.format(ref), kind="origin", name=ref)) if has_large_parts(message) else parts
 
 
-def lean(request: User, most: int, *, pictures: bool = True, words: bool = False) -> User:
+def shrink_attachments(request: User, most: int, *, pictures: bool = True, words: bool = False) -> User:
     """The request with as much of what came with it as lets it take so many tokens, or with as little as there can be.
     What the user said stays as it is, and so does each picture, unless they may go: there is no less of a picture. The
     same request when it takes no more, or nothing can be less."""
     if estimate_message(request) <= most:
         return request
-    sizes = [size_of(part.text) for part in request.parts if isinstance(part, Note) and _is_beside(part)]
+    sizes = [size_of(part.text) for part in request.parts if isinstance(part, Note) and _is_shrinkable(part)]
     shown = request
-    for size in _halved(max(sizes, default=0)):
-        shown = User(tuple(_shown(request.parts, size, pictures)))
+    for size in _halving_sizes(max(sizes, default=0)):
+        shown = User(tuple(_shrunk_parts(request.parts, size, pictures)))
         if estimate_message(shown) <= most:
             break
     if words and estimate_message(shown) > most:
@@ -185,14 +194,14 @@ def _fewer_words(request: User, most: int) -> User:
     names = _names(request.parts)
     sizes = [size_of(part.text) for part in request.parts if _is_long(part) and isinstance(part, Text)]
     shown = request
-    for size in _halved(max(sizes, default=0)):
-        shown = User(tuple(_said(part, size, name) for part, name in zip(request.parts, names, strict=True)))
+    for size in _halving_sizes(max(sizes, default=0)):
+        shown = User(tuple(_shorten_text(part, size, name) for part, name in zip(request.parts, names, strict=True)))
         if estimate_message(shown) <= most:
             break
     return shown
 
 
-def _said(part: UserPart, size: int, name: str) -> UserPart:
+def _shorten_text(part: UserPart, size: int, name: str) -> UserPart:
     """`name`: the reference of its message; where that is not known, it is a message of these words alone."""
     if not isinstance(part, Text) or not _is_long(part):
         return part
@@ -201,20 +210,20 @@ def _said(part: UserPart, size: int, name: str) -> UserPart:
     return replace(part, text=text, gap=gap, whole="")
 
 
-def _halved(size: int) -> Iterator[int]:
+def _halving_sizes(size: int) -> Iterator[int]:
     """Bytes of each note, from the most to the least."""
-    while size > SHORTEST:
+    while size > MIN_NOTE_BYTES:
         yield size
         size //= 2
-    yield SHORTEST
+    yield MIN_NOTE_BYTES
 
 
-def _shown(parts: Sequence[UserPart], size: int, pictures: bool) -> Iterator[UserPart]:
+def _shrunk_parts(parts: Sequence[UserPart], size: int, pictures: bool) -> Iterator[UserPart]:
     names, number = _names(parts), 0
     for place, part in enumerate(parts):
         number = number + 1 if isinstance(part, Image) else 0 if _name_in(part) else number
-        if isinstance(part, Note) and _is_beside(part):
-            yield _shorter(replace(within(part, size, names[place]), whole=""), part)
+        if isinstance(part, Note) and _is_shrinkable(part):
+            yield _shorter(replace(truncate_part(part, size, names[place]), whole=""), part)
         elif isinstance(part, Image) and not pictures:
             yield _shorter(_left_out(part, f"{names[place]}:tool-{number}" if names[place] else ""), part)
         else:
@@ -243,7 +252,7 @@ def _shorter(less: Note, part: Note | Image) -> Note | Image:
     return less if estimate_message(User((less,))) < estimate_message(User((part,))) else part
 
 
-def _is_beside(part: UserPart) -> bool:
+def _is_shrinkable(part: UserPart) -> bool:
     """Whether there may be less of it. What names the outputs of a step that is not shown stays: nothing else does."""
     return isinstance(part, Image) or (isinstance(part, Note) and part.kind != "step" and is_at_length(part))
 

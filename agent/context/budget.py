@@ -15,9 +15,9 @@ from agent.context.estimate import (
     count_text,
     count_tools,
 )
-from agent.context.mask import as_shown
+from agent.context.mask import visible_messages
 from agent.context.prompt import Prompt
-from agent.context.summary import RETAIN, shown_summary
+from agent.context.summary import RETAIN, summary_messages
 from agent.context.tool_selection import ToolSpec
 from agent.messages import Conversation, Summary
 from tools.lazy import dataclass
@@ -30,10 +30,10 @@ BUFFER = 8192
 SMALL_BUFFER = 4096
 """The same once the estimator has shown that its errors are small."""
 
-SHOWN = "shown by the server"
+SHOWN_BY_SERVER = "shown by the server"
 """The source of a window that turned out to be smaller than it was known to be."""
 
-SUPPOSED = f"{SHOWN}'s counts"
+INFERRED_FROM_COUNTS = f"{SHOWN_BY_SERVER}'s counts"
 """The same where no server has said so: it only counts as one does that leaves out the beginning."""
 
 BudgetSection: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
@@ -71,10 +71,10 @@ class Window:
 
     def is_set(self, name: str) -> bool:
         """Whether somebody has chosen the number, rather than what is known of the model or of its errors."""
-        return not self.source(name).startswith(("default", "registry", "live", "learned", SHOWN))
+        return not self.source(name).startswith(("default", "registry", "live", "learned", SHOWN_BY_SERVER))
 
 
-def after_overflow(window: Window, sent: int, most: int | None = None, source: str = SHOWN) -> Window:
+def after_overflow(window: Window, sent: int, most: int | None = None, source: str = SHOWN_BY_SERVER) -> Window:
     """The window that an overflow has shown: the maximum that the provider named, or nine tenths of what was sent where
     it named none that is below that. It only ever shrinks, and both reserves with it: to the usual ones of such a
     window where nobody has set them."""
@@ -197,7 +197,7 @@ def measure(
         "tools": count_tools(tools, ruler),
         **count_summary(conversation.summary, ruler),
     }
-    seen, unseen = Counts(), count_messages(as_shown(conversation)[conversation.anchored :], ruler)
+    seen, unseen = Counts(), count_messages(visible_messages(conversation)[conversation.anchored :], ruler)
     if conversation.anchor is None:
         return apportion(sections, unseen, Counts(), None, window, estimator)
     return apportion(sections, seen, unseen, conversation.anchor.total, window, estimator)
@@ -205,7 +205,7 @@ def measure(
 
 def count_summary(summary: Summary, ruler: Ruler = BYTES) -> dict[BudgetSection, Counts]:
     """Counts of what opens a compacted view: what is kept word for word, and everything else."""
-    rest = count_messages(shown_summary(replace(summary, retain="")), ruler)
+    rest = count_messages(summary_messages(replace(summary, retain="")), ruler)
     return {"retain": count_text(f"{RETAIN}\n{summary.retain}", ruler) if summary.retain else Counts(), "summary": rest}
 
 

@@ -7,56 +7,56 @@ before and not been touched since: to read each of them again costs a request.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from agent.context.compaction import WORTH, CompactionPlan, compacted
+from agent.context.compaction import MAX_REMAINING_SHARE, CompactionPlan, apply_compaction
+from agent.context.dropped_outputs import dropped_outputs
 from agent.context.inventory import Inventory
-from agent.context.left_outputs import left_outputs
 from agent.context.mask import one_line
 from agent.context.pins import LINE
 from agent.context.settings import Caps
 from agent.context.strategies import size_of
 from agent.context.summary import Draft
 from agent.context.view_items import OutputPart, view_parts
-from agent.messages import Conversation, Kept, Text
+from agent.messages import CarriedPart, Conversation, Text
 
-MOST, OLDEST = 5, 20
+MAX_FILES, MAX_AGE_REQUESTS = 5, 20
 """How many files, and the requests since the oldest of them was read."""
 _WORTH = 0.26
 """What it would cost to miss a file for each token that it takes, in tokens written to the cache, above which it stays:
 what it takes is written once more and read for some twenty requests, and missing something counts ten times what
 reading it again costs."""
-_RECALL, _FETCHED = 2_440, 2_500
+_RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
 """What reading it again costs whatever its size, and the most of it that is read then, likewise."""
 
 
-def with_files(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> CompactionPlan:
+def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> CompactionPlan:
     """The plan with the files that its summary leaves in view, and the names in other outputs: none where it would save
     too little with them."""
     cut = len(plan.covered)
     files = carried_files(conversation, cut, caps.carried)
     stays = frozenset(one.ref for one in (*files, *plan.rest.summary.kept))
     told = "\n".join(part.text for one in files for part in one.parts if isinstance(part, Text))
-    carrying = replace(plan, carried=files, names=left_outputs(conversation, cut, caps.names, stays, told))
-    largest = size_of(compacted(carrying, Draft("", ""), caps)) + caps.retain + caps.summary
-    return carrying if largest < WORTH * size_of(conversation) else plan
+    carrying = replace(plan, carried=files, names=dropped_outputs(conversation, cut, caps.names, stays, told))
+    largest = size_of(apply_compaction(carrying, Draft("", ""), caps)) + caps.retain + caps.summary
+    return carrying if largest < MAX_REMAINING_SHARE * size_of(conversation) else plan
 
 
-def carried_files(conversation: Conversation, cut: int, most: int) -> tuple[Kept, ...]:
+def carried_files(conversation: Conversation, cut: int, most: int) -> tuple[CarriedPart, ...]:
     """What of the first `cut` messages stays, in the order in which it was read: the newest reads that are shown whole,
     of files that no call of ours has touched since, in so many tokens together."""
     return tuple(reversed(tuple(_newest(conversation, cut, most))))
 
 
-def _newest(conversation: Conversation, cut: int, room: int) -> Iterator[Kept]:
+def _newest(conversation: Conversation, cut: int, room: int) -> Iterator[CarriedPart]:
     parts = {part.key: part for part in view_parts(conversation) if isinstance(part, OutputPart)}
-    stock, left = Inventory().of(conversation), MOST
+    stock, left = Inventory().of(conversation), MAX_FILES
     for item in reversed(stock.items):
         part = parts.get(item.key)
         if part is None or item.content != "file" or item.is_stale or item.is_repeated or item.place >= cut:
             continue
-        if not left or stock.age(item) > OLDEST:
+        if not left or stock.age(item) > MAX_AGE_REQUESTS:
             return
-        is_whole = part.state == "visible" and part.found.output.status == "done" and not part.shown.images
-        wanted = stock.chance(item) * (_RECALL + min(item.tokens, _FETCHED))
+        is_whole = part.state == "visible" and part.found.output.status == "done" and not part.visible.images
+        wanted = stock.reread_probability(item) * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
         if is_whole and item.tokens <= room and wanted >= _WORTH * item.tokens:
             room, left = room - item.tokens, left - 1
-            yield Kept(part.key, one_line(part.what, LINE), part.ref, (Text(part.shown.text),))
+            yield CarriedPart(part.key, one_line(part.what, LINE), part.ref, (Text(part.visible.text),))

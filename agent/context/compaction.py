@@ -10,39 +10,39 @@ model takes even that, long words of the user are shown by both ends.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.attachments import as_request, brings_much, lean, named_pictures
+from agent.context.attachments import as_request, has_large_parts, named_pictures, shrink_attachments
 from agent.context.budget import ContextBudget
 from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
-from agent.context.mask import as_shown
-from agent.context.message_text import joins_turn
+from agent.context.mask import visible_messages
+from agent.context.message_text import is_steering_message
 from agent.context.pins import PinSize, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
 from agent.context.steps import is_request, starts_step, turn_starts, unseen_from
 from agent.context.strategies import Room, room_of, size_of
-from agent.context.summary import Draft, for_what_left, with_facts, within
+from agent.context.summary import Draft, non_empty_summary, truncate_lines, with_facts
 from agent.context.unseen_outputs import (
     cut_to_fit,
     size_of_unseen,
     without_pictures,
 )
-from agent.messages import Assistant, Conversation, Image, Kept, Message, Summary, Text, User
+from agent.messages import Assistant, CarriedPart, Conversation, Image, Message, Summary, Text, User
 
-WORTH = 0.9
+MAX_REMAINING_SHARE = 0.9
 """A summary must leave less than this of what there was."""
 
-SHARE = 0.5
+OUTPUT_SHARE = 0.5
 """Of the room that messages have in a window, what the outputs of one step may take when not all of them fits."""
 
-LEAST_SHARE = 0.2
+MIN_OUTPUT_SHARE = 0.2
 """Of the window, what they should have before anything else that was said stays beside them."""
 
 FLOOR = 0.6
 """What is there after any compaction should take no more than this share of the window."""
 
-LEAST_CAP = 900
+MIN_CAP_TOKENS = 900
 
-LEAST_SUMMARY = 200
+MIN_SUMMARY_TOKENS = 200
 """Tokens below which a summary says nothing that is worth its price."""
 
 _HEADINGS = 40
@@ -70,7 +70,7 @@ class CompactionPlan:
     """The tail as it is shown, with what is pinned of all before it in the place of a summary."""
     outputs_before: int = 0
     """How many outputs the session had before what is covered."""
-    carried: tuple[Kept, ...] = ()
+    carried: tuple[CarriedPart, ...] = ()
     """Files of what is covered that a model's summary leaves as they were read."""
     names: str = ""
     """The outputs of what is covered, a line for each, with names that stand in them."""
@@ -83,16 +83,19 @@ def plan_compaction(
     before the last only whole ones, and no more than the `newest`. None when nothing stands before them. With `least` 0
     a message that nothing has answered yet may stand alone, unless outputs that the model has not seen stand before
     it."""
-    cut = _cut_of(conversation, tail_tokens, least, newest)
+    cut = _tail_start(conversation, tail_tokens, least, newest)
     return plan_at(conversation, cut) if cut else None
 
 
-def _cut_of(conversation: Conversation, tail_tokens: int, least: int, newest: int) -> int:
+def _tail_start(conversation: Conversation, tail_tokens: int, least: int, newest: int) -> int:
     """The index at which the tail begins: what the model has not seen is always tail."""
-    return min(_cut(as_shown(conversation), tail_tokens, least, newest), unseen_from(conversation.messages))
+    return min(
+        _tail_start_by_size(visible_messages(conversation), tail_tokens, least, newest),
+        unseen_from(conversation.messages),
+    )
 
 
-def _cut(messages: Sequence[Message], tail_tokens: int, least: int, newest: int) -> int:
+def _tail_start_by_size(messages: Sequence[Message], tail_tokens: int, least: int, newest: int) -> int:
     """The index at which the tail begins; 0 when all of it is tail."""
     turns = turn_starts(messages)
     last_turn, first_turn = (turns[-1], turns[-newest:][0]) if turns else (0, 0)
@@ -129,12 +132,12 @@ def _open_request(conversation: Conversation, cut: int) -> User:
     if starts and start >= cut:
         return User(())
     asked = list(conversation.summary.request.parts if start == 0 else ())
-    for index, message in _asked(messages):
+    for index, message in _iter_open_request(messages):
         asked += as_request(message) if index < cut else ()
     return User(tuple(asked))
 
 
-def _asked(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
+def _iter_open_request(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
     """What the user wants now, as far as it stands in the messages, with their indices."""
     if messages and _is_answer(messages[-1]):
         return
@@ -143,7 +146,7 @@ def _asked(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
     for index in range(starts[-1] if starts else 0, len(messages)):
         message = messages[index]
         is_beginning = is_beginning and is_request(message)
-        if isinstance(message, User) and (is_beginning or joins_turn(message)):
+        if isinstance(message, User) and (is_beginning or is_steering_message(message)):
             yield index, message
 
 
@@ -167,7 +170,7 @@ class Floor:
     """Tokens of the tool definitions that must be held back for it."""
     pins: PinSize = "whole"
     """How much of what is pinned there is room for."""
-    request: int = LEAST_CAP
+    request: int = MIN_CAP_TOKENS
     """Tokens that the open request may take with all that came with it, before anything else of the turn must go."""
 
 
@@ -177,17 +180,17 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     by its ends, and then by a line each; then what came with the open request is shown in part. What the model has not
     seen yet counts with its share of the window. It always ends."""
     least, whole, leaner = 1, room.tools, 0
-    conversation = share_out(conversation, room)
+    conversation = limit_unseen_outputs(conversation, room)
     pins: PinSize = "whole"
     while True:
         sizes = _floor_sizes(conversation, caps, least)
         request = _room_for_request(sizes, room)
-        if room.taken(sum(sizes.values())) <= FLOOR * room.effective:
+        if room.request_tokens(sum(sizes.values())) <= FLOOR * room.effective:
             return Floor(caps, least, deferred=whole - room.tools, pins=pins, request=request)
-        if caps.ledger > LEAST_CAP or caps.tail > LEAST_CAP:
-            caps = replace(caps, tail=_halved(caps.tail), ledger=_halved(caps.ledger))
+        if caps.ledger > MIN_CAP_TOKENS or caps.tail > MIN_CAP_TOKENS:
+            caps = replace(caps, tail=_halve_cap(caps.tail), ledger=_halve_cap(caps.ledger))
         elif room.deferrable:
-            room = room.with_tools_held_back
+            room = room.with_tools_deferred
         elif pins != "line" and conversation.pinned:
             pins = "line" if pins == "preview" else "preview"
             conversation = smaller_pins(conversation, pins)
@@ -199,9 +202,9 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         else:
             break
     sizes[STEP] = max(sizes[STEP] - size_of_unseen(conversation), 0)  # these can be cut further
-    if room.taken(sum(sizes.values())) <= FLOOR * room.effective:
+    if room.request_tokens(sum(sizes.values())) <= FLOOR * room.effective:
         return Floor(caps, 0, deferred=whole - room.tools, pins=pins, request=request)
-    share = round(100 * room.taken(sum(sizes.values())) / max(room.effective, 1))
+    share = round(100 * room.request_tokens(sum(sizes.values())) / max(room.effective, 1))
     taken = {name: round(size * room.scale) for name, size in sizes.items()}
     taken |= {"the system text": room.system, "the tool definitions": room.tools}
     name, size = max(taken.items(), key=lambda item: item[1])
@@ -216,13 +219,13 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     )
 
 
-def _halved(cap: int) -> int:
-    return min(cap, max(cap // 2, LEAST_CAP))
+def _halve_cap(cap: int) -> int:
+    return min(cap, max(cap // 2, MIN_CAP_TOKENS))
 
 
 def fitting_caps(caps: Caps, room: Room) -> Caps:
     """The caps with which the newest outputs get their share of what messages may take, whatever else stays."""
-    messages = room.with_tools_held_back.messages
+    messages = room.with_tools_deferred.messages
     return replace(
         caps,
         tail=min(caps.tail, messages // 3),
@@ -237,12 +240,12 @@ def fitting_caps(caps: Caps, room: Room) -> Caps:
 def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
     """Tokens that are left to the open request by everything else."""
     others = sum(size for name, size in sizes.items() if name != MESSAGE)
-    return max(int((FLOOR * room.effective - room.fixed) / room.scale) - others, LEAST_CAP)
+    return max(int((FLOOR * room.effective - room.fixed_tokens) / room.scale) - others, MIN_CAP_TOKENS)
 
 
 def _floor_sizes(conversation: Conversation, caps: Caps, least: int) -> dict[str, int]:
     """Estimated tokens of what stays behind system text and tools, by its names."""
-    messages, cut = as_shown(conversation), _cut_of(conversation, caps.tail, least, caps.turns)
+    messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, least, caps.turns)
     tail, request = messages[cut:], _open_request(conversation, cut)
     asked, newest = estimate_message(request) if request.parts else 0, estimate_messages(tail)
     ends_in_request = bool(tail) and is_request(tail[-1])
@@ -254,45 +257,48 @@ def _floor_sizes(conversation: Conversation, caps: Caps, least: int) -> dict[str
     }
 
 
-def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversation:
+def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversation:
     """The conversation after the compaction: what a model wrote, with what it left out of what must be said, and half
     of the ledger, the rest of which is kept for the next one; the open request; the tail. Without a draft the ledger
     stands for everything that was said since."""
     kept = plan.rest.summary.kept
     ledger = whole = render_ledger(plan.facts, caps.ledger)
     if draft is None:
-        retain, said = within(plan.earlier.retain, caps.retain), within(plan.earlier.summary, caps.summary)
+        retain, said = (
+            truncate_lines(plan.earlier.retain, caps.retain),
+            truncate_lines(plan.earlier.summary, caps.summary),
+        )
         summary = Summary(retain, said, ledger, plan.request, kept=kept)
     else:
         ledger = render_ledger(plan.facts, caps.ledger // 2)
-        retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
-        said = with_facts(said, uncovered(plan, draft, caps), caps.summary)
+        retain, said = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
+        said = with_facts(said, missing_from_summary(plan, draft, caps), caps.summary)
         facts = whole if whole != ledger else ""
         summary = Summary(retain, said, ledger, plan.request, facts, kept, plan.carried, plan.names)
-    return replace(plan.rest, summary=for_what_left(summary, plan.rest.messages_before))
+    return replace(plan.rest, summary=non_empty_summary(summary, plan.rest.messages_before))
 
 
-def uncovered(plan: CompactionPlan, draft: Draft, caps: Caps) -> tuple[str, ...]:
+def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: Caps) -> tuple[str, ...]:
     """What a summary and the half of the ledger beside it leave out of what must be said, as lines to be added."""
-    retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
+    retain, said = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
     return missing_facts(plan.facts, "\n".join((retain, said, render_ledger(plan.facts, caps.ledger // 2))))
 
 
 def is_worth_it(before: Conversation, after: Conversation) -> bool:
     """Whether a tenth is saved at least."""
-    return size_of(after) < WORTH * size_of(before)
+    return size_of(after) < MAX_REMAINING_SHARE * size_of(before)
 
 
-def can_pay(conversation: Conversation, plan: CompactionPlan) -> bool:
+def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
     """Whether a tenth could be saved if the summary were empty."""
     return is_worth_it(conversation, replace(plan.rest, summary=replace(plan.rest.summary, request=plan.request)))
 
 
-def paying_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> Caps | None:
+def worthwhile_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> Caps | None:
     """The caps with no more room for a summary than saves a tenth; None where too little is left for one."""
-    least = compacted(replace(plan, carried=(), names=""), Draft("", ""), caps)
-    room = int(WORTH * size_of(conversation)) - size_of(least) - _HEADINGS
-    if room < LEAST_SUMMARY:
+    least = apply_compaction(replace(plan, carried=(), names=""), Draft("", ""), caps)
+    room = int(MAX_REMAINING_SHARE * size_of(conversation)) - size_of(least) - _HEADINGS
+    if room < MIN_SUMMARY_TOKENS:
         return None
     share = min(1.0, room / max(caps.retain + caps.summary, 1))
     return replace(caps, retain=int(caps.retain * share), summary=int(caps.summary * share))
@@ -306,9 +312,13 @@ def lean_request(
     shown in part. It stands with the summary then, and the facts for whatever was said
     before it. None when nothing gets smaller."""
     seen = unseen_from(conversation.messages)
-    large = [index for index, message in _asked(conversation.messages) if brings_much(message) and index < seen]
-    moved = compacted(plan_at(conversation, large[-1] + 1), None, caps) if large else conversation
-    request = lean(moved.summary.request, most, pictures=pictures, words=words)
+    large = [
+        index
+        for index, message in _iter_open_request(conversation.messages)
+        if has_large_parts(message) and index < seen
+    ]
+    moved = apply_compaction(plan_at(conversation, large[-1] + 1), None, caps) if large else conversation
+    request = shrink_attachments(moved.summary.request, most, pictures=pictures, words=words)
     return None if request is moved.summary.request else _with_request(moved, request)
 
 
@@ -323,9 +333,9 @@ def fewer_pictures(conversation: Conversation, caps: Caps, most: int) -> Convers
     if less is not None:
         return less
     bare = without_pictures(conversation)
-    asked = [index for index, message in _asked(bare.messages) if index < unseen_from(bare.messages)]
+    asked = [index for index, message in _iter_open_request(bare.messages) if index < unseen_from(bare.messages)]
     shows = any(isinstance(part, Image) for index in asked for part in bare.messages[index].parts)
-    moved = compacted(plan_at(bare, asked[-1] + 1), None, caps) if shows else bare
+    moved = apply_compaction(plan_at(bare, asked[-1] + 1), None, caps) if shows else bare
     request = named_pictures(moved.summary.request)
     after = moved if request == moved.summary.request else _with_request(moved, request)
     return None if after is conversation else after
@@ -335,7 +345,7 @@ def share_of_outputs(conversation: Conversation, room: Room) -> int:
     """Tokens that the outputs of one step may take when not all of them fits: a share of what messages may take beside
     the open request."""
     asked = estimate_message(_open_request(conversation, len(conversation.messages)))
-    return int(SHARE * max(room.messages - asked, 0))
+    return int(OUTPUT_SHARE * max(room.messages - asked, 0))
 
 
 def fair_share(conversation: Conversation, budget: ContextBudget) -> int:
@@ -344,7 +354,7 @@ def fair_share(conversation: Conversation, budget: ContextBudget) -> int:
     return int(share_of_outputs(conversation, room) * room.scale)
 
 
-def share_out(conversation: Conversation, room: Room) -> Conversation:
+def limit_unseen_outputs(conversation: Conversation, room: Room) -> Conversation:
     """The conversation with its unseen outputs in no more than their share. The same conversation when they take no
     more."""
     return cut_to_fit(conversation, share_of_outputs(conversation, room))

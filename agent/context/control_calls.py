@@ -4,7 +4,7 @@ turn, when the window is full. Pure."""
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from agent.context.message_text import joins_turn
+from agent.context.message_text import is_steering_message
 from agent.messages import Assistant, Conversation, Message, Note, ToolCall, ToolOutput, User
 from tools.base import ToolError
 from tools.lazy import dataclass
@@ -23,12 +23,12 @@ FULL = "not run: the context window is full. Call `final_report` now, or answer 
 LAST = "not run: the turn had reached its limit of steps"
 
 
-def was_told_to_report(conversation: Conversation) -> bool:
+def is_final_turn_announced(conversation: Conversation) -> bool:
     """Whether the model has been told since the turn began that this is the final one."""
     for message in reversed(conversation.messages):
         if isinstance(message, User) and message.has_note("final"):
             return True
-        if isinstance(message, User) and message.text and not joins_turn(message):
+        if isinstance(message, User) and message.text and not is_steering_message(message):
             return False
     return False
 
@@ -62,11 +62,11 @@ def _is_plan(call: ToolCall) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionWish:
+class CompactionRequest:
     focus: str | None
 
 
-def compaction_wish(messages: Sequence[Message]) -> CompactionWish | None:
+def compaction_request(messages: Sequence[Message]) -> CompactionRequest | None:
     """What the last step's `compact_context` call asks for, or None without one. Once anything was said after that
     step, its wish is over."""
     match messages:
@@ -77,7 +77,7 @@ def compaction_wish(messages: Sequence[Message]) -> CompactionWish | None:
     for call in reversed(reply.calls):
         if call.name == "compact_context" and call.id in done:
             focus = call.arguments.get("focus")
-            return CompactionWish(focus if isinstance(focus, str) and focus.strip() else None)
+            return CompactionRequest(focus if isinstance(focus, str) and focus.strip() else None)
     return None
 
 
@@ -113,7 +113,7 @@ class TodoState:
         return TodoState(todos, notes)
 
 
-def kept_in(messages: Iterable[Message]) -> TodoState:
+def todo_state(messages: Iterable[Message]) -> TodoState:
     """The list and the notes as the calls in the messages have left them."""
     kept = TodoState()
     for message in messages:
@@ -123,7 +123,7 @@ def kept_in(messages: Iterable[Message]) -> TodoState:
 
 def last_todos(messages: Iterable[Message]) -> tuple[TodoItem, ...] | None:
     """The list that the last successful `todo` call set, or None when the messages hold no such call."""
-    return kept_in(messages).todos
+    return todo_state(messages).todos
 
 
 def open_items(items: Sequence[TodoItem]) -> str:

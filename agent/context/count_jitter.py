@@ -18,9 +18,9 @@ _SPREADS = (0.03, 0.06, 0.12, 0.25)
 where each share is as likely."""
 _FACTORS = (0.5, 0.7, 1.0, 1.4)
 """Tokens that such a server may count for one that is estimated."""
-_NEW, _LEAST_NEW = 0.1, 8.0
+_NEW, _MIN_NEW_ERROR_TOKENS = 0.1, 8.0
 """By how much of what is new a good count may be off from its estimate, in tokens at least so many."""
-_REWRITTEN = 0.03
+_REWRITE_ERROR_SHARE = 0.03
 """By how much of the whole, when a view was rewritten."""
 _EVEN = 0.0015
 """By how much of the whole counts may differ that are the same: a template may add some tokens."""
@@ -34,7 +34,7 @@ _LOWEST = 0.45
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RequestCount:
     """What a server counted of a request."""
 
     counted: int
@@ -50,7 +50,7 @@ class Counted:
     """Estimated tokens of it without the oldest messages, so that no more is left than was read before."""
 
 
-def truncation_odds(counts: Sequence[Counted]) -> float:
+def truncation_odds(counts: Sequence[RequestCount]) -> float:
     """How many times likelier these counts are of a server that leaves something out than of one that counts at random,
     however much it is off, as a natural logarithm; 0 of fewer than two."""
     random = [_if_random(counts, spread, factor) for spread, factor in product(_SPREADS, _FACTORS)]
@@ -58,20 +58,26 @@ def truncation_odds(counts: Sequence[Counted]) -> float:
     return _if_truncating(counts) - most - math.log(sum(math.exp(one - most) for one in random) / len(random))
 
 
-def _if_truncating(counts: Sequence[Counted]) -> float:
+def _if_truncating(counts: Sequence[RequestCount]) -> float:
     """The logarithm of how likely the counts are of a server that reads all of a request up to some size."""
     likely, before = 0.0, counts[0]
     whole = read = before.counted
     low = highest = before.counted if before.is_low else 0
     unread = before.expected if before.is_low else math.inf
     for now in counts[1:]:
-        off = _REWRITTEN * now.expected if now.is_first else _NEW * max(now.expected - whole, 0) + _LEAST_NEW
+        off = (
+            _REWRITE_ERROR_SHARE * now.expected
+            if now.is_first
+            else _NEW * max(now.expected - whole, 0) + _MIN_NEW_ERROR_TOKENS
+        )
         all_of_it = _near(now, now.expected, off)
         same = (_near(now, low or before.counted, 0) + _near(now, highest or before.counted, 0)) / 2
         fitting = _near(now, now.fitting, _NEW * now.fitting / 2) if now.fitting else 0
         if highest:
             grown = max(now.expected - (before.expected if before.is_low else whole), 0)
-            more = all_of_it if now.is_first else _near(now, before.counted + grown, _NEW * grown + _LEAST_NEW)
+            more = (
+                all_of_it if now.is_first else _near(now, before.counted + grown, _NEW * grown + _MIN_NEW_ERROR_TOKENS)
+            )
             dropped = (_LOWEST * highest < now.counted < 1.03 * highest) / ((1.03 - _LOWEST) * highest)
             part = 0.25 * more + 0.3 * same + 0.25 * dropped + 0.2 * fitting
         else:
@@ -86,7 +92,7 @@ def _if_truncating(counts: Sequence[Counted]) -> float:
     return likely
 
 
-def _if_random(counts: Sequence[Counted], spread: float, factor: float) -> float:
+def _if_random(counts: Sequence[RequestCount], spread: float, factor: float) -> float:
     """The same of a server that counts so many tokens for one that is estimated, and is off at random by a share of
     them. What it would count if it were not is followed through its counts (a Kalman filter)."""
     likely, plain, low = 0.0, counts[0].plain, 0.0
@@ -100,7 +106,7 @@ def _if_random(counts: Sequence[Counted], spread: float, factor: float) -> float
         largest = max(size, now.counted, 1)
         miss, variance = now.counted - size, doubt + (spread * largest) ** 2
         off = math.exp(-miss * miss / variance / 2) / math.sqrt(2 * math.pi * variance)
-        again = _near(now, low * now.expected, _LEAST_NEW) if low else off
+        again = _near(now, low * now.expected, _MIN_NEW_ERROR_TOKENS) if low else off
         likely += math.log((1 - _AGAIN) * off + _AGAIN * again + _ANYTHING / largest)
         low = now.counted / now.expected if now.is_low else low
         trust = doubt / variance
@@ -108,7 +114,7 @@ def _if_random(counts: Sequence[Counted], spread: float, factor: float) -> float
     return likely
 
 
-def _near(now: Counted, meant: float, off: float) -> float:
+def _near(now: RequestCount, meant: float, off: float) -> float:
     """How likely a count is that is meant to be so many tokens: mostly that, and anything now and then (Cauchy's
     distribution)."""
     off += _EVEN * meant + 1

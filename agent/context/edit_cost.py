@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.context.budget import ContextBudget
-from agent.context.mask import as_shown
-from agent.context.rent import UnitPrices
+from agent.context.carrying_costs import UnitPrices
+from agent.context.mask import visible_messages
 from agent.context.settings import Caps
-from agent.context.summary import shown_summary
+from agent.context.summary import summary_messages
 from agent.events.view import Act
 from agent.messages import Conversation, Message, User
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class EditPricing:
     """By what acts are measured and priced."""
 
     size: Callable[[Message], int]
@@ -50,7 +50,7 @@ class ViewEditPlan:
     what: str
     after: Conversation
     """What the act makes of the conversation; where a model has to be asked, what is known of that before."""
-    kept: int
+    unchanged_messages: int
     """How many of the messages that are sent stay as they are."""
     freed: int = 0
     """Tokens that no further request takes; below zero where it gets larger."""
@@ -70,14 +70,16 @@ class ViewEditPlan:
     """Whether it changes what was sent before."""
 
     @property
-    def pays_after(self) -> int | None:
+    def break_even_requests(self) -> int | None:
         """The requests after which it has paid for itself; None when it never does."""
         if self.cost <= 0:
             return 0
         return math.ceil(self.cost / self.saves) if self.saves > 0 else None
 
 
-def priced(act: Act, name: str, what: str, before: Conversation, after: Conversation, terms: Terms) -> ViewEditPlan:
+def price_edit(
+    act: Act, name: str, what: str, before: Conversation, after: Conversation, terms: EditPricing
+) -> ViewEditPlan:
     """The plan of a change that needs nobody to be asked."""
     kept, first = first_change(before, after)
     if first is None:
@@ -89,29 +91,36 @@ def priced(act: Act, name: str, what: str, before: Conversation, after: Conversa
     return ViewEditPlan(act, name, what, changed, kept, freed, behind, cost, terms.prices.read * freed)
 
 
-def written_behind(before: Conversation, after: Conversation, terms: Terms) -> int:
+def written_behind(before: Conversation, after: Conversation, terms: EditPricing) -> int:
     """Tokens of a view that a provider has to write to its cache again because the one before it was another: those
     from the first change on that were sent, and that no change since then has already cost."""
     kept, first = first_change(before, after)
     if first is None:
         return 0
-    limit = _sent(after) if terms.cached is None else min(_sent(after), _index_at(after, terms.cached))
-    shown = as_shown(after)[first:limit]
-    opening = shown_summary(after.summary) if kept == 0 and limit > 0 and terms.cached != 0 else ()
+    limit = (
+        _sent_message_count(after)
+        if terms.cached is None
+        else min(_sent_message_count(after), _index_at(after, terms.cached))
+    )
+    shown = visible_messages(after)[first:limit]
+    opening = summary_messages(after.summary) if kept == 0 and limit > 0 and terms.cached != 0 else ()
     return round(sum(map(terms.size, (*opening, *shown))) * terms.scale)
 
 
-def _size(conversation: Conversation, terms: Terms) -> int:
-    return sum(map(terms.size, (*shown_summary(conversation.summary), *as_shown(conversation))))
+def _size(conversation: Conversation, terms: EditPricing) -> int:
+    return sum(map(terms.size, (*summary_messages(conversation.summary), *visible_messages(conversation))))
 
 
 def first_change(before: Conversation, after: Conversation) -> tuple[int, int | None]:
     """How many of the messages that are sent stay as they are, and the index of the first message of the later view
     that may not; None when all are shown as before."""
     places = places_in_prompt(after)
-    if shown_summary(before.summary) != shown_summary(after.summary) or before.messages_before != after.messages_before:
+    if (
+        summary_messages(before.summary) != summary_messages(after.summary)
+        or before.messages_before != after.messages_before
+    ):
         return 0, 0
-    for index, (old, new) in enumerate(zip(as_shown(before), as_shown(after), strict=False)):
+    for index, (old, new) in enumerate(zip(visible_messages(before), visible_messages(after), strict=False)):
         if old != new:
             return places[index], index
     if len(before.messages) != len(after.messages):
@@ -122,7 +131,7 @@ def first_change(before: Conversation, after: Conversation) -> tuple[int, int | 
 
 def places_in_prompt(conversation: Conversation) -> tuple[int, ...]:
     """For each message, which of the messages that are sent it is, or is a part of: neighbours of one role are one."""
-    places, place = list[int](), 0 if shown_summary(conversation.summary) else -1
+    places, place = list[int](), 0 if summary_messages(conversation.summary) else -1
     before: Message | None = User(()) if place == 0 else None
     for message in conversation.messages:
         if before is None or not (isinstance(message, User) and isinstance(before, User)):
@@ -138,13 +147,13 @@ def _index_at(conversation: Conversation, place: int) -> int:
     return next((index for index, found in enumerate(places) if found >= place), len(places))
 
 
-def _sent(conversation: Conversation) -> int:
+def _sent_message_count(conversation: Conversation) -> int:
     """How many of the messages the last request held: all before the newest reply."""
     messages = conversation.messages
     return next((index for index in range(len(messages) - 1, -1, -1) if not isinstance(messages[index], User)), 0)
 
 
-MOST, PART = 20_000, 10
+MAX_HOLD_TOKENS, PART = 20_000, 10
 """Tokens that must come before a rewrite that was undone may happen again unasked: at most so many, or that part of
 what a request may take."""
 
@@ -152,7 +161,7 @@ what a request may take."""
 def hold_after(used: int, effective: int) -> int:
     """The size of a request below which nothing is rewritten unasked, after an undo has made it `used` tokens. A window
     that is nearly full does not wait for it."""
-    return used + max(min(effective // PART, MOST), 1)
+    return used + max(min(effective // PART, MAX_HOLD_TOKENS), 1)
 
 
 def written_again(budget: ContextBudget) -> int:
@@ -161,7 +170,7 @@ def written_again(budget: ContextBudget) -> int:
     return max(budget.used - fixed, 0)
 
 
-def why_not(before: ContextBudget) -> str:
+def undo_refusal(before: ContextBudget) -> str:
     """Why the view from before cannot be shown again; empty when it can."""
     if before.verdict == "fits":
         return ""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tools.lazy import dataclass, regex
 
-LONGEST = 600
+MAX_LINE_CHARS = 600
 """Characters of a line that are looked at."""
 
-CAUSE, VERDICT, WORDS, ASIDE = 4, 3, 2, 1
+CAUSE, VERDICT, WORDS, PASSING_MENTION = 4, 3, 2, 1
 """Says what is wrong; names what failed; has words of failure; has them in passing."""
 
 
@@ -163,15 +163,15 @@ _DECORATION = regex(
 )
 """What stands before what a line says: boxes, times, which program says it."""
 
-_QUOTED = regex(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|‘[^’]{0,200}’")
+_QUOTED_TEXT = regex(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|‘[^’]{0,200}’")
 _PLACE = regex(r"(?<![^\s:('\"])[^\s:('\"]{1,200}(?=[:(]\d)")
 _NUMBERED_NAME = regex(r"(?<=[A-Za-z_/-])\d+|\d+(?=[A-Za-z_])")
 _NUMBER = regex(r"\b0x[0-9a-f]+\b|\d+(?:\.\d+)*|\b[0-9a-f]{12,}\b")
 
 
 def weight_of(line: str) -> int:
-    """How much a line tells of an error: `CAUSE`, `VERDICT`, `WORDS`, `ASIDE`, or 0 for nothing."""
-    line = line[:LONGEST]
+    """How much a line tells of an error: `CAUSE`, `VERDICT`, `WORDS`, `PASSING_MENTION`, or 0 for nothing."""
+    line = line[:MAX_LINE_CHARS]
     bare = _NOTHING.sub("", _FLAGS.sub("", _DECORATION.sub("", line, count=1)))
     if _PASSES.search(bare) and not _COUNTS.search(bare):
         return 0
@@ -180,12 +180,12 @@ def weight_of(line: str) -> int:
     fitting = (shape.weight for shape in SHAPES if not held.isdisjoint(shape.signs) and shape.pattern.search(bare))
     found = next(fitting, 0) or (WORDS if _WORDS.search(small) else 0)
     if found and _FOOTERS.match(bare):
-        return ASIDE
+        return PASSING_MENTION
     if "warn" in small and _WARNS.search(small) and not (found == CAUSE and _ERROR.search(small)):
         return 0
     if found <= VERDICT and _PROGRESS.match(bare) and "FAILED" not in bare:
         return 0
-    return min(found, ASIDE) if found <= WORDS and _CHATS.match(bare) else found
+    return min(found, PASSING_MENTION) if found <= WORDS and _CHATS.match(bare) else found
 
 
 def most_telling(lines: Sequence[str]) -> str:
@@ -200,7 +200,7 @@ def most_telling(lines: Sequence[str]) -> str:
 
 def is_routine(line: str) -> bool:
     """Whether a line tells that all goes well, or on: a pass, progress, a warning, chatter."""
-    bare = _DECORATION.sub("", line[:LONGEST], count=1)
+    bare = _DECORATION.sub("", line[:MAX_LINE_CHARS], count=1)
     is_quiet = (
         _PASSES.search(bare)
         or _NOTHING.search(bare)
@@ -213,7 +213,7 @@ def is_routine(line: str) -> bool:
 
 def shape_of(line: str) -> str:
     """The line without what differs between lines that say the same: numbers, places and names in quotes."""
-    return _NUMBER.sub("0", _PLACE.sub("@", _QUOTED.sub("''", line)))
+    return _NUMBER.sub("0", _PLACE.sub("@", _QUOTED_TEXT.sub("''", line)))
 
 
 def named_alike(line: str) -> str:

@@ -4,19 +4,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
-from agent.context.error_lines import LONGEST, SIGNS, VERDICT, WORDS, is_routine, shape_of, weight_of
+from agent.context.error_lines import MAX_LINE_CHARS, SIGNS, VERDICT, WORDS, is_routine, shape_of, weight_of
 from tools.lazy import dataclass, regex
 from tools.outputs.plain_text import plain
 
-MATCHES, LEAST_MATCHES = 1024, 512
+MAX_MATCH_BYTES, MIN_MATCH_BYTES = 1024, 512
 """Bytes of what is shown of them, in large previews and in small ones."""
-_SHOWN = 240
+_MAX_LINE_CHARS = 240
 """Characters of a line that are shown."""
 _AROUND, _REACH = 2, 6
 """Lines with something in them that are shown on each side, and how far away they may stand."""
 _ALONE = 0.4
 """The part of the room that is kept for lines without those around them."""
-_ENOUGH = 3
+_MIN_STRONG_SHAPES = 3
 """Shapes that say what is wrong or what failed, beside which lines with words of failure tell nothing."""
 _MOST_SHAPES, _OLDEST = 256, 8
 _MOST_JUDGED = 4096
@@ -31,7 +31,7 @@ _WORD = regex(r"(?i)error|fail|fatal|panic|exception|cannot|not found|expected")
 
 
 @dataclass(slots=True)
-class _Found:
+class _ShapeGroup:
     """Lines of one shape: the newest of them, and how many there are."""
 
     weight: int
@@ -47,17 +47,17 @@ class _Found:
 class ErrorMatches:
     """Is given an output in whole lines, in order, and knows those that tell of errors, by their shapes."""
 
-    _by_shape: dict[str, _Found] = field(default_factory=dict)
+    _by_shape: dict[str, _ShapeGroup] = field(default_factory=dict)
     _judged: dict[bytes, tuple[int, str]] = field(default_factory=dict)
     """Weight and shape of lines, but for their numbers."""
     _looks: int = 0
-    _held: Counter[bytes] = field(default_factory=Counter)
+    _sign_counts: Counter[bytes] = field(default_factory=Counter)
     """How many of the lines that were judged held each sign."""
     _signs: tuple[bytes, ...] = _SIGNS
     """Those that are looked for."""
     _last: list[bytes] = field(default_factory=list)
     """The lines before those that come next."""
-    _open: list[_Found] = field(default_factory=list)
+    _open: list[_ShapeGroup] = field(default_factory=list)
     """Those after which there are not lines enough yet."""
 
     def take(self, text: bytes, first: int) -> None:
@@ -70,7 +70,7 @@ class ErrorMatches:
             if count > 4 * _REACH and not self._present(block.lower()):
                 self._pass_over(block, first)
             else:
-                self._look([line[:LONGEST] for line in block.split(b"\n")], first)
+                self._look([line[:MAX_LINE_CHARS] for line in block.split(b"\n")], first)
             first += count
             at = end
 
@@ -80,10 +80,10 @@ class ErrorMatches:
 
     def _pass_over(self, block: bytes, first: int) -> None:
         """Takes lines of which none tells of errors, more than `2 * _REACH`, without dividing all of them."""
-        near = self._last + [line[:LONGEST] for line in block.split(b"\n", _REACH)[:_REACH]]
+        near = self._last + [line[:MAX_LINE_CHARS] for line in block.split(b"\n", _REACH)[:_REACH]]
         _set_around(self._open, near, first - len(self._last))
         self._open = []
-        self._last = [line[:LONGEST] for line in block.rsplit(b"\n", 2 * _REACH)[1:]]
+        self._last = [line[:MAX_LINE_CHARS] for line in block.rsplit(b"\n", 2 * _REACH)[1:]]
 
     def _look(self, lines: list[bytes], first: int) -> None:
         near, start = self._last + lines, first - len(self._last)
@@ -92,7 +92,7 @@ class ErrorMatches:
             number, found = first + index, self._by_shape.get(shape)
             if found is None:
                 self._forget_some()
-                found = self._by_shape[shape] = _Found(weight, number, lines[index], number)
+                found = self._by_shape[shape] = _ShapeGroup(weight, number, lines[index], number)
             else:
                 found.number, found.line, found.count = number, lines[index], found.count + 1
             recent[id(found)] = found
@@ -125,9 +125,9 @@ class ErrorMatches:
                 self._judged.clear()
             self._judged[alike] = known
             self._looks += 1
-            self._held.update(data for data in self._signs if data in small)
+            self._sign_counts.update(data for data in self._signs if data in small)
             if self._looks >= _MOST_LOOKS:
-                self._signs = tuple(data for data in self._signs if self._held[data] < _RARE)
+                self._signs = tuple(data for data in self._signs if self._sign_counts[data] < _RARE)
         return known
 
     def _forget_some(self) -> None:
@@ -139,7 +139,7 @@ class ErrorMatches:
         oldest = [shape for shape in order if self._by_shape[shape].weight == best][-_OLDEST:]
         self._by_shape = {shape: self._by_shape[shape] for shape in (*order[: _MOST_SHAPES // 2], *oldest)}
 
-    def shown_between(self, head: int, tail: int, room: int = MATCHES) -> str:
+    def excerpt_between(self, head: int, tail: int, room: int = MAX_MATCH_BYTES) -> str:
         """Those behind line `head` and before line `tail`, what tells most first and of that the newest, with lines
         around them as in the output of `grep -C`, in no more bytes than there is room for. Empty when there are
         none."""
@@ -159,31 +159,31 @@ class ErrorMatches:
                     break
         return "\n".join(blocks)
 
-    def _best(self, head: int, tail: int) -> list[_Found]:
+    def _best(self, head: int, tail: int) -> list[_ShapeGroup]:
         found = [one for one in self._by_shape.values() if head < one.number < tail]
         found.sort(key=lambda one: (-one.weight, -one.number))
         if found and found[0].weight >= VERDICT:
-            more = WORDS if len([one for one in found if one.weight >= VERDICT]) < _ENOUGH else VERDICT
+            more = WORDS if len([one for one in found if one.weight >= VERDICT]) < _MIN_STRONG_SHAPES else VERDICT
             found = [one for one in found if one.weight >= more]
         same = [one for one in found if one.weight == found[0].weight]
         return found if len(same) < 3 else [same[0], same[-1], *same[1:-1], *found[len(same) :]]
 
 
-def _set_around(found: Iterable[_Found], near: Sequence[bytes], start: int) -> None:
+def _set_around(found: Iterable[_ShapeGroup], near: Sequence[bytes], start: int) -> None:
     """Gives each the lines around it. `near`: lines from the number `start` on."""
     for each in found:
         at = each.number - start
         each.before, each.after = near[max(at - _REACH, 0) : at], near[at + 1 : at + 1 + _REACH]
 
 
-def found_lines(found: _Found, around: bool) -> list[tuple[int, str, str]]:
+def found_lines(found: _ShapeGroup, around: bool) -> list[tuple[int, str, str]]:
     """Number, sign and words of a line and, if wanted, of those around it."""
     alike = f" (and {found.count - 1} like it, from line {found.first})" if found.count > 1 else ""
-    line = (found.number, ":", _cut(readable(found.line)) + alike)
+    line = (found.number, ":", _truncate_line(readable(found.line)) + alike)
     if not around:
         return [line]
-    before = _beside(list(enumerate(found.before, found.number - len(found.before)))[::-1])
-    return [*before[::-1], line, *_beside(list(enumerate(found.after, found.number + 1)))]
+    before = _context_lines(list(enumerate(found.before, found.number - len(found.before)))[::-1])
+    return [*before[::-1], line, *_context_lines(list(enumerate(found.after, found.number + 1)))]
 
 
 def readable(line: bytes) -> str:
@@ -191,18 +191,18 @@ def readable(line: bytes) -> str:
     return plain(line.decode("utf-8", "replace")).rstrip()
 
 
-def _beside(lines: Sequence[tuple[int, bytes]]) -> list[tuple[int, str, str]]:
+def _context_lines(lines: Sequence[tuple[int, bytes]]) -> list[tuple[int, str, str]]:
     """The first of the lines in which there is more than routine."""
     words = ((number, "-", readable(line)) for number, line in lines)
-    return [(number, sign, _cut(text)) for number, sign, text in words if text.strip() and not is_routine(text)][
-        :_AROUND
-    ]
+    return [
+        (number, sign, _truncate_line(text)) for number, sign, text in words if text.strip() and not is_routine(text)
+    ][:_AROUND]
 
 
-def _cut(line: str) -> str:
+def _truncate_line(line: str) -> str:
     """As much of a line as is shown: its beginning, or what is around its first word of failure."""
-    if len(line) <= _SHOWN:
+    if len(line) <= _MAX_LINE_CHARS:
         return line
     word = _WORD.search(line)
-    start = max(word.start() - _SHOWN // 3, 0) if word and word.end() > _SHOWN else 0
-    return f"{'…' if start else ''}{line[start : start + _SHOWN]}… [cut]"
+    start = max(word.start() - _MAX_LINE_CHARS // 3, 0) if word and word.end() > _MAX_LINE_CHARS else 0
+    return f"{'…' if start else ''}{line[start : start + _MAX_LINE_CHARS]}… [cut]"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from agent.context.images import ImageRule, image_tokens
-from agent.context.incremental import derived_once
+from agent.context.incremental import memoized
 from agent.context.tool_selection import ToolSpec
-from agent.messages import Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.messages import Image, Message, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
 from tools.lazy import dataclass
 
 LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
@@ -21,17 +21,17 @@ LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \t"
 _NOT_ASCII = bytes(range(128, 256))
 
-EstimatedPart: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque
+EstimatedPart: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCall | ProviderItem
 Vector = tuple[float, ...]
 
 WEIGHTS: Vector = (LETTER, SIGN, OTHER, 1.0, MESSAGE, 0.0)
 """What a letter, a sign, another character, a tokenizer's token, an item and a reply that goes back count for, before
 anything is learned."""
-_LOWEST: Vector = (0.1, 0.15, 0.3, 0.4, 0.0, -100.0)
-_HIGHEST: Vector = (1.2, 1.8, 4.5, 3.0, 80.0, 100.0)
+_MIN_WEIGHTS: Vector = (0.1, 0.15, 0.3, 0.4, 0.0, -100.0)
+_MAX_WEIGHTS: Vector = (1.2, 1.8, 4.5, 3.0, 80.0, 100.0)
 _SPREAD: Vector = (0.15, 0.3, 0.6, 0.15, 10.0, 15.0)
 """How far the true weight of each may be from the first guess, apart from what all kinds of text share."""
-_SHARED = 0.4
+_SHARED_SPREAD = 0.4
 """How far all kinds of text together may be from the first guess, as a share: a tokenizer is coarse or fine for all."""
 _TEXT = 4
 """How many of the weights are for text."""
@@ -100,14 +100,14 @@ def count_text(text: str, ruler: Ruler = BYTES) -> Counts:
     return Counts(len(raw) - signs, signs, others)
 
 
-@derived_once
+@memoized
 def count_message(message: Message, ruler: Ruler) -> Counts:
     """What is in a message, counted once as long as it lives."""
     extra = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
     return _count_parts(message.parts, 1 + extra, ruler)
 
 
-@derived_once
+@memoized
 def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
     """What is in a message with nothing but that output."""
     return _count_parts((output,), 1, ruler)
@@ -124,7 +124,7 @@ def _count_parts(parts: Iterable[EstimatedPart], items: int, ruler: Ruler) -> Co
             case ToolOutput(text=text, images=images):
                 texts.append(text)
                 exact += sum(image_tokens(image, ruler.images) for image in images)
-            case Reasoning(native=native) | Opaque(native=native):
+            case Reasoning(native=native) | ProviderItem(native=native):
                 texts.append(_json(native))
             case ToolCall(name=name, arguments=arguments, source=source):
                 texts += name, source or _json(arguments)
@@ -171,7 +171,7 @@ def _json(value: object) -> str:
 
 
 def _first_doubt() -> tuple[Vector, ...]:
-    shared = [_SHARED * weight if index < _TEXT else 0.0 for index, weight in enumerate(WEIGHTS)]
+    shared = [_SHARED_SPREAD * weight if index < _TEXT else 0.0 for index, weight in enumerate(WEIGHTS)]
     return tuple(
         tuple(a * b + (_SPREAD[i] ** 2 if i == j else 0.0) for j, b in enumerate(shared)) for i, a in enumerate(shared)
     )
@@ -239,7 +239,7 @@ def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, 
     gain = [reach / spread for reach in effect]
     weights = tuple(
         min(max(weight + g * miss, low), high)
-        for weight, g, low, high in zip(estimator.weights, gain, _LOWEST, _HIGHEST, strict=True)
+        for weight, g, low, high in zip(estimator.weights, gain, _MIN_WEIGHTS, _MAX_WEIGHTS, strict=True)
     )
     left = tuple(
         tuple(entry - g * reach for entry, reach in zip(row, effect, strict=True))

@@ -37,13 +37,13 @@ def _tiles(width: int, height: int) -> int:
 
 def image_size(data: str) -> PixelSize | None:
     """Width and height of the PNG, GIF, WebP or JPEG in a base64 text, or None."""
-    size = _read(data[:_HEAD])
+    size = _pixel_size(data[:_HEAD])
     if size is None and len(data) > _HEAD and data.startswith("/9j/"):
-        size = _read(data)  # a JPEG may carry pictures of itself before its size
+        size = _pixel_size(data)  # a JPEG may carry pictures of itself before its size
     return size if size and size[0] > 0 and size[1] > 0 else None
 
 
-def _read(data: str) -> PixelSize | None:
+def _pixel_size(data: str) -> PixelSize | None:
     try:
         raw = b64decode(data + "=" * (-len(data) % 4))
     except (binascii.Error, ValueError):

@@ -12,7 +12,7 @@ from operator import is_
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
-from agent.messages import Extended
+from agent.messages import SharedTuple
 from tools.lazy import dataclass
 
 T = TypeVar("T")
@@ -20,17 +20,17 @@ M = TypeVar("M")
 V = TypeVar("V", bound=Callable[..., Any])
 
 
-def begins(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
+def is_prefix(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
     """Whether `now` is `before` and more, the very same objects. Equal ones may be sent as other bytes."""
     if before is now or len(before) > len(now):
         return before is now
-    if isinstance(before, Extended) and isinstance(now, Extended) and before.log is now.log:
+    if isinstance(before, SharedTuple) and isinstance(now, SharedTuple) and before.log is now.log:
         return True
     return all(map(is_, before, now))
 
 
 @dataclass(slots=True)
-class Growing(Generic[T, M]):
+class IncrementalFold(Generic[T, M]):
     """A value that each message adds to, or each of whatever is made of messages."""
 
     start: Callable[[], T]
@@ -42,11 +42,11 @@ class Growing(Generic[T, M]):
 
     def left_of(self, messages: tuple[M, ...]) -> int:
         """How many of these messages have to be added for their value."""
-        return len(messages) - (len(self.seen) if begins(self.seen, messages) else 0)
+        return len(messages) - (len(self.seen) if is_prefix(self.seen, messages) else 0)
 
     def of(self, messages: tuple[M, ...]) -> T:
         """The value for these messages."""
-        if self._value is None or not begins(self.seen, messages):
+        if self._value is None or not is_prefix(self.seen, messages):
             self.seen, self._value = (), self.start()
         value = self._value
         for message in messages[len(self.seen) :]:
@@ -64,7 +64,7 @@ class _Living(ref[Any]):
     place: int
 
 
-def derived_once(derive: V) -> V:
+def memoized(derive: V) -> V:
     """The function, whose first argument is asked about once for the same other ones, as long as it lives. It is known
     by identity: to compare it would take as long as to look at all of it. May be called from any thread."""
     known: dict[tuple[Hashable, ...], dict[int, _Living]] = {}

@@ -5,24 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from agent.context.estimate import estimate_message, estimate_text, output_size
-from agent.context.incremental import Growing
-from agent.context.line_names import LineNames
+from agent.context.incremental import IncrementalFold
 from agent.context.long_replies import long_reply
 from agent.context.mask import (
-    LEAST_MASKED,
-    STUB,
-    Numbered,
+    MIN_MASKED_TOKENS,
+    STUB_TOKENS,
+    NumberedOutput,
     message_key,
     newest_reply,
     paths_of,
-    shown_output,
+    visible_output,
 )
 from agent.context.named_outputs import NamedOutputs
+from agent.context.reread_model import OutputContent, content_of, reread_probability, reuse_factors
 from agent.context.steps import unseen_from
-from agent.context.superseded import Viewed, lines_of
-from agent.context.tool_selection import as_run
-from agent.context.wanted_again import OutputContent, chance, content_of, raised
-from agent.messages import Assistant, Conversation, Message, Retold, ToolCall, ToolOutput, User
+from agent.context.stub_identifiers import StubIdentifiers
+from agent.context.superseded import ViewedLines, lines_of
+from agent.context.tool_selection import executed_call
+from agent.messages import Assistant, Conversation, Message, ShortenedPart, ToolCall, ToolOutput, User
 from tools.lazy import dataclass
 
 
@@ -43,50 +43,50 @@ class MaskableItem:
     """Whether something newer shows all that it shows."""
     is_stale: bool = False
     """Whether the file that it shows was changed or read again since."""
-    left: int = STUB
+    left: int = STUB_TOKENS
     """What would stand for it takes."""
     is_reply: bool = False
     """Whether it is a text of the model."""
 
     @property
-    def freed(self) -> int:
+    def freed_tokens(self) -> int:
         """Tokens that a mask of it takes away."""
         return self.tokens - self.left
 
 
 @dataclass(slots=True)
-class Stock:
-    """The messages so far, weighed. `masked`, `pinned` and `told` are those of the conversation."""
+class MaskableOutputs:
+    """The messages so far, weighed. `masked`, `pinned` and `retold` are those of the conversation."""
 
     masked: frozenset[str]
     pinned: frozenset[str]
-    told: Mapping[str, Retold]
+    retold: Mapping[str, ShortenedPart]
     number: int
     """Outputs that the session has so far."""
-    raised: Mapping[str, float] = field(default_factory=dict)
+    reuse_factors: Mapping[str, float] = field(default_factory=dict)
     """How many times as likely as by its curve something is wanted again, by what the session has brought back."""
     messages_before: int = 0
     items: list[MaskableItem] = field(default_factory=list)
-    shown: int = 0
+    output_tokens: int = 0
     """What all outputs take as they are shown."""
-    said: int = 0
+    reply_tokens: int = 0
     """What all long texts of the model take."""
     sums: list[int] = field(default_factory=lambda: [0])
     """What the messages before each place take, and all of them."""
     replies: list[int] = field(default_factory=lambda: [0])
     """How many of them are the model's, likewise."""
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
-    _lines: LineNames = field(default_factory=LineNames)
+    _lines: StubIdentifiers = field(default_factory=StubIdentifiers)
     _named: NamedOutputs = field(default_factory=NamedOutputs)
-    _viewed: dict[str, list[tuple[Viewed, MaskableItem]]] = field(default_factory=dict)
+    _viewed: dict[str, list[tuple[ViewedLines, MaskableItem]]] = field(default_factory=dict)
     """The reads of each file that may be repeated."""
     _files: dict[str, list[MaskableItem]] = field(default_factory=dict)
     """Those that may become stale, by the same paths."""
     _last: Message | None = None
 
-    def plus(self, message: Message) -> "Stock":
+    def plus(self, message: Message) -> "MaskableOutputs":
         replies = self.replies[-1] + isinstance(message, Assistant)
-        self._named.hear(message, replies)
+        self._named.record_mentions(message, replies)
         if isinstance(message, Assistant):
             self._calls = {call.id: call for call in message.calls}
             self._add_reply(message, len(self.sums) - 1)
@@ -102,31 +102,31 @@ class Stock:
         reply = long_reply(message, self._last)
         if reply is None:
             return
-        before, key = self.shown + self.said, message_key(self.messages_before + place)
-        self.said += reply.tokens
-        if key not in self.told and key not in self.pinned:
+        before, key = self.output_tokens + self.reply_tokens, message_key(self.messages_before + place)
+        self.reply_tokens += reply.tokens
+        if key not in self.retold and key not in self.pinned:
             self.items.append(MaskableItem(key, place, reply.tokens, before, left=reply.left, is_reply=True))
 
     def _add(self, output: ToolOutput, place: int) -> None:
         self.number += 1
         call = self._calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-        found = Numbered(as_run(call, output), output, self.number)
+        found = NumberedOutput(executed_call(call, output), output, self.number)
         tokens = output_size(output)
-        is_told = found.ref in self.told
-        shown = output_size(shown_output(found, frozenset(), self.told)) if is_told else tokens
-        item = MaskableItem(found.ref, place, tokens, self.shown, content_of(found.call))
-        self.shown += shown
+        is_told = found.ref in self.retold
+        shown = output_size(visible_output(found, frozenset(), self.retold)) if is_told else tokens
+        item = MaskableItem(found.ref, place, tokens, self.output_tokens, content_of(found.call))
+        self.output_tokens += shown
         self._named.add(item.key, output)
         if output.status == "done":
             self._outdate(found.call, item)
-        names = self._lines.of_next(output)
+        names = self._lines.suffix_for(output)
         is_cut = is_told or output.call_id in self.masked
         self._supersede(found, item, is_cut=is_cut)
-        if shown > LEAST_MASKED and output.call_id not in self.masked and found.ref not in self.pinned:
-            item.left = STUB + estimate_text(names)
+        if shown > MIN_MASKED_TOKENS and output.call_id not in self.masked and found.ref not in self.pinned:
+            item.left = STUB_TOKENS + estimate_text(names)
             self.items.append(item)
 
-    def _supersede(self, found: Numbered, item: MaskableItem, *, is_cut: bool) -> None:
+    def _supersede(self, found: NumberedOutput, item: MaskableItem, *, is_cut: bool) -> None:
         viewed = lines_of(found.call, found.output)
         if viewed is None:
             return
@@ -156,14 +156,16 @@ class Stock:
         """Replies since it came in, or since something that stands in hardly another output was last named."""
         return self.replies[-1] - max(self.replies[item.place + 1], self._named.last.get(item.key, 0))
 
-    def chance(self, item: MaskableItem) -> float:
+    def reread_probability(self, item: MaskableItem) -> float:
         """How likely an output is wanted again."""
-        usual = chance(item.content, item.tokens, self.idle(item), is_stale=item.is_stale or item.is_repeated)
-        return min(usual * self.raised.get(item.content, 1.0), 1.0)
+        usual = reread_probability(
+            item.content, item.tokens, self.idle(item), is_stale=item.is_stale or item.is_repeated
+        )
+        return min(usual * self.reuse_factors.get(item.content, 1.0), 1.0)
 
-    def passed(self, item: MaskableItem) -> int:
+    def tokens_since(self, item: MaskableItem) -> int:
         """What it and all that is newer take: of outputs alone, or for a text of the model of both."""
-        return self.shown + (self.said if item.is_reply else 0) - item.before
+        return self.output_tokens + (self.reply_tokens if item.is_reply else 0) - item.before
 
 
 class Inventory:
@@ -171,9 +173,9 @@ class Inventory:
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
-        self._stock: Growing[Stock, Message] | None = None
+        self._stock: IncrementalFold[MaskableOutputs, Message] | None = None
 
-    def of(self, conversation: Conversation) -> Stock:
+    def of(self, conversation: Conversation) -> MaskableOutputs:
         masked, pinned, before = conversation.masked, conversation.pinned, conversation.outputs_before
         said = conversation.messages_before
         key = (masked, pinned, conversation.retold, before, said)
@@ -181,14 +183,16 @@ class Inventory:
             told = {one.key: one for one in conversation.retold}
             self._key, self._stock = (
                 key,
-                Growing(lambda: Stock(masked, pinned, told, before, messages_before=said), Stock.plus),
+                IncrementalFold(
+                    lambda: MaskableOutputs(masked, pinned, told, before, messages_before=said), MaskableOutputs.plus
+                ),
             )
         stock = self._stock.of(conversation.messages)
-        stock.raised = raised(conversation.recalls)
+        stock.reuse_factors = reuse_factors(conversation.recalls)
         return stock
 
 
-def maskable(conversation: Conversation, stock: Stock, newest: int = 0) -> list[MaskableItem]:
+def maskable(conversation: Conversation, stock: MaskableOutputs, newest: int = 0) -> list[MaskableItem]:
     """The outputs and texts that may be masked at all, the newest first: none that the model has not seen, none of the
     last step and of the `newest` messages, not what the model said last, and nothing that is pinned."""
     messages = conversation.messages

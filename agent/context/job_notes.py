@@ -6,7 +6,9 @@ from textwrap import indent
 from agent.messages import Note, User
 from tools.process.jobs import EndedJob
 
-WOKEN = "[Nobody has said anything: a background job is over. Continue if something is left to do, or say so briefly.]"
+JOB_ENDED_PROMPT = (
+    "[Nobody has said anything: a background job is over. Continue if something is left to do, or say so briefly.]"
+)
 
 
 def job_notes(ended: Iterable[EndedJob]) -> tuple[Note, ...]:
@@ -15,7 +17,7 @@ def job_notes(ended: Iterable[EndedJob]) -> tuple[Note, ...]:
     jobs = tuple(ended)
     if not jobs:
         return ()
-    text = "\n".join(["[Background jobs that are over:", *map(_told, jobs)])
+    text = "\n".join(["[Background jobs that are over:", *map(_job_text, jobs)])
     return (Note(f"{text}]", kind="jobs", name=" ".join(job.id for job in jobs)),)
 
 
@@ -24,13 +26,13 @@ def news_notes(news: Sequence[str]) -> tuple[Note, ...]:
     return (Note(f"[Background jobs: {'; '.join(news)}.]"),) if news else ()
 
 
-def told_jobs(message: User) -> tuple[str, ...]:
+def reported_job_ids(message: User) -> tuple[str, ...]:
     """The ids of the jobs that a message tells to be over."""
     notes = (part for part in message.parts if isinstance(part, Note) and part.kind == "jobs")
     return tuple(id for note in notes for id in note.name.split())
 
 
-def _told(job: EndedJob) -> str:
+def _job_text(job: EndedJob) -> str:
     first = f"- {job.id} (`{job.command}`): {job.how}"
     lines = indent("\n".join(job.last_lines), "  ")
     return f"{first}. Its last lines:\n{lines}" if lines else first

@@ -35,7 +35,7 @@ def ends_between(begin: float, end: float, so_far: float) -> float:
     return max(outlasting(max(begin, so_far)) - outlasting(max(end, so_far)), 0.0) / outlasting(so_far)
 
 
-def pays(cost: float, saved: float, lasted: float, expires: float, life: float) -> bool:
+def is_renewal_worthwhile(cost: float, saved: float, lasted: float, expires: float, life: float) -> bool:
     """Whether to pay `cost` for a cache that is then kept for `life` seconds more, when the pause has lasted `lasted`
     and the cache would be gone at `expires`. `saved`: what the next request costs less with the cache."""
     return saved * ends_between(expires, lasted + life, lasted) > cost

@@ -5,10 +5,10 @@ from dataclasses import field
 from hashlib import blake2b
 
 from agent.context.budget import Window
-from agent.context.incremental import Growing
+from agent.context.incremental import IncrementalFold
 from agent.context.prefix import DIGEST_SIZE, Fingerprint, digest
 from agent.context.prompt import Section
-from agent.context.server_truncation import Record
+from agent.context.server_truncation import CountRecord
 from tools.lazy import dataclass
 
 NAMES: Mapping[str, str] = {
@@ -23,7 +23,7 @@ NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RequestMark:
     """A request as digests, small enough to be written with every step."""
 
     model: str
@@ -45,7 +45,7 @@ class Mark:
     """Digest of the address that the request went to."""
     believed: int | None = None
     """The size that the window was believed to have before the server showed a smaller one; None where it did not."""
-    record: Record | None = None
+    record: CountRecord | None = None
     """What the server's counts had been like, so that one that leaves something out is found out as soon as without a
     new start."""
     scale: float = 1.0
@@ -59,14 +59,14 @@ class Mark:
 
 
 def mark_of(
-    sent: Fingerprint, sections: Sequence[Section], *, is_rewritten: bool = False, chain: "Chain | None" = None
-) -> Mark:
+    sent: Fingerprint, sections: Sequence[Section], *, is_rewritten: bool = False, chain: "RequestChain | None" = None
+) -> RequestMark:
     """The last request; `is_rewritten`: the next one shows other messages. With the session's `chain` it costs as much
     as the request has grown."""
     by_name = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
     count = 0 if is_rewritten else len(sent.messages)
     messages = chain.of(sent.messages) if chain is not None and count else digest_of(sent, count)
-    return Mark(sent.model, sent.settings, sent.tools, sent.system, by_name, messages, count)
+    return RequestMark(sent.model, sent.settings, sent.tools, sent.system, by_name, messages, count)
 
 
 def digest_of(sent: Fingerprint, count: int) -> str:
@@ -76,30 +76,30 @@ def digest_of(sent: Fingerprint, count: int) -> str:
 
 
 @dataclass(slots=True)
-class Joined:
+class RequestDelta:
     """A digest of texts with a blank between two, as far as they have come."""
 
     hasher: blake2b = field(default_factory=lambda: blake2b(digest_size=DIGEST_SIZE))
     is_empty: bool = True
 
-    def plus(self, texts: tuple[str, ...]) -> "Joined":
+    def plus(self, texts: tuple[str, ...]) -> "RequestDelta":
         for text in texts:
             self.hasher.update(text.encode() if self.is_empty else f" {text}".encode())
             self.is_empty = False
         return self
 
 
-class Chain:
+class RequestChain:
     """What `digest_of` makes of all messages of a request, extended with the next."""
 
     def __init__(self) -> None:
-        self._digest: Growing[Joined, tuple[str, ...]] = Growing(Joined, Joined.plus)
+        self._digest: IncrementalFold[RequestDelta, tuple[str, ...]] = IncrementalFold(RequestDelta, RequestDelta.plus)
 
     def of(self, messages: tuple[tuple[str, ...], ...]) -> str:
         return self._digest.of(messages).hasher.copy().hexdigest() if messages else ""
 
 
-def changes_since(mark: Mark, sent: Fingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
+def changes_since(mark: RequestMark, sent: Fingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
     """What the first request of a session that goes on says otherwise than the last before, each in a few words."""
     found: list[str] = []
     if mark.model != sent.model:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from agent.context.estimate import estimate_text
-from agent.context.mask import exit_of, first_error, one_line, patched_paths, quoted, quoted_path, what_happened
+from agent.context.mask import exit_of, first_error, one_line, outcome_line, patched_paths, safe_line, safe_path
 from agent.context.references import message_ref
-from agent.context.tool_selection import as_run
+from agent.context.tool_selection import executed_call
 from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 
 GOAL, FINDING, DEMAND = 240, 240, 600
 """Characters of a goal, of a finding and of a demand that are kept."""
-MOST = 500
+MAX_FACTS = 500
 """Facts of one kind that are kept at all."""
 
 
@@ -85,15 +85,15 @@ def keep_ledger(earlier: str, messages: Sequence[Message], outputs_before: int |
             ledger = replace(ledger, findings=_with(ledger.findings, *findings_in(message.text)))
             continue
         if message.text:
-            ledger = _heard(ledger, message)
+            ledger = _with_user_message(ledger, message)
         for output in message.outputs:
             number = None if number is None else number + 1
             if output.call_id in calls:
-                ledger = _seen(ledger, calls[output.call_id], output, "" if number is None else f" [r{number}]")
+                ledger = _with_output(ledger, calls[output.call_id], output, "" if number is None else f" [r{number}]")
     return ledger
 
 
-def _heard(ledger: Ledger, message: User) -> Ledger:
+def _with_user_message(ledger: Ledger, message: User) -> Ledger:
     name = message_ref(message)
     demands = [f"{name}: {one_line(sentence, DEMAND)}" for sentence in demands_in(message.text)]
     goal = one_line(_prose(message.text), GOAL)
@@ -101,24 +101,24 @@ def _heard(ledger: Ledger, message: User) -> Ledger:
     return replace(ledger, constraints=_with(ledger.constraints, *demands), goals=_with(ledger.goals, *goals))
 
 
-def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
-    call = as_run(call, output)
+def _with_output(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
+    call = executed_call(call, output)
     if output.status == "denied":
         ledger = replace(ledger, decisions=_with(ledger.decisions, f"denied: {_short(call)} – {first_error(output)}"))
     elif output.status == "failed":
-        ledger = replace(ledger, failures=_with(ledger.failures, what_happened(call, output) + ref))
+        ledger = replace(ledger, failures=_with(ledger.failures, outcome_line(call, output) + ref))
     match call.name:
         case "todo" if output.status == "done":
             return replace(ledger, todos=_todos(call), notes=_notes(call, ledger.notes))
         case "read" if output.status == "done":
-            return _touched(ledger, "read", _word(call, "path"), ref)
+            return _with_file(ledger, "read", _word(call, "path"), ref)
         case "write" if output.status == "done":
-            return _touched(ledger, "changed", _word(call, "path"), f" (sha256 {digest(_word(call, 'content'))})")
+            return _with_file(ledger, "changed", _word(call, "path"), f" (sha256 {digest(_word(call, 'content'))})")
         case "edit" | "edit_notebook" if output.status == "done":
-            return _touched(ledger, "changed", _word(call, "path"))
+            return _with_file(ledger, "changed", _word(call, "path"))
         case "apply_patch" if output.status == "done":
             for path in patched_paths(call):
-                ledger = _touched(ledger, "changed", path)
+                ledger = _with_file(ledger, "changed", path)
             return ledger
         case "bash" if call.arguments.get("job"):
             return _looked_at_job(ledger, call, output)
@@ -135,12 +135,12 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledge
             return ledger
 
 
-def _touched(ledger: Ledger, kind: str, path: str, ending: str = "") -> Ledger:
-    path = quoted_path(path)
+def _with_file(ledger: Ledger, kind: str, path: str, ending: str = "") -> Ledger:
+    path = safe_path(path)
     if not path:
         return ledger
     changed = tuple(fact for fact in ledger.changed if path_of(fact) != path)
-    read = tuple(fact for fact in ledger.read if unnamed(fact) != path)
+    read = tuple(fact for fact in ledger.read if without_reference(fact) != path)
     if kind == "changed":
         return replace(ledger, changed=(*changed, path + ending), read=read)
     return ledger if changed != ledger.changed else replace(ledger, read=(*read, path + ending))
@@ -155,7 +155,7 @@ def path_of(fact: str) -> str:
     return _DIGEST.sub("", fact)
 
 
-def unnamed(fact: str) -> str:
+def without_reference(fact: str) -> str:
     """A fact without the reference at its end."""
     return _REF.sub("", fact)
 
@@ -192,16 +192,16 @@ _TEST_OUTCOME = (
 
 
 def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
-    command = quoted(_word(call, "command"), GOAL)
+    command = safe_line(_word(call, "command"), GOAL)
     if call.arguments.get("background") is True or call.arguments.get("terminal") is True:
         return _with_job(ledger, output.program.job, command) if output.program else ledger
     if output.program and output.program.job:  # its time was too short
         ledger = _with_job(ledger, output.program.job, command)
-    line = what_happened(call, output) + ref
+    line = outcome_line(call, output) + ref
     ledger = replace(ledger, commands=_with(ledger.commands, line))
     if re.search(_TEST_COMMAND, command):
         lines = [found.strip() for found in output.text.splitlines() if re.search(_TEST_OUTCOME, found)]
-        outcome = " | ".join(quoted(found, 160) for found in lines[-3:])
+        outcome = " | ".join(safe_line(found, 160) for found in lines[-3:])
         ending = exit_of(output)
         return replace(ledger, tests=(f"{command} – {ending}" + (f" – {outcome}" if outcome else "") + ref,))
     return ledger
@@ -241,13 +241,13 @@ _FENCE = r"(?ms)^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$"
 _SENTENCE = r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\n+"
 
 
-_LOOKED_AT = 50_000
+_MAX_END_CHARS = 50_000
 """Characters of each end of a text that are looked at: what is longer is a log or a file, not what a user wants."""
 
 
 def demands_in(text: str) -> tuple[str, ...]:
     """The sentences in which a user says what must be, and what must not, word for word. Code in fences is left out."""
-    looked_at = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+    looked_at = text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
     return tuple(
         sentence
         for sentence in _sentences(_prose(looked_at))
@@ -334,7 +334,7 @@ def read_ledger(text: str) -> Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingFact:
     """A fact that must stand in what replaces the history, as it is to be added, and what would show that it does."""
 
     line: str
@@ -348,31 +348,31 @@ def missing_facts(ledger: Ledger, text: str) -> tuple[str, ...]:
     return tuple(fact.line for fact in _musts(ledger) if fact.sign not in flat)
 
 
-def _musts(ledger: Ledger) -> Iterator[Missing]:
+def _musts(ledger: Ledger) -> Iterator[MissingFact]:
     for fact in ledger.constraints:
-        yield Missing(f"- demanded: {fact}", fact.partition(": ")[2])
+        yield MissingFact(f"- demanded: {fact}", fact.partition(": ")[2])
     for fact in ledger.todos:
         if not fact.startswith("[done]"):
-            yield Missing(f"- open: {fact}", fact.partition("] ")[2])
+            yield MissingFact(f"- open: {fact}", fact.partition("] ")[2])
     for fact in ledger.jobs:
-        yield Missing(f"- still running: {fact}", fact)
+        yield MissingFact(f"- still running: {fact}", fact)
     for fact in ledger.failures[-1:]:
-        yield Missing(f"- last error: {fact}", unnamed(fact))
+        yield MissingFact(f"- last error: {fact}", without_reference(fact))
     for fact in ledger.changed:
-        yield Missing(f"- changed: {fact}", path_of(fact))
+        yield MissingFact(f"- changed: {fact}", path_of(fact))
     for fact in ledger.read:
-        yield Missing(f"- read: {fact}", unnamed(fact))
+        yield MissingFact(f"- read: {fact}", without_reference(fact))
 
 
 def _with(facts: tuple[str, ...], *more: str) -> tuple[str, ...]:
     """The newest of the facts with more of them, each once, where it came last, with its last reference."""
     for fact in (" ".join(fact.split()) for fact in more):
         if fact:
-            same = unnamed(fact)
+            same = without_reference(fact)
             # Most facts begin otherwise: only those that do not are taken apart.
-            others = (known for known in facts if not known.startswith(same) or unnamed(known) != same)
+            others = (known for known in facts if not known.startswith(same) or without_reference(known) != same)
             facts = (*others, fact)
-    return facts[-MOST:]
+    return facts[-MAX_FACTS:]
 
 
 def _word(call: ToolCall, name: str) -> str:
@@ -382,4 +382,4 @@ def _word(call: ToolCall, name: str) -> str:
 
 def _short(call: ToolCall) -> str:
     told = _word(call, "command") or _word(call, "path") or " ".join(patched_paths(call))
-    return f"{quoted(call.name, 80)} {quoted(told, 120)}".strip()
+    return f"{safe_line(call.name, 80)} {safe_line(told, 120)}".strip()

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from agent.context.estimate import estimate_message
 from agent.context.references import message_ref
-from agent.messages import Assistant, AssistantPart, Message, Retold, Text, ToolCall
+from agent.messages import Assistant, AssistantPart, Message, ShortenedPart, Text, ToolCall
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
 LONG = 1_200
 """Tokens above which a text of the model is worth shortening."""
@@ -49,7 +49,7 @@ def is_plain(message: Assistant) -> bool:
     return all(isinstance(part, ToolCall) or (isinstance(part, Text) and not part.native) for part in message.parts)
 
 
-def as_retold(message: Assistant, said: Retold | None) -> Assistant:
+def as_retold(message: Assistant, said: ShortenedPart | None) -> Assistant:
     """The reply with a text in the place of all its words: the same where none is to be told, or none can be."""
     if said is None or len(message.text) <= LONG or not is_plain(message):
         return message
@@ -70,7 +70,7 @@ def _ends(text: str, ref: str) -> str:
     head = head[:line] if line > HEAD // 2 else head
     line = tail.find("\n")
     tail = tail[line + 1 :] if 0 <= line < TAIL // 2 else tail
-    return f"{head}\n[… {counted(len(text) - len(head) - len(tail), 'character')} left out [recall:{ref}] …]\n{tail}"
+    return f"{head}\n[… {pluralize(len(text) - len(head) - len(tail), 'character')} left out [recall:{ref}] …]\n{tail}"
 
 
 def _tokens(text: str) -> int:

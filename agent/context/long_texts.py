@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from agent.messages import Gap, Note, Text
+from agent.messages import Elision, Note, Text
 from tools.outputs.plain_text import is_mostly_noise
 
 Part = TypeVar("Part", bound=Text | Note)
@@ -19,14 +19,14 @@ _BYTES = 32
 """Bytes that are shown of each end of what is no text."""
 
 
-def within(part: Part, most: int, ref: str) -> Part:
+def truncate_part(part: Part, most: int, ref: str) -> Part:
     """The part, when its text takes at most so many bytes; otherwise with both ends of it, and the reference under
     which the model finds all of it."""
     text, gap = both_ends(part.text, most, ref, part.gap)
     return part if text == part.text else replace(part, text=text, gap=gap, whole=part.whole or part.text)
 
 
-def both_ends(text: str, most: int, ref: str, gap: Gap | None) -> tuple[str, Gap | None]:
+def both_ends(text: str, most: int, ref: str, gap: Elision | None) -> tuple[str, Elision | None]:
     """The text, when it takes at most so many bytes; otherwise its ends, with a new gap. Of one whose middle is left
     out already, more of it is."""
     if len(text) <= most and size_of(text) <= most:
@@ -36,7 +36,7 @@ def both_ends(text: str, most: int, ref: str, gap: Gap | None) -> tuple[str, Gap
     there = size_of(before) + size_of(after) if gap else size_of(text)
     left_out = gone + there - size_of(head) - size_of(tail)
     head, told = sendable(head), f"\n{_LEFT_OUT.format(left_out, ref)}\n"
-    return f"{head}{told}{sendable(tail)}", Gap(len(head), len(head) + len(told), left_out)
+    return f"{head}{told}{sendable(tail)}", Elision(len(head), len(head) + len(told), left_out)
 
 
 def readable(part: Part, ref: str) -> Part:
@@ -103,14 +103,14 @@ def fair_share(sizes: Iterable[int], room: int) -> int:
 
 def _beginning(text: str, most: int) -> str:
     """As many whole characters as take at most so many bytes."""
-    return _cut(text[:most], most)
+    return _truncate_bytes(text[:most], most)
 
 
 def _end(text: str, most: int) -> str:
-    return _cut(text[-most:][::-1], most)[::-1] if most else ""
+    return _truncate_bytes(text[-most:][::-1], most)[::-1] if most else ""
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate_bytes(text: str, most: int) -> str:
     if size_of(text) <= most:
         return text
     low, high = 0, len(text)

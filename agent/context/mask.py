@@ -8,36 +8,47 @@ from dataclasses import field, replace
 
 from agent.context.error_lines import most_telling
 from agent.context.estimate import output_size
-from agent.context.incremental import derived_once
-from agent.context.line_names import LineNames, ToldNames
+from agent.context.incremental import memoized
 from agent.context.long_replies import as_retold, long_reply
-from agent.context.offload import own_words
+from agent.context.offload import text_without_insertions
+from agent.context.reread_model import content_of, with_departed
 from agent.context.steps import is_by_user
-from agent.context.tool_selection import as_run
-from agent.context.wanted_again import content_of, with_left
-from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
+from agent.context.stub_identifiers import SeenIdentifiers, StubIdentifiers
+from agent.context.tool_selection import executed_call
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Message,
+    Note,
+    ShortenedPart,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+    UserPart,
+)
 from tools.lazy import dataclass, regex
-from tools.outputs.extent import counted, shortened
+from tools.outputs.extent import ellipsize, pluralize
 from tools.outputs.plain_text import plain, printable
 from tools.process.state import ProgramState
 
-COMMAND, ERROR, SAID = 80, 120, 80
+MAX_COMMAND_CHARS, MAX_ERROR_CHARS, MAX_OUTPUT_CHARS = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""
-LONGEST_PATH = 1000
-STUB = 28
+MAX_PATH_CHARS = 1000
+STUB_TOKENS = 28
 """Tokens that the line of a masked output usually takes without the names in it."""
-SHORT_NOTE = 400
+SHORT_NOTE_CHARS = 400
 """Characters of a note up to which it stays when its message is retold."""
-LEAST_MASKED = 4 * STUB
+MIN_MASKED_TOKENS = 4 * STUB_TOKENS
 """Tokens above which an output is worth a line. A line may be twice as long as usual, and says less."""
 
 _MATCH = regex(r"(?:matches: )?\d+[:-] (.*?)(?: \(and \d+ like it, from line \d+\)\]?)?\Z")
 """A line of the matches in a preview."""
-HOOK_SAYS = "[A hook of the user for "
+HOOK_NOTE_PREFIX = "[A hook of the user for "
 """How what a hook says of an output begins, which stands behind it."""
 _WHERE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
 """How outputs of earlier versions say how much of what there is they show."""
-_PATCHED = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED_FILE = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _IN_DIFF = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
 _EMPTY = {"no lines match", "no output", ""}
 _STEERS = regex(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
@@ -47,13 +58,13 @@ _LIKE_OURS = regex(r"\[(\s*(?:recall\s*:[^\[\]]*|(?:r\d+|msg-[0-9a-f]+|sum-\d+)[
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedOutput:
     """An output with the call it answers, as that ran, and its number in the session."""
 
     call: ToolCall
     output: ToolOutput
     number: int
-    told: ToldNames | None = field(default=None, compare=False, repr=False)
+    identifiers: SeenIdentifiers | None = field(default=None, compare=False, repr=False)
     """What the lines of all outputs of its view tell, and below its place among them; without them its line takes no
     note of others."""
     place: int = field(default=0, compare=False, repr=False)
@@ -65,13 +76,15 @@ class Numbered:
     @property
     def names(self) -> str:
         """What its line tells of names that stand in it."""
-        return LineNames().of_next(self.output) if self.told is None else self.told.at(self.place)
+        return (
+            StubIdentifiers().suffix_for(self.output) if self.identifiers is None else self.identifiers.at(self.place)
+        )
 
 
-@derived_once
-def numbered_outputs(conversation: Conversation) -> tuple[Numbered, ...]:
+@memoized
+def numbered_outputs(conversation: Conversation) -> tuple[NumberedOutput, ...]:
     """Every output of the conversation in call order, numbered from 1 over the whole session."""
-    return tuple(_numbered(conversation.messages, conversation.outputs_before))
+    return tuple(_iter_numbered(conversation.messages, conversation.outputs_before))
 
 
 def outputs_so_far(conversation: Conversation) -> int:
@@ -81,10 +94,10 @@ def outputs_so_far(conversation: Conversation) -> int:
     )
 
 
-def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
+def _iter_numbered(messages: tuple[Message, ...], number: int) -> Iterator[NumberedOutput]:
     calls: Mapping[str, ToolCall] = {}
     outputs = list[ToolOutput]()
-    told = ToldNames(outputs)
+    told = SeenIdentifiers(outputs)
     for message in messages:
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
@@ -93,11 +106,11 @@ def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
             number += 1
             call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
             outputs.append(output)
-            yield Numbered(as_run(call, output), output, number, told, len(outputs) - 1)
+            yield NumberedOutput(executed_call(call, output), output, number, told, len(outputs) - 1)
 
 
-@derived_once
-def as_shown(conversation: Conversation) -> tuple[Message, ...]:
+@memoized
+def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
     """The messages as the model sees them: those outputs that are masked as one line, what is retold as that says,
     everything else untouched."""
     if not conversation.masked and not conversation.retold:
@@ -106,7 +119,7 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
     less = {
         id(found.output): output
         for found in numbered_outputs(conversation)
-        if (output := shown_output(found, conversation.masked, told)) is not found.output
+        if (output := visible_output(found, conversation.masked, told)) is not found.output
     }
 
     def shown(part: UserPart) -> UserPart:
@@ -126,10 +139,10 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
     )
 
 
-def shown_output(found: Numbered, masked: AbstractSet[str], told: Mapping[str, Retold]) -> ToolOutput:
-    """The output as the model is shown it: the same where that is all of it. `told`: what is retold, by its keys."""
+def visible_output(found: NumberedOutput, masked: AbstractSet[str], told: Mapping[str, ShortenedPart]) -> ToolOutput:
+    """The output as the model sees it: the same if that is all of it. `identifiers`: what is retold, by its keys."""
     if found.output.call_id in masked:
-        return replace(found.output, text=masked_line(found), images=())
+        return replace(found.output, text=output_stub(found), images=())
     one = told.get(found.ref)
     return (
         found.output
@@ -153,7 +166,7 @@ def _retold(message: User, said: str) -> tuple[UserPart, ...]:
 def is_at_length(part: UserPart) -> bool:
     """Whether a part of a message is among what a line may stand for: words of the user, and long ones of the
     program. A short note tells what has changed, and stays."""
-    return isinstance(part, Text) or (isinstance(part, Note) and len(part.text) > SHORT_NOTE)
+    return isinstance(part, Text) or (isinstance(part, Note) and len(part.text) > SHORT_NOTE_CHARS)
 
 
 def message_key(position: int) -> str:
@@ -161,7 +174,7 @@ def message_key(position: int) -> str:
     return f"m{position}"
 
 
-def masked(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
+def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
     """The conversation with those outputs masked that are among the keys and take twice as much as their line, and with
     the ends of those texts of the model. The same conversation when there is none."""
     told = {one.key: one for one in conversation.retold}
@@ -170,8 +183,8 @@ def masked(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
         for found in numbered_outputs(conversation)
         if found.ref in keys
         and found.output.call_id not in conversation.masked
-        and 2 * output_size(replace(found.output, text=masked_line(found), images=()))
-        <= output_size(shown_output(found, frozenset(), told))
+        and 2 * output_size(replace(found.output, text=output_stub(found), images=()))
+        <= output_size(visible_output(found, frozenset(), told))
     ]
     chosen = {found.output.call_id: found.ref for found in outputs}
     replies = tuple(_shorter_replies(conversation, keys))
@@ -184,7 +197,9 @@ def masked(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
         retold=retold,
         anchor=None,
         anchored=0,
-        recalls=with_left(conversation.recalls, (content_of(one.call) for one in outputs if not one.output.is_part)),
+        recalls=with_departed(
+            conversation.recalls, (content_of(one.call) for one in outputs if not one.output.is_part)
+        ),
     )
 
 
@@ -194,11 +209,11 @@ def newly_masked(before: Conversation, after: Conversation) -> frozenset[str]:
     return frozenset(told | {one.ref for one in numbered_outputs(before) if one.output.call_id in masked})
 
 
-def _shorter_replies(conversation: Conversation, keys: AbstractSet[str]) -> Iterator[Retold]:
+def _shorter_replies(conversation: Conversation, keys: AbstractSet[str]) -> Iterator[ShortenedPart]:
     before: Message | None = None
     for position, message in enumerate(conversation.messages, conversation.messages_before):
         if message_key(position) in keys and (reply := long_reply(message, before)) is not None:
-            yield Retold(message_key(position), "preview", reply.less)
+            yield ShortenedPart(message_key(position), "preview", reply.less)
         before = message
 
 
@@ -214,79 +229,84 @@ def newest_reply(messages: Sequence[Message]) -> int:
 def is_worth_a_line(output: ToolOutput) -> bool:
     """Whether an output, as it is shown, takes enough to be masked. The line of one that is masked does not."""
     # Sixty characters are no more than 100 tokens, and most outputs are as short as that.
-    return (len(output.text) > 60 or bool(output.images)) and output_size(output) > LEAST_MASKED
+    return (len(output.text) > 60 or bool(output.images)) and output_size(output) > MIN_MASKED_TOKENS
 
 
-def masked_line(found: Numbered) -> str:
+def output_stub(found: NumberedOutput) -> str:
     """What the model is shown of an output that is masked: what the call did, and names that stand in a long one."""
-    return condensed(found) + found.names
+    return outcome_with_ref(found) + found.names
 
 
-def condensed(found: Numbered) -> str:
+def outcome_with_ref(found: NumberedOutput) -> str:
     """The one line that stands for an output."""
-    return f"{' '.join(what_happened(found.call, found.output).split())} [recall:{found.ref}]"
+    return f"{' '.join(outcome_line(found.call, found.output).split())} [recall:{found.ref}]"
 
 
-def what_happened(call: ToolCall, output: ToolOutput) -> str:
+def outcome_line(call: ToolCall, output: ToolOutput) -> str:
     """What a call did and how it ended, in one line. Of what others wrote nothing in it steers a terminal or looks like
     a reference."""
     ending = "" if output.status == "done" else f" – {output.status}: {first_error(output)}"
-    call = as_run(call, output)
+    call = executed_call(call, output)
     match call.name:
         case "read":
-            return f"Viewed {quoted_path(_word(call, 'path'))}{ending or f' – {_viewed(output)}'}"
+            return f"Viewed {safe_path(_word(call, 'path'))}{ending or f' – {_viewed_extent(output)}'}"
         case "bash":
-            command = quoted(_word(call, "command"), COMMAND)
+            command = safe_line(_word(call, "command"), MAX_COMMAND_CHARS)
             return f"Ran: {command} – {exit_of(output)}"
         case "grep" | "glob":
-            where = quoted_path(_word(call, "path", "."))
-            pattern = quoted(_word(call, "pattern"), COMMAND)
-            return f"Searched '{pattern}' in {where}{ending or f' – {_found(output)}'}"
+            where = safe_path(_word(call, "path", "."))
+            pattern = safe_line(_word(call, "pattern"), MAX_COMMAND_CHARS)
+            return f"Searched '{pattern}' in {where}{ending or f' – {_match_extent(output)}'}"
         case "edit" | "write" | "edit_notebook":
-            return f"Edited {quoted_path(_word(call, 'path'))}{ending}"
+            return f"Edited {safe_path(_word(call, 'path'))}{ending}"
         case "apply_patch":
-            return f"Edited {', '.join(map(quoted_path, patched_paths(call))) or 'files'}{ending}"
+            return f"Edited {', '.join(map(safe_path, patched_paths(call))) or 'files'}{ending}"
         case name:
-            return f"Called {quoted(name, COMMAND)}{ending or f' – {_given(output)}'}"
+            return f"Called {safe_line(name, MAX_COMMAND_CHARS)}{ending or f' – {_result_summary(output)}'}"
 
 
-def _viewed(output: ToolOutput) -> str:
+def _viewed_extent(output: ToolOutput) -> str:
     """What of a file was shown."""
     extent = output.extent
     if extent is None:
-        return "a picture" if output.images or output.pictures else counted(_count(output.text), "line")
+        return "a picture" if output.images or output.pictures else pluralize(_count(output.text), "line")
     if extent.is_all:
-        return counted(extent.shown, extent.noun)
+        return pluralize(extent.shown, extent.noun)
     last = extent.first + extent.shown - 1
     which = f"{extent.noun} {last}" if last == extent.first else f"{extent.unit} {extent.first}-{last}"
     return f"{which} of {extent.total}"
 
 
-def _found(output: ToolOutput) -> str:
+def _match_extent(output: ToolOutput) -> str:
     """How much of what a search found was shown."""
     extent = output.extent
     if extent is None:
-        return counted(0 if output.text.strip() in _EMPTY else _count(output.text), "match")
+        return pluralize(0 if output.text.strip() in _EMPTY else _count(output.text), "match")
     if extent.is_all:
-        return counted(extent.shown, extent.noun)
+        return pluralize(extent.shown, extent.noun)
     if extent.total is None:
-        return f"the first {counted(extent.shown, extent.noun)} of more"
+        return f"the first {pluralize(extent.shown, extent.noun)} of more"
     return f"{extent.shown} of {extent.total} {extent.unit}"
 
 
-def _given(output: ToolOutput) -> str:
+def _result_summary(output: ToolOutput) -> str:
     """How much a call gave back of which no more than the name is known, and how it begins."""
     stored, pictures = output.stored, len(output.images) + len(output.pictures)
-    size = "" if stored is None else counted(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
-    amount = ", ".join(filter(None, (size, counted(pictures, "picture") if pictures else "")))
-    return ": ".join(filter(None, (amount, quoted(own_words(output.text, output.inserted), SAID)))) or "nothing"
+    size = "" if stored is None else pluralize(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
+    amount = ", ".join(filter(None, (size, pluralize(pictures, "picture") if pictures else "")))
+    return (
+        ": ".join(
+            filter(None, (amount, safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)))
+        )
+        or "nothing"
+    )
 
 
 def exit_of(output: ToolOutput) -> str:
     """How a command ended: `exit 0`, or how it failed and the line that says why."""
     program, is_done = output.program, output.status == "done"
     if program is None and is_done:
-        return f"done: {quoted(own_words(output.text, output.inserted), SAID)}"
+        return f"done: {safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)}"
     how = output.status if program is None else _how(program)
     error = "" if is_done else first_error(output)
     return f"{how} – {error}" if error else how
@@ -307,13 +327,13 @@ def first_error(output: ToolOutput) -> str:
         lines = [_MATCH.sub(r"\1", line) for line in lines]
     found = most_telling(lines)
     if not found and output.program is not None:
-        lines = _lines(own_words(output.text, output.inserted), output.program)[-1:]
-    return quoted(found or (lines[0] if lines else ""), ERROR)
+        lines = _lines(text_without_insertions(output.text, output.inserted), output.program)[-1:]
+    return safe_line(found or (lines[0] if lines else ""), MAX_ERROR_CHARS)
 
 
 def _lines(said: str, program: ProgramState | None) -> list[str]:
     """The lines of an output in which there is something, without how its program ended."""
-    said = said.partition(HOOK_SAYS)[0]
+    said = said.partition(HOOK_NOTE_PREFIX)[0]
     printed = said if program is None else program.printed_in(said)
     return [line.strip() for line in printed.splitlines() if line.strip()]
 
@@ -321,7 +341,7 @@ def _lines(said: str, program: ProgramState | None) -> list[str]:
 def patched_paths(call: ToolCall) -> tuple[str, ...]:
     """The files that a patch names."""
     patch = _word(call, "patch")
-    return tuple(path.strip() for path in _PATCHED.findall(patch) or _IN_DIFF.findall(patch))
+    return tuple(path.strip() for path in _PATCHED_FILE.findall(patch) or _IN_DIFF.findall(patch))
 
 
 def paths_of(call: ToolCall) -> tuple[str, ...]:
@@ -335,18 +355,18 @@ def one_line(text: str, limit: int) -> str:
     flat = " ".join(text.split())
     if _STEERS.search(flat):
         flat = " ".join(plain(text).split())
-    return shortened(flat, limit)
+    return ellipsize(flat, limit)
 
 
-def quoted(text: str, limit: int) -> str:
+def safe_line(text: str, limit: int) -> str:
     """The same of what others wrote, in a line of ours: what looks like a reference in it stands in round brackets, so
     that every one in square brackets is ours."""
     return _LIKE_OURS.sub(lambda found: f"({found[1]}{')' if found[2] else ''}", one_line(text, limit))
 
 
-def quoted_path(path: str) -> str:
+def safe_path(path: str) -> str:
     """The name of a file in a line of ours."""
-    return quoted(printable(path), LONGEST_PATH)
+    return safe_line(printable(path), MAX_PATH_CHARS)
 
 
 def _word(call: ToolCall, name: str, default: str = "") -> str:

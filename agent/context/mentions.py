@@ -5,9 +5,9 @@ import re
 from agent.messages import Note, NoteKind
 from tools.lazy import dataclass, regex
 
-MOST = 20
+MAX_ATTACHMENTS = 20
 """Files and folders of one message that are attached."""
-LARGEST = 120_000
+MAX_ATTACHMENT_BYTES = 120_000
 """Bytes that all attachments of a message take at most."""
 SHARE = 4
 """They take at most this part of the window."""
@@ -17,7 +17,7 @@ _MENTION = regex(
     r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?'
     r'|(?P<bare>(?:\\(?:[^\S\n]|["\'\\()&\[\]])|"(?=[\w.])|[^\s"])+))'
 )
-_ESCAPED = regex(r"\\(.)")
+_SHELL_ESCAPE = regex(r"\\(.)")
 """As a shell, or a terminal into which a file is dragged, writes blanks and quotation marks."""
 _RANGE = regex(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
 _ENDS = ".,;:!?)]}>'`"
@@ -60,7 +60,7 @@ def _readings(match: re.Match[str]) -> tuple[MentionReading, ...]:
         return (_with_lines(match["quoted"], match["lines"], is_certain=True),)
     readings: dict[MentionReading, None] = {}
     bare = match["bare"]
-    meant = dict.fromkeys((bare, _ESCAPED.sub(r"\1", bare), re.split(r'["\s]', bare, maxsplit=1)[0]))
+    meant = dict.fromkeys((bare, _SHELL_ESCAPE.sub(r"\1", bare), re.split(r'["\s]', bare, maxsplit=1)[0]))
     for word in (form for each in meant for form in (each, each.rstrip(_ENDS))):
         if word:
             readings[MentionReading(word)] = None
@@ -83,21 +83,21 @@ def written_as(path: str) -> str:
     return MentionReading(path).name
 
 
-def pasted(name: str, text: str) -> Note:
+def pasted_note(name: str, text: str) -> Note:
     """What the user pasted, for the model. `name`: what stands for it in their message."""
-    return headed(f"What the user pasted as {name}:\n\n", text, "pasted", name)
+    return note_with_heading(f"What the user pasted as {name}:\n\n", text, "pasted", name)
 
 
-def piped(text: str) -> Note:
+def piped_note(text: str) -> Note:
     """What came through a pipe with the user's words, for the model."""
-    return headed("What the user piped in:\n\n", text, "piped")
+    return note_with_heading("What the user piped in:\n\n", text, "piped")
 
 
-def headed(heading: str, text: str, kind: NoteKind = "told", name: str = "", about: str = "") -> Note:
+def note_with_heading(heading: str, text: str, kind: NoteKind = "told", name: str = "", about: str = "") -> Note:
     """A note that brings a text, under a heading of ours."""
     return Note(heading + text, kind=kind, name=name, heading=len(heading), about=about)
 
 
 def room_for(effective: int) -> int:
     """Bytes that attachments may take in a window."""
-    return min(LARGEST, effective // SHARE * BYTES_A_TOKEN)
+    return min(MAX_ATTACHMENT_BYTES, effective // SHARE * BYTES_A_TOKEN)

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from agent.messages import Assistant, Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Image, Message, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
 
 
-def with_own_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
+def with_unique_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
     """The reply with new ids for those of its calls whose id an earlier call has. Some servers count from the start in
     each reply, and what is kept of a call is kept by its id: the output of a later one would pass for masked."""
     if not any(call.id in earlier for call in reply.calls):
@@ -22,7 +22,7 @@ def with_own_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
     return replace(reply, parts=tuple(parts))
 
 
-def are_own(shown: Sequence[Message]) -> bool:
+def has_unique_ids(shown: Sequence[Message]) -> bool:
     """Whether no two calls have the same id."""
     ids = [call.id for message in shown if isinstance(message, Assistant) for call in message.calls]
     return len(set(ids)) == len(ids)
@@ -44,7 +44,7 @@ def call_text(call: ToolCall) -> str:
     return f"{call.name}({call.source or json.dumps(dict(call.arguments), ensure_ascii=False)})"
 
 
-def _part(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | Opaque) -> str:
+def _part(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | ProviderItem) -> str:
     match part:
         case Note(text=text, whole=whole) | Text(text=text, whole=whole):
             return whole or text
@@ -54,20 +54,20 @@ def _part(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | Opaque
             return f"[{media_type}]"
         case ToolCall():
             return call_text(part)
-        case Opaque():
+        case ProviderItem():
             return ""
 
 
-MEANWHILE = Note(
+STEERING_NOTE = Note(
     "[The user says this while you work. Take it into account, and go on with what you were asked.]", kind="meanwhile"
 )
 
 
-def said_meanwhile(message: User) -> User:
+def steering_message(message: User) -> User:
     """The message as the model is shown it in the middle of a turn."""
-    return replace(message, parts=(MEANWHILE, *message.parts))
+    return replace(message, parts=(STEERING_NOTE, *message.parts))
 
 
-def joins_turn(message: Message) -> bool:
+def is_steering_message(message: Message) -> bool:
     """Whether the message was said while the turn that it stands in ran."""
     return isinstance(message, User) and message.has_note("meanwhile")

@@ -11,13 +11,13 @@ _ENDS = ".:!?*_"
 _FILE = regex(r"[\w./-]*\w\.[A-Za-z]\w{0,9}")
 _NAME = regex(r"\b(?=\w*[a-z])(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|(?:[A-Z][a-z0-9]+){2,})\b|\b[A-Z][A-Z0-9_]{3,}\b")
 """What is written as only programs are: with a line below, with letters of both cases, in capitals."""
-_QUOTED = regex(r"`([^`\n]{3,60})`|(?<!\w)'([^'\n]{3,60})'(?!\w)|\"([^\"\n]{3,60})\"")
+_QUOTED_NAME = regex(r"`([^`\n]{3,60})`|(?<!\w)'([^'\n]{3,60})'(?!\w)|\"([^\"\n]{3,60})\"")
 
 
 def files_named(text: str, files: Collection[str]) -> tuple[str, ...]:
     """Those of the files, as paths relative to one folder, that a text names, in its order: by their path, by its end,
     or by a name that only one of them has."""
-    return tuple(dict.fromkeys(_named(text, files)))
+    return tuple(dict.fromkeys(_iter_named_files(text, files)))
 
 
 def names_of_files(text: str) -> tuple[str, ...]:
@@ -28,11 +28,11 @@ def names_of_files(text: str) -> tuple[str, ...]:
 
 def names_in(text: str) -> tuple[str, ...]:
     """What a text names of a program: identifiers, and what stands in quotation marks."""
-    quoted = [next(filter(None, found)) for found in _QUOTED.findall(text)]
+    quoted = [next(filter(None, found)) for found in _QUOTED_NAME.findall(text)]
     return tuple(dict.fromkeys([*_NAME.findall(text), *quoted]))
 
 
-def _named(text: str, files: Collection[str]) -> Iterator[str]:
+def _iter_named_files(text: str, files: Collection[str]) -> Iterator[str]:
     for match in _WORD.finditer(text):
         for word in (match[0], match[0].rstrip(_ENDS)):
             path = word.removeprefix("./").removesuffix("/")

@@ -2,13 +2,13 @@
 
 An output whose names are still spoken of is at work; one whose names have not been spoken of for long is done with. On
 recorded sessions this tells better which outputs are needed again than how long ago they came in
-(`python -m bench.context.wanted FOLDER`).
+(`python -m bench.context.reread_rates FOLDER`).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from agent.context.incremental import derived_once
+from agent.context.incremental import memoized
 from agent.context.name_index import names_of
 from agent.messages import Assistant, Message, ToolOutput
 from tools.lazy import dataclass
@@ -26,9 +26,9 @@ class NamedOutputs:
     _holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The keys of the outputs in which a name stands; none where they are too many."""
 
-    def hear(self, message: Message, reply: int) -> None:
+    def record_mentions(self, message: Message, reply: int) -> None:
         """Takes note of what the message names; `reply`: how many replies there are with it."""
-        for name in _names_said(message):
+        for name in _mentioned_names(message):
             for key in self._holders.get(name, ()):
                 self.last[key] = reply
 
@@ -41,13 +41,13 @@ class NamedOutputs:
                 self._holders[name] = (*before, key) if len(before) < HOLDERS else ()
 
 
-@derived_once
+@memoized
 def _names_in(output: ToolOutput) -> frozenset[str]:
     return names_of(output.text)
 
 
-@derived_once
-def _names_said(message: Message) -> frozenset[str]:
+@memoized
+def _mentioned_names(message: Message) -> frozenset[str]:
     """The names in what a message says and calls for; what calls gave back is not said."""
     texts = [message.text]
     if isinstance(message, Assistant):

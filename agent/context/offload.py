@@ -6,12 +6,12 @@ from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from agent.context.error_lines import is_routine, named_alike
-from agent.context.error_matches import LEAST_MATCHES, MATCHES, ErrorMatches
-from agent.context.name_index import INDEXED, SHARE, index_size, name_index
+from agent.context.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorMatches
+from agent.context.name_index import MAX_INDEXED_BYTES, SHARE, index_size, name_index
 from agent.messages import Ranges, ToolCall, ToolOutput
 from tools.commands.viewers import shows_files
 from tools.lazy import dataclass
-from tools.outputs.extent import counted, cut
+from tools.outputs.extent import pluralize, truncate
 from tools.outputs.plain_text import is_mostly_noise, plain
 
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -36,11 +36,11 @@ _HEAD = 0.6
 """The part that the beginning has of a text that is cut for want of room."""
 _PREVIEW_HEAD = 0.3
 """The part that the beginning has of the ends in a preview: what a program did last tells more."""
-_RUN = 5
+_MAX_ROUTINE_LINES = 5
 """Lines of routine that are shown in a row."""
-_LONGEST = 400
+_MAX_LINE_CHARS = 400
 """Characters of a line in a preview."""
-_KEPT = 1 << 14
+_MAX_END_BYTES = 1 << 14
 """Bytes of each end that are looked at."""
 
 
@@ -57,7 +57,7 @@ class Offloading:
     mode: OffloadMode = "auto"
 
 
-def is_shown_whole(call: ToolCall, size: int, settings: Offloading) -> bool:
+def should_show_whole(call: ToolCall, size: int, settings: Offloading) -> bool:
     """Whether an output of so many bytes stands in the view as it is. What was brought back always does. What shows
     files is a file, whatever shows it, and so is the report of another agent: most are needed in the next steps."""
     match _kind_of(call):
@@ -74,7 +74,7 @@ def _kind_of(call: ToolCall) -> OutputKind:
     return "file" if isinstance(command, str) and shows_files(command) else _KINDS.get(call.name, "program")
 
 
-def is_brought_back(tool: str) -> bool:
+def is_recall_tool(tool: str) -> bool:
     """Whether its outputs are kept somewhere else and are never kept again."""
     return _KINDS.get(tool) == "whole"
 
@@ -97,21 +97,21 @@ def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
     if len(ranges) > 1 and ranges[0][0] == 0:  # a preview: what it says of itself stays
         start, end, seen = ranges[0][1], ranges[1][0], ranges[-1]
         shown = _ends(text[start:end], keep, lambda _: f"[… {pictures} …]" if pictures else "[…]")
-        inserted = (ranges[0], *moved((seen,), start + len(shown) - seen[0]))
+        inserted = (ranges[0], *shift_ranges((seen,), start + len(shown) - seen[0]))
         return replace(output, text=f"{text[:start]}{shown}{text[seen[0] :]}", images=(), inserted=inserted)
 
     keep, index = _with_index(text, keep)
 
     def note_of(left_out: int) -> str:
         where = "; ".join(filter(None, (how or "ask for less at a time to see it", pictures)))
-        return f"[… {counted(left_out, 'character')} left out: the context window is nearly full; {where} …]{index}"
+        return f"[… {pluralize(left_out, 'character')} left out: the context window is nearly full; {where} …]{index}"
 
     shown = _ends(text, keep, note_of)
     head, tail = _cut_at(text, keep)
     behind = len(shown) - (len(text) - tail)
     before = [(start, min(end, head)) for start, end in ranges if start < head]
     after = [(max(start, tail), end) for start, end in ranges if end > tail]
-    inserted = (*before, (head + 1 if head else 0, behind), *moved(after, behind - tail))
+    inserted = (*before, (head + 1 if head else 0, behind), *shift_ranges(after, behind - tail))
     return replace(output, text=shown, images=(), inserted=inserted)
 
 
@@ -119,7 +119,7 @@ def _with_index(text: str, keep: int) -> tuple[int, str]:
     """How much of a text that is cut to so many characters its ends are, and a line of names between them."""
     most = int(SHARE * keep)
     head, tail = _cut_at(text, keep - most)
-    middle = text[head : min(tail, head + INDEXED)]
+    middle = text[head : min(tail, head + MAX_INDEXED_BYTES)]
     index = name_index(middle, text[:head] + text[tail:], most) if middle else ""
     return keep - len(index), index
 
@@ -135,12 +135,12 @@ def _cut_at(text: str, keep: int) -> tuple[int, int]:
     return head, max(len(text) - (keep - head), head)
 
 
-def moved(ranges: Iterable[tuple[int, int]], by: int) -> Ranges:
+def shift_ranges(ranges: Iterable[tuple[int, int]], by: int) -> Ranges:
     """The same parts of a text that has so many characters more before them."""
     return tuple((start + by, end + by) for start, end in ranges)
 
 
-def own_words(text: str, inserted: Ranges) -> str:
+def text_without_insertions(text: str, inserted: Ranges) -> str:
     """What is shown of what an output said, without what the program says of the rest."""
     words, at = list[str](), 0
     for start, end in inserted:
@@ -155,7 +155,7 @@ def readable(data: bytes) -> str:
 
 
 @dataclass(slots=True)
-class Skim:
+class StreamedPreview:
     """Looks at an output as it goes by, in pieces of any size, and remembers what a preview may need."""
 
     size: int = 0
@@ -169,11 +169,11 @@ class Skim:
     """All of it, while it is short enough for an index of its names."""
 
     def take(self, chunk: bytes) -> None:
-        if self.size <= INDEXED:
-            self._whole += chunk[: INDEXED + 1 - len(self._whole)]
-        if len(self._head) < _KEPT:
-            self._head += chunk[: _KEPT - len(self._head)]
-        self._tail = chunk[-_KEPT:] if len(chunk) >= _KEPT else (self._tail + chunk)[-_KEPT:]
+        if self.size <= MAX_INDEXED_BYTES:
+            self._whole += chunk[: MAX_INDEXED_BYTES + 1 - len(self._whole)]
+        if len(self._head) < _MAX_END_BYTES:
+            self._head += chunk[: _MAX_END_BYTES - len(self._head)]
+        self._tail = chunk[-_MAX_END_BYTES:] if len(chunk) >= _MAX_END_BYTES else (self._tail + chunk)[-_MAX_END_BYTES:]
         self._look(chunk)
         self.size += len(chunk)
         self.newlines += chunk.count(b"\n")
@@ -189,17 +189,17 @@ class Skim:
 
     @property
     def is_binary(self) -> bool:
-        ends = bytes(self._head) if self.size <= _KEPT else bytes(self._head) + self._tail
+        ends = bytes(self._head) if self.size <= _MAX_END_BYTES else bytes(self._head) + self._tail
         return is_mostly_noise(ends.decode("utf-8", "replace"))
 
     def _look(self, chunk: bytes) -> None:
         """Notes lines that tell of errors."""
         end = chunk.rfind(b"\n") + 1
         if not end:
-            self._open = (self._open + chunk)[:_KEPT]
+            self._open = (self._open + chunk)[:_MAX_END_BYTES]
             return
         self._matches.take(self._open + chunk[:end], self.newlines + 1)
-        self._open = chunk[end:][:_KEPT]
+        self._open = chunk[end:][:_MAX_END_BYTES]
 
     def preview(self, settings: Offloading) -> str:
         """Head, tail, the lines between them that tell of errors, and the names that stand nowhere in these."""
@@ -208,9 +208,9 @@ class Skim:
     def ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
         """The same apart: both ends, and what is said of the rest."""
         shown, matches = self._ends_and_matches(settings)
-        if self.is_binary or self.size > INDEXED:
+        if self.is_binary or self.size > MAX_INDEXED_BYTES:
             return shown, matches
-        return shown, matches + name_index(_decoded(self._whole), shown + matches, index_size(self.size))
+        return shown, matches + name_index(_plain_text(self._whole), shown + matches, index_size(self.size))
 
     def _ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
         """The lines that tell of errors take of the room for the ends, half of it at most."""
@@ -218,10 +218,10 @@ class Skim:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         if self.lines <= 3:
             return self._middle_left_out(settings.preview), ""
-        room = max(min(MATCHES, settings.preview // 2), LEAST_MATCHES)
+        room = max(min(MAX_MATCH_BYTES, settings.preview // 2), MIN_MATCH_BYTES)
         ends, matches = self._ends(settings.preview), ""
         for _ in range(2):  # shorter ends may leave out lines that tell, too
-            matches = self._matches.shown_between(ends.first, ends.last, room)
+            matches = self._matches.excerpt_between(ends.first, ends.last, room)
             if not matches:
                 break
             ends = self._ends(max(settings.preview - len(matches.encode()), settings.preview // 2))
@@ -242,7 +242,7 @@ class Skim:
         most_tail = most - most_head
         head, tail = bytes(self._head[:most_head]), self._tail[-most_tail:]
         note = f"[… bytes {len(head)}-{self.size - len(tail)} left out …]"
-        return f"{_decoded(head)}\n{note}\n{_decoded(tail)}"
+        return f"{_plain_text(head)}\n{note}\n{_plain_text(tail)}"
 
 
 def _less_routine(lines: Sequence[str]) -> Iterator[str]:
@@ -254,7 +254,7 @@ def _less_routine(lines: Sequence[str]) -> Iterator[str]:
             named_alike(lines[end]) == named_alike(lines[end - 1]) or (is_routine(lines[at]) and is_routine(lines[end]))
         ):
             end += 1
-        if end - at > _RUN:
+        if end - at > _MAX_ROUTINE_LINES:
             yield lines[at]
             yield f"[… {end - at - 4} more like these …]"
             at = end - 3
@@ -281,7 +281,7 @@ def _whole_lines(data: bytes | bytearray, most: int, *, from_end: bool = False, 
         lines.pop(0)
     shown = list[str]()
     for line in reversed(lines) if from_end else lines:
-        text = cut(_decoded(line), _LONGEST)
+        text = truncate(_plain_text(line), _MAX_LINE_CHARS)
         most -= len(text.encode()) + 1
         if most < 0 and shown:
             break
@@ -289,7 +289,7 @@ def _whole_lines(data: bytes | bytearray, most: int, *, from_end: bool = False, 
     return shown
 
 
-def _decoded(data: bytes | bytearray) -> str:
+def _plain_text(data: bytes | bytearray) -> str:
     return plain(data.decode("utf-8", "replace"))
 
 
@@ -304,7 +304,7 @@ class Excerpt:
 
 def stored_form(tool: str, ref: str, size: int, lines: int, shown: str, matches: str = "") -> Excerpt:
     """What stands for an output that is kept apart: how large it is, a part of it, and how to see the rest."""
-    heading = f'[Tool result stored — {counted(size, "byte")}, {counted(lines, "line")} from "{tool}".\n'
+    heading = f'[Tool result stored — {pluralize(size, "byte")}, {pluralize(lines, "line")} from "{tool}".\n'
     end = len(heading) + len(shown)
     text = f"{heading}{shown}{matches}]\n{how_to_see(ref)}"
     ranges = (0, len(heading)), (end, end + len(matches)), (end + len(matches), len(text))
@@ -313,7 +313,7 @@ def stored_form(tool: str, ref: str, size: int, lines: int, shown: str, matches:
 
 def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
     """What is shown of a text that stood whole in the view, and how many bytes and lines it has."""
-    skim = Skim()
+    skim = StreamedPreview()
     skim.take(text.encode("utf-8", "surrogatepass"))
     return skim.preview(settings), skim.size, skim.lines
 
@@ -322,10 +322,10 @@ def how_to_see(ref: str) -> str:
     return f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
 
 
-def cut_form(skim: Skim, ref: str | None, settings: Offloading) -> Excerpt:
+def cut_form(skim: StreamedPreview, ref: str | None, settings: Offloading) -> Excerpt:
     """Both ends of an output, as much of it as may be shown whole, and where the rest is, if it is kept."""
     larger = Offloading(preview=settings.threshold)
     note = f'cut; ref_id="{ref}" has all of it' if ref else "cut; the rest could not be kept"
     shown, matches = skim.ends_and_matches(larger)
-    text = f"{shown}{matches}\n[{counted(skim.size, 'byte')}, {counted(skim.lines, 'line')}, {note}]"
+    text = f"{shown}{matches}\n[{pluralize(skim.size, 'byte')}, {pluralize(skim.lines, 'line')}, {note}]"
     return Excerpt(text, ((len(shown), len(text)),))

@@ -2,14 +2,14 @@
 
 Where the window is full, the least wanted go first until there is enough room. What stands behind the first that goes
 is written to the cache again then, so of that also goes what is not worth it. Whether what is old has cost more than it
-is worth, while there is room, is decided in `agent.context.rent`.
+is worth, while there is room, is decided in `agent.context.carrying_costs`.
 """
 
-from agent.context.inventory import Inventory, MaskableItem, Stock, maskable
-from agent.context.mask import masked
+from agent.context.inventory import Inventory, MaskableItem, MaskableOutputs, maskable
+from agent.context.mask import mask_by_keys
 from agent.messages import Conversation
 
-_RECALL, _FETCHED = 2_000, 2_500
+_RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """What it costs to bring something back whatever its size, in tokens of an output, and the most that is fetched."""
 WORTH = 1.0
 """What it would cost to miss something for each token that it takes, above which it is written to the cache again, in
@@ -17,34 +17,40 @@ tokens written: what stays is written once and read for some twenty requests, wh
 as much as to write it, and to miss it counts two and a half times, too (`RewritePatience.wanted`)."""
 
 
-def old(conversation: Conversation, protect: int, newest: int = 0) -> list[MaskableItem]:
+def old_items(conversation: Conversation, protect: int, newest: int = 0) -> list[MaskableItem]:
     """What is behind the newest `protect` tokens of outputs (and for texts, of both), and what something newer shows
     however new it is; the newest first. `newest`: messages that stay."""
     stock = Inventory().of(conversation)
-    return [item for item in maskable(conversation, stock, newest) if item.is_repeated or stock.passed(item) > protect]
+    return [
+        item for item in maskable(conversation, stock, newest) if item.is_repeated or stock.tokens_since(item) > protect
+    ]
 
 
 def least_wanted(conversation: Conversation, protect: int, enough: int, newest: int = 0) -> list[MaskableItem]:
-    """Of what is `old`, what is least likely to be wanted again for what it takes, until `enough` tokens have gone, and
+    """Of `old_items`, what is least likely to be wanted again for what it takes, until `enough` tokens have gone, and
     what stands behind the first of these and is not worth being written to the cache again; all of it where that is not
     enough."""
     stock, chosen = Inventory().of(conversation), list[MaskableItem]()
     first = len(conversation.messages)
-    for item in sorted(old(conversation, protect, newest), key=lambda item: worth(item, stock)):
+    for item in sorted(old_items(conversation, protect, newest), key=lambda item: worth(item, stock)):
         if enough > 0 or (item.place >= first and worth(item, stock) < WORTH):
             first = min(first, item.place)
             chosen.append(item)
-            enough -= item.freed
+            enough -= item.freed_tokens
     return chosen
 
 
-def worth(item: MaskableItem, stock: Stock) -> float:
+def worth(item: MaskableItem, stock: MaskableOutputs) -> float:
     """What it would cost to miss it, for each token that it takes."""
     if item.is_reply or item.is_repeated:
         return 0.0
-    return stock.chance(item) * (_RECALL + min(item.tokens, _FETCHED)) / max(item.freed, 1)
+    return (
+        stock.reread_probability(item)
+        * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
+        / max(item.freed_tokens, 1)
+    )
 
 
 def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
-    """The conversation with all that is `old` masked. The same conversation when there is nothing."""
-    return masked(conversation, {item.key for item in old(conversation, protect, newest)})
+    """The conversation with all that is `old_items` masked. The same conversation when there is nothing."""
+    return mask_by_keys(conversation, {item.key for item in old_items(conversation, protect, newest)})

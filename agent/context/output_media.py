@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tools.base import Attached, Picture, Result
-from tools.files.pictures import LARGEST_PICTURE, picture_type
+from tools.base import Attachment, Picture, Result
+from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from tools.lazy import regex
-from tools.outputs.extent import counted, shortened
+from tools.outputs.extent import ellipsize, pluralize
 from tools.outputs.plain_text import is_mostly_noise, plain
 
 _NAME = 120
@@ -24,13 +24,13 @@ def sorted_out(raw: Result) -> Result:
     """The result with its documents that can be read at the end of its text, and among its pictures only those that a
     model takes, each with the type that it really has; what is left are files. Beside what a program printed documents
     stay files: that is never held whole."""
-    pictures, files = list[Picture](), list[Attached]()
+    pictures, files = list[Picture](), list[Attachment]()
     for picture in raw.pictures:
         found = picture_type(picture.data)
-        if found and len(picture.data) <= LARGEST_PICTURE:
+        if found and len(picture.data) <= MAX_PICTURE_BYTES:
             pictures.append(Picture(found, picture.data))
         else:
-            files.append(Attached("picture", found or picture.media_type, picture.data))
+            files.append(Attachment("picture", found or picture.media_type, picture.data))
     files += raw.files
     documents = list[str]()
     if raw.log is None and raw.uncut is None:
@@ -41,7 +41,7 @@ def sorted_out(raw: Result) -> Result:
     return replace(raw, text=text, pictures=tuple(pictures), files=tuple(files))
 
 
-def read_as_text(file: Attached) -> str | None:
+def read_as_text(file: Attachment) -> str | None:
     """A document under a line that names it, or None when it is none that can be read."""
     if not _TEXTUAL.fullmatch(file.media_type.partition(";")[0].strip()):
         return None
@@ -49,25 +49,24 @@ def read_as_text(file: Attached) -> str | None:
         text = file.data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text or is_mostly_noise(text) else f"[{_described(file)}:]\n{text}"
+    return None if "\0" in text or is_mostly_noise(text) else f"[{_file_label(file)}:]\n{text}"
 
 
-def media_line(file: Attached, ref: str | None) -> str:
+def media_line(file: Attachment, ref: str | None) -> str:
     """What stands in the view for a file. `ref`: where it is kept; None when it could not be."""
     where = f'kept as ref_id="{ref}"' if ref else "it could not be kept"
-    return f"[{_described(file)}; {where}]"
+    return f"[{_file_label(file)}; {where}]"
 
 
-def lines_for(files: Sequence[Attached], refs: Sequence[str | None]) -> str:
+def lines_for(files: Sequence[Attachment], refs: Sequence[str | None]) -> str:
     return "\n".join(media_line(file, ref) for file, ref in zip(files, refs, strict=True))
 
 
-def _described(file: Attached) -> str:
-    return (
-        f'Attached "{_flat(file.name)}" — {_flat(file.media_type) or "unknown type"}, {counted(len(file.data), "byte")}'
-    )
+def _file_label(file: Attachment) -> str:
+    kind = _flat(file.media_type) or "unknown type"
+    return f'Attached "{_flat(file.name)}" — {kind}, {pluralize(len(file.data), "byte")}'
 
 
 def _flat(text: str) -> str:
     """A name on one line."""
-    return shortened(" ".join(plain(text).split()), _NAME)
+    return ellipsize(" ".join(plain(text).split()), _NAME)

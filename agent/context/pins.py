@@ -13,40 +13,42 @@ from agent.context.estimate import estimate_message, output_size
 from agent.context.mask import (
     message_key,
     one_line,
-    quoted,
+    safe_line,
 )
 from agent.context.offload import preview_of, stored_form
 from agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
-from agent.messages import Conversation, Image, Kept, Retold, Summary, Text, User
+from agent.messages import CarriedPart, Conversation, Image, ShortenedPart, Summary, Text, User
 
 PinSize: TypeAlias = Literal["whole", "preview", "line"]
 """In how much of itself all that is pinned is shown."""
 
-SHORTENED = "pins"
+PINS_STRATEGY = "pins"
 """The strategy by which pins get smaller."""
 
 LINE = 160
 """Characters of what is pinned that its line tells."""
 
 
-def kept_after(conversation: Conversation, cut: int) -> tuple[Kept, ...]:
+def pins_after_cut(conversation: Conversation, cut: int) -> tuple[CarriedPart, ...]:
     """What is pinned among all that a view without its first `cut` messages does not show in its place, as it is shown
     now."""
-    return tuple(_kept_of(conversation, cut))
+    return tuple(_iter_pins_after_cut(conversation, cut))
 
 
-def _kept_of(conversation: Conversation, cut: int) -> Iterator[Kept]:
+def _iter_pins_after_cut(conversation: Conversation, cut: int) -> Iterator[CarriedPart]:
     for part in view_parts(conversation) if conversation.pinned else ():
         if not part.is_pinned or part.index >= cut:
             continue
         match part:
-            case MessagePart(said=said, shown=shown):
+            case MessagePart(original=said, visible=shown):
                 who = "What the user said" if isinstance(said, User) else "What you said"
                 parts = (Text(one.text) if isinstance(one, Text) else one for one in shown.parts)
-                yield Kept(part.key, who, part.message_ref, tuple(p for p in parts if isinstance(p, Text | Image)))
-            case OutputPart(shown=output):
-                yield Kept(part.key, one_line(part.what, LINE), part.ref, (Text(output.text), *output.images))
-            case PinnedPart(kept=kept):
+                yield CarriedPart(
+                    part.key, who, part.message_ref, tuple(p for p in parts if isinstance(p, Text | Image))
+                )
+            case OutputPart(visible=output):
+                yield CarriedPart(part.key, one_line(part.what, LINE), part.ref, (Text(output.text), *output.images))
+            case PinnedPart(content=kept):
                 yield kept
 
 
@@ -56,7 +58,7 @@ def view_from(conversation: Conversation, cut: int) -> Conversation:
     tail = conversation.messages[cut:]
     shown = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
     gone = sum(len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User))
-    kept = kept_after(conversation, cut)
+    kept = pins_after_cut(conversation, cut)
     outputs, messages = conversation.outputs_before + gone, conversation.messages_before + cut
     there = {f"r{number}" for number in range(outputs + 1, outputs + len(shown) + 1)}
     there |= {message_key(position) for position in range(messages, messages + len(tail))}
@@ -76,7 +78,7 @@ def view_from(conversation: Conversation, cut: int) -> Conversation:
 
 def size_of_pins(conversation: Conversation, cut: int | None = None) -> int:
     """Estimated tokens of what is pinned among the first `cut` messages and before them; of all of it without that."""
-    kept = kept_after(conversation, len(conversation.messages) if cut is None else cut)
+    kept = pins_after_cut(conversation, len(conversation.messages) if cut is None else cut)
     return sum(_tokens((Text(one.title), *one.parts)) for one in kept)
 
 
@@ -91,15 +93,15 @@ def smaller_pins(conversation: Conversation, size: PinSize) -> Conversation:
         if not part.is_pinned or part.state == "masked":
             continue
         match part:
-            case OutputPart(found=found, shown=output):
+            case OutputPart(found=found, visible=output):
                 less = shorter(output.text, part.ref, found.call.name, size)
                 if output_size(replace(output, text=less, images=())) < output_size(output):
-                    told[part.key] = Retold(part.key, size, less)
-            case MessagePart(said=User(text=words)) if words and part.index not in open_ones:
+                    told[part.key] = ShortenedPart(part.key, size, less)
+            case MessagePart(original=User(text=words)) if words and part.index not in open_ones:
                 shown = told[part.key].text if part.key in told else words
                 less = shorter(shown, part.message_ref, "the user", size)
                 if len(less) < len(shown):
-                    told[part.key] = Retold(part.key, size, less)
+                    told[part.key] = ShortenedPart(part.key, size, less)
             case MessagePart() | PinnedPart():
                 pass
     kept = tuple(_smaller(one, size) for one in conversation.summary.kept)
@@ -109,7 +111,7 @@ def smaller_pins(conversation: Conversation, size: PinSize) -> Conversation:
     return replace(conversation, retold=tuple(told.values()), summary=summary, anchor=None, anchored=0)
 
 
-def _smaller(one: Kept, size: PinSize) -> Kept:
+def _smaller(one: CarriedPart, size: PinSize) -> CarriedPart:
     """What is pinned, in less of itself."""
     text = "\n".join(part.text for part in one.parts if isinstance(part, Text))
     less = shorter(text, one.ref, "a pin", size)
@@ -129,7 +131,7 @@ def shorter(text: str, ref: str, source: str, size: PinSize) -> str:
         case "preview":
             return preview_form(text, ref, source)
         case "line":
-            return f"{quoted(text, LINE)} [recall:{ref}]"
+            return f"{safe_line(text, LINE)} [recall:{ref}]"
 
 
 def preview_form(text: str, ref: str, source: str) -> str:

@@ -14,11 +14,11 @@ from operator import is_
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_message
-from agent.context.incremental import Growing, begins, derived_once
+from agent.context.incremental import IncrementalFold, is_prefix, memoized
 from agent.context.mask import is_worth_a_line
 from agent.context.tool_selection import ToolSpec
 from agent.events.view import BreakCause
-from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, extended
+from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, digest_name, extend_tuple
 from tools.lazy import dataclass
 
 MOST_BREAKPOINTS = 4
@@ -84,7 +84,7 @@ class Length:
     """None when there is no such output so far."""
     least: int = 0
     """Tokens that the messages must take before a cache may be cut there."""
-    taken: int = 0
+    tokens: int = 0
     """Tokens of the messages, as far as `allowed` depends on them."""
     allowed: int | None = None
     """The parts that take so many; None when all of them do not."""
@@ -95,9 +95,9 @@ class Length:
             first = next(worth, None)
             self.settled = None if first is None else self.parts + first
         self.parts += len(message.parts)
-        if self.allowed is None and self.taken < self.least:
-            self.taken += estimate_message(message)
-            self.allowed = self.parts if self.taken >= self.least else None
+        if self.allowed is None and self.tokens < self.least:
+            self.tokens += estimate_message(message)
+            self.allowed = self.parts if self.tokens >= self.least else None
         return self
 
     @property
@@ -110,7 +110,7 @@ class Lengths:
     """The lengths of one session's requests. Each message is looked at once."""
 
     def __init__(self, least: int = 0) -> None:
-        self._length: Growing[Length, Message] = Growing(lambda: Length(least=least), Length.plus)
+        self._length: IncrementalFold[Length, Message] = IncrementalFold(lambda: Length(least=least), Length.plus)
 
     def of(self, messages: tuple[Message, ...]) -> Length:
         return replace(self._length.of(messages))
@@ -139,26 +139,26 @@ class Digests:
 
     def of_messages(self, messages: tuple[Message, ...]) -> tuple[tuple[str, ...], ...]:
         """Of each message its role and its parts."""
-        said, known = self._last if begins(self._last[0], messages) else ((), ())
-        made = extended(known, *map(digests_of, messages[len(said) :]))
+        said, known = self._last if is_prefix(self._last[0], messages) else ((), ())
+        made = extend_tuple(known, *map(digests_of, messages[len(said) :]))
         self._last = messages, made
         return made
 
 
-@derived_once
+@memoized
 def digests_of(message: Message) -> tuple[str, ...]:
     """A message's role and its parts, which are hashed once as long as the message lives."""
     return (type(message).__name__, *(digest(canonical(part)) for part in in_sent_order(message)))
 
 
-_KEPT = ("whole", "stored", "pictures", "files", "digest", "tools", "note")
+_UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "note")
 """Fields that say where something is kept, or what is said in another. They are never sent."""
 
 
 def canonical(value: PromptPart | ToolSpec) -> bytes:
     """All of a value that can reach a provider, as bytes: equal ones are sent as equal bytes."""
     shown = {name: content for name, content in _fields(value).items() if content not in (None, "")}
-    return json.dumps([type(value).__name__, shown], default=_plain, separators=(",", ":")).encode()
+    return json.dumps([digest_name(value), shown], default=_plain, separators=(",", ":")).encode()
 
 
 def _fields(value: object) -> dict[str, object]:
@@ -167,13 +167,15 @@ def _fields(value: object) -> dict[str, object]:
 
 @cache
 def _sent_fields(kind: type) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind) if item.name not in _KEPT)
+    return tuple(item.name for item in fields(kind) if item.name not in _UNSENT_FIELDS)
 
 
 def _plain(value: object) -> object:
     if isinstance(value, Image):
         return _fields(value)
-    return dict(value) if isinstance(value, Mapping) else repr(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return f"{digest_name(value)}{repr(value).removeprefix(type(value).__name__)}"
 
 
 def digest(content: bytes) -> str:
@@ -221,7 +223,7 @@ def diff(previous: Fingerprint, current: Fingerprint) -> str | None:
     for where in ("model", "settings", "system", "tools"):
         if getattr(previous, where) != getattr(current, where):
             return where
-    if begins(previous.messages, current.messages):
+    if is_prefix(previous.messages, current.messages):
         return None
     for index, before in enumerate(previous.messages):
         is_last = index == len(previous.messages) - 1

@@ -30,10 +30,10 @@ class Counters:
     reasoning: int = 0
     """For people to see; it is inside the output reserve and in no projection."""
 
-    def projected(self, extra: int = 0) -> int:
+    def projected_tokens(self, extra: int = 0) -> int:
         return self.current + self.pending + self.new + max(extra, 0)
 
-    def begun(self, pending: int, reasoning: int = 0) -> "Counters":
+    def at_turn_start(self, pending: int, reasoning: int = 0) -> "Counters":
         """The counters when a turn begins."""
         return replace(self, pending=self.pending + max(pending, 0), reasoning=max(reasoning, 0))
 
@@ -41,7 +41,7 @@ class Counters:
         """The counters after a reply or an output of so many tokens."""
         return replace(self, new=self.new + max(tokens, 0))
 
-    def measured(self, budget: ContextBudget, *, is_counted: bool = False) -> "Counters":
+    def with_measurement(self, budget: ContextBudget, *, is_counted: bool = False) -> "Counters":
         """The counters when the next request was measured: what it holds beyond them is new. `is_counted`: the provider
         has counted most of it, tool definitions included, so that what was only estimated is given up."""
         if is_counted and not self.schema_counted:
@@ -51,14 +51,14 @@ class Counters:
         grown = max(self.new, base - self.current - self.pending)
         return replace(self, new=grown, schema=budget.tools if is_counted else max(self.schema, budget.tools))
 
-    def committed(self, counted: int | None = None) -> "Counters":
+    def at_turn_end(self, counted: int | None = None) -> "Counters":
         """The counters when the turn is over: all is current. `counted` is what the provider says that the whole
         conversation takes, tool definitions included."""
         if counted is None:
-            return replace(self, current=self.projected(), pending=0, new=0)
+            return replace(self, current=self.projected_tokens(), pending=0, new=0)
         return replace(self, current=max(counted, 0), pending=0, new=0, schema_counted=True)
 
-    def told(self) -> dict[str, int]:
+    def debug_fields(self) -> dict[str, int]:
         """The counters by the names that the debug log uses."""
         return {
             "currentCtxTokens": self.current,
@@ -70,15 +70,15 @@ class Counters:
     def evaluation(self, extra: int = 0) -> dict[str, int]:
         """The projection and all that is in it, by the names that the debug log uses."""
         return {
-            "projectedTokens": self.projected(extra),
-            **self.told(),
+            "projectedTokens": self.projected_tokens(extra),
+            **self.debug_fields(),
             "extraTokens": max(extra, 0),
             "currentReasoningTokens": self.reasoning,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ModelTarget:
     """A model that the next request could go to."""
 
     provider: str
@@ -113,7 +113,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockedTarget:
     """A target that the request does not fit into."""
 
     provider: str
@@ -126,21 +126,23 @@ class Blocked:
 class Preflight:
     verdict: Literal["ok", "skip", "final"]
     """`ok`: the first target takes the request. `skip`: a later one does. `final`: none does."""
-    target: Target | None
+    target: ModelTarget | None
     """Where the request goes; None when it fits nowhere."""
-    blocked: tuple[Blocked, ...] = ()
+    blocked: tuple[BlockedTarget, ...] = ()
     schema_only: bool = False
     """The request goes out although it is over the limit, since the tool definitions alone put it there."""
 
 
-def turn_preflight(counters: Counters, targets: Sequence[Target], extra: int = 0, *, excuse: bool = True) -> Preflight:
+def turn_preflight(
+    counters: Counters, targets: Sequence[ModelTarget], extra: int = 0, *, excuse: bool = True
+) -> Preflight:
     """Where the next request may go: to the first target that takes it. Where nobody does, it may still go where only
     the tool definitions are too much and the buffer has room for them, unless there is no `excuse` for that."""
-    projected = counters.projected(extra)
+    projected = counters.projected_tokens(extra)
     base = projected - counters.schema if counters.schema_counted else projected
     whole = base + counters.schema
     blocked = tuple(
-        Blocked(target.provider, target.model, target.limit, whole) for target in targets if whole > target.most
+        BlockedTarget(target.provider, target.model, target.limit, whole) for target in targets if whole > target.most
     )
     for target in targets:
         if whole <= target.most:
@@ -151,7 +153,7 @@ def turn_preflight(counters: Counters, targets: Sequence[Target], extra: int = 0
     return Preflight("final", None, blocked)
 
 
-def enforced(counters: Counters) -> Counters:
+def settle_for_final_turn(counters: Counters) -> Counters:
     """The counters when the final turn is forced: what was pending and new is settled, so that the projection stays."""
     return replace(counters, current=counters.current + counters.pending + counters.new, pending=0, new=0)
 
@@ -191,7 +193,7 @@ class OutputPreview:
 
 def tool_preflight(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
     """The room for outputs, from the same projection as the next request's."""
-    projected = counters.projected(extra) + (0 if counters.schema_counted else counters.schema)
+    projected = counters.projected_tokens(extra) + (0 if counters.schema_counted else counters.schema)
     return ToolBudget(window.effective, projected, exceeded=projected > window.effective)
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from agent.context.mask import as_shown
-from agent.context.summary import shown_summary
+from agent.context.mask import visible_messages
+from agent.context.summary import summary_messages
 from agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
 from tools.lazy import dataclass
 
@@ -106,7 +106,7 @@ class Prompt:
 def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
     """The next request's system text and messages: the summary first, when there is one, then the conversation. For a
     model that takes no images, a note stands in the place of each."""
-    messages = for_model((*shown_summary(conversation.summary), *as_shown(conversation)), images=images)
+    messages = for_model((*summary_messages(conversation.summary), *visible_messages(conversation)), images=images)
     return put_together(merge_users(messages), instructions)
 
 
@@ -124,14 +124,14 @@ def for_model(messages: tuple[Message, ...], *, images: bool) -> tuple[Message, 
 def _without_images(message: Message) -> Message:
     if not isinstance(message, User) or not any(_has_images(part) for part in message.parts):
         return message  # the same object: what is known of it stays known
-    return User(tuple(_described(part) for part in message.parts))
+    return User(tuple(_describe_images(part) for part in message.parts))
 
 
 def _has_images(part: UserPart) -> bool:
     return isinstance(part, Image) or (isinstance(part, ToolOutput) and bool(part.images))
 
 
-def _described(part: UserPart) -> UserPart:
+def _describe_images(part: UserPart) -> UserPart:
     match part:
         case Image(media_type=media_type):
             return Text(NO_IMAGES.format(media_type))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.mask import message_key, what_happened
+from agent.context.mask import message_key, outcome_line
 from agent.context.message_text import message_text
 from agent.context.references import OutputRef, SummaryRef, message_ref
 from agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
@@ -33,7 +33,7 @@ class Trace:
 
     places: tuple[Occurrence, ...] = ()
     """Each place where it was said, oldest first. None: it was never seen."""
-    told: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
     """What was not searched, a sentence each."""
 
 
@@ -70,7 +70,9 @@ def places_of(
     needle = wanted.lower()
     if not needle.strip():
         return ()
-    found = [place for message in left for place in _left(needle, message, view.summary, summaries, holding)]
+    found = [
+        place for message in left for place in _departed_occurrences(needle, message, view.summary, summaries, holding)
+    ]
     if summaries and needle in view.summary.text.lower():
         found.append(Occurrence(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
     return (*found, *_in_view(needle, view, holding))
@@ -82,7 +84,9 @@ def place_named(
     """What has become of the output or message that a reference means, which stands at a position of the session's
     log. `left`: the message, where it is not in the view any more."""
     if left is not None:
-        return next((place for place in _left("", left, view.summary, summaries, ()) if place.ref == ref), None)
+        return next(
+            (place for place in _departed_occurrences("", left, view.summary, summaries, ()) if place.ref == ref), None
+        )
     index = position - view.messages_before
     parts = (part for part in view_parts(view) if part.index == index and not isinstance(part, PinnedPart))
     part = next((part for part in parts if _name_of(part) == ref), None)
@@ -103,10 +107,10 @@ def _fate_of_less(part: MessagePart | OutputPart) -> Fate:
 
 
 def _what(part: MessagePart | OutputPart) -> str:
-    return part.what if isinstance(part, OutputPart) else _who(part.said)
+    return part.what if isinstance(part, OutputPart) else _who(part.original)
 
 
-def _left(
+def _departed_occurrences(
     needle: str, left: DepartedMessage, summary: Summary, summaries: Sequence[Covering], holding: Collection[int]
 ) -> Iterator[Occurrence]:
     covering = next((one for one in summaries if left.position < one.start), None)
@@ -116,7 +120,7 @@ def _left(
     pinned, carried = ({one.key for one in ones} for ones in (summary.kept, summary.carried))
     is_kept = isinstance(message, User) and _is_among(message, summary.request)
     is_kept = is_kept or message_key(left.position) in pinned
-    if _says(needle, message):
+    if _contains(needle, message):
         what = f"{_who(message)}, kept word for word" if is_kept else _who(message)
         ref = message_ref(message)
         yield Occurrence(ref, "visible", what) if is_kept else Occurrence(ref, fate, what, by)
@@ -125,7 +129,7 @@ def _left(
         for number, output in enumerate(message.outputs, left.outputs_before + 1):
             if needle in output.text.lower() or number in holding:
                 call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-                ref, what = str(OutputRef(number)), what_happened(call, output)
+                ref, what = str(OutputRef(number)), outcome_line(call, output)
                 if ref in pinned:
                     yield Occurrence(ref, "visible", f"{what}, pinned")
                 elif ref in carried:
@@ -137,9 +141,9 @@ def _left(
 def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Iterator[Occurrence]:
     for part in view_parts(view):
         match part:
-            case MessagePart(said=said, shown=shown):
-                is_said, is_seen = _says(needle, said), _says(needle, shown)
-            case OutputPart(found=found, shown=shown):
+            case MessagePart(original=said, visible=shown):
+                is_said, is_seen = _contains(needle, said), _contains(needle, shown)
+            case OutputPart(found=found, visible=shown):
                 is_seen = needle in shown.text.lower()
                 is_said = is_seen or found.number in holding or needle in found.output.text.lower()
             case PinnedPart():
@@ -149,7 +153,7 @@ def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Itera
             yield Occurrence(_name_of(part), fate, _what(part))
 
 
-def _says(needle: str, message: Message) -> bool:
+def _contains(needle: str, message: Message) -> bool:
     """Whether the message itself says it: its outputs are places of their own."""
     if isinstance(message, Assistant):
         return needle in message_text(message).lower()
@@ -158,15 +162,15 @@ def _says(needle: str, message: Message) -> bool:
 
 def _is_among(message: User, request: User) -> bool:
     """Whether all that the message says stands in the request."""
-    said, kept = _said(message), _said(request)
+    said, kept = _user_parts(message), _user_parts(request)
     return bool(said) and all(part in kept for part in said)
 
 
-def _said(message: User) -> tuple[Text | Image, ...]:
+def _user_parts(message: User) -> tuple[Text | Image, ...]:
     return tuple(part for part in message.parts if isinstance(part, Text | Image))
 
 
 def _who(message: Message) -> str:
     if isinstance(message, Assistant):
         return "the model said" if message.text or not message.calls else "the model called"
-    return "you said" if _said(message) else "the program told"
+    return "you said" if _user_parts(message) else "the program told"

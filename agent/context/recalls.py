@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from agent.context.mask import numbered_outputs
 from agent.context.references import CURRENT_SESSION, BadReference, OutputRef, parse_reference
-from agent.context.tool_selection import as_run
-from agent.context.wanted_again import content_of, with_left
+from agent.context.reread_model import content_of, with_departed
+from agent.context.tool_selection import executed_call
 from agent.messages import Conversation, ToolCall, ToolOutput, User
 from tools.lazy import regex
 
@@ -21,10 +21,10 @@ _FIRST_FOUND = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
 def with_outputs(conversation: Conversation, message: User) -> Conversation:
     """The conversation with the message that answers its last calls, and with what that says of what is wanted again:
     which outputs were cut, and which earlier ones were brought back, each once."""
-    calls = {call.id: call for call in conversation.unanswered}
-    answered = [(as_run(calls[one.call_id], one), one) for one in message.outputs if one.call_id in calls]
-    recalls = with_left(conversation.recalls, (content_of(call) for call, output in answered if output.is_part))
-    wanted = {_brought(call, output) for call, output in answered} - recalls.back.keys()
+    calls = {call.id: call for call in conversation.unanswered_calls}
+    answered = [(executed_call(calls[one.call_id], one), one) for one in message.outputs if one.call_id in calls]
+    recalls = with_departed(conversation.recalls, (content_of(call) for call, output in answered if output.is_part))
+    wanted = {_recalled_ref(call, output) for call, output in answered} - recalls.back.keys()
     if wanted - {""}:
         back = {
             found.ref: content_of(found.call)
@@ -35,7 +35,7 @@ def with_outputs(conversation: Conversation, message: User) -> Conversation:
     return replace(conversation, recalls=recalls).plus(message)
 
 
-def _brought(call: ToolCall, output: ToolOutput) -> str:
+def _recalled_ref(call: ToolCall, output: ToolOutput) -> str:
     """The reference of the output that a call has brought back: the one that it names, or that of the best that its
     words have found. Empty where it has brought none."""
     if call.name not in _BRINGERS or output.status != "done":

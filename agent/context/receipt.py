@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_messages, output_size
-from agent.context.mask import as_shown, message_key, numbered_outputs, one_line
+from agent.context.mask import message_key, numbered_outputs, one_line, visible_messages
 from agent.context.steps import turn_starts
-from agent.context.tool_selection import meant
+from agent.context.tool_selection import unwrapped_call
 from agent.context.unseen_outputs import unseen_outputs
 from agent.context.view_items import MessagePart, OutputPart, view_parts
 from agent.events.view import ReceiptItem
 from agent.messages import Assistant, Conversation, Message, User
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"
 ENDS = "an older, long text of the model; its ends are shown, and where all of it is"
@@ -20,8 +20,8 @@ LEFT_OF_IT = "what is left of a step with a long text: its ends, and what it cal
 OLDER = "an older output; its line names where it is"
 NO_ROOM = "a new output, for which there was no room; its line names where it is"
 CUT_SHORT = "a new output, larger than its share of the room; its ends are shown, and where all of it is"
-CARRIED = "a file as it was read not long ago; as far as is known it was not changed since"
-HELD_BACK = "they left too little room for the rest; `tool_search` finds them"
+CARRIED_REASON = "a file as it was read not long ago; as far as is known it was not changed since"
+DEFERRED_TOOLS_REASON = "they left too little room for the rest; `tool_search` finds them"
 
 
 def receipt(
@@ -34,21 +34,21 @@ def receipt(
     by_model = bool({"summary", "chunks"} & set(strategies))
     stays = {one.key for one in after.summary.carried}
     carried = {one.output.call_id: output_size(one.output) for one in numbered_outputs(before) if one.ref in stays}
-    gone = _gone(as_shown(before)[:cut], by_model, carried)
-    tools = (ReceiptItem("tool definitions", "deferred", deferred, HELD_BACK),) if deferred else ()
+    gone = _removed_items(visible_messages(before)[:cut], by_model, carried)
+    tools = (ReceiptItem("tool definitions", "deferred", deferred, DEFERRED_TOOLS_REASON),) if deferred else ()
     counted = [replace(item, tokens=round(item.tokens * ratio)) for item in (*gone, *_less(before, after))]
-    kept = [replace(item, tokens=round(item.tokens * ratio)) for item in _kept(after, strategies)]
+    kept = [replace(item, tokens=round(item.tokens * ratio)) for item in _remaining_items(after, strategies)]
     return (*counted, *tools, *kept)
 
 
-def _gone(messages: Sequence[Message], by_model: bool, carried: Mapping[str, int]) -> Iterator[ReceiptItem]:
+def _removed_items(messages: Sequence[Message], by_model: bool, carried: Mapping[str, int]) -> Iterator[ReceiptItem]:
     """`carried`: what outputs take that stay, by their calls; they are told of by themselves."""
     starts = [start for start in turn_starts(messages) if start] if messages else []
     bounds = [0, *starts, len(messages)] if messages else []
     for start, end in itertools.pairwise(bounds):
         outputs = (output for one in messages[start:end] if isinstance(one, User) for output in one.outputs)
         tokens = estimate_messages(messages[start:end]) - sum(carried.get(output.call_id, 0) for output in outputs)
-        item = f"{_name(messages[start])} ({counted(end - start, 'message')})"
+        item = f"{_name(messages[start])} ({pluralize(end - start, 'message')})"
         if by_model:
             yield ReceiptItem(
                 item, "summarised", tokens, "older than the newest steps; a model's summary stands for it"
@@ -59,9 +59,9 @@ def _gone(messages: Sequence[Message], by_model: bool, carried: Mapping[str, int
 
 def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
     """The outputs and texts of the model of which less is shown than before."""
-    new, was = {found.ref for found in unseen_outputs(after)}, {part.key: part.shown for part in view_parts(before)}
+    new, was = {found.ref for found in unseen_outputs(after)}, {part.key: part.visible for part in view_parts(before)}
     for part in view_parts(after):
-        if part.state == "visible" or part.shown == was.get(part.key):
+        if part.state == "visible" or part.visible == was.get(part.key):
             continue
         if isinstance(part, OutputPart):
             name, tokens = f"{part.what} [{part.ref}]", output_size(part.found.output)
@@ -69,19 +69,19 @@ def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
                 yield ReceiptItem(name, "masked", tokens, NO_ROOM if part.ref in new else OLDER)
             elif part.ref in new:
                 yield ReceiptItem(name, "cut", tokens, CUT_SHORT)
-        elif isinstance(part, MessagePart) and isinstance(part.said, Assistant):
-            yield ReceiptItem(f"{_name(part.said)} [{part.ref}]", "cut", estimate_message(part.said), ENDS)
+        elif isinstance(part, MessagePart) and isinstance(part.original, Assistant):
+            yield ReceiptItem(f"{_name(part.original)} [{part.ref}]", "cut", estimate_message(part.original), ENDS)
 
 
-def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
+def _remaining_items(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
     if after.summary.request.parts:
         tokens = estimate_message(after.summary.request)
         is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
         why = "what you asked for, unchanged" if is_whole else WORDS_ALONE
         yield ReceiptItem(_name(after.summary.request), "kept", tokens, why)
     for one in after.summary.carried:
-        yield ReceiptItem(one.title, "kept", estimate_message(User(one.parts)), CARRIED)
-    shown, cut = as_shown(after), {one.key for one in after.retold}
+        yield ReceiptItem(one.title, "kept", estimate_message(User(one.parts)), CARRIED_REASON)
+    shown, cut = visible_messages(after), {one.key for one in after.retold}
     for position, (message, following) in enumerate(itertools.zip_longest(shown, shown[1:]), after.messages_before):
         if not _holds_outputs(message):
             tokens = estimate_messages((message, following) if _holds_outputs(following) else (message,))
@@ -98,5 +98,5 @@ def _name(message: Message) -> str:
     text = one_line(message.text, 60)
     if isinstance(message, User):
         return f"you: {text}" if text else "outputs"
-    calls = ", ".join(meant(call).name for call in message.calls)
+    calls = ", ".join(unwrapped_call(call).name for call in message.calls)
     return f"step: {calls}" if calls else f"answer: {text}"

@@ -6,7 +6,7 @@ import re
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
-from agent.messages import Message, Note, Text, ToolCall, ToolOutput, User
+from agent.messages import Message, Note, Text, ToolCall, ToolOutput, User, digest_name
 from tools.lazy import dataclass, regex
 
 CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
@@ -181,7 +181,7 @@ def message_digits(message: Message) -> str:
     """The eight hexadecimal digits that a message is referred to by: the same for the same message in any session."""
     text = _words(message) if isinstance(message, User) else ""
     if not text:
-        text = "\0".join(_named(part) for part in message.parts)
+        text = "\0".join(_part_name(part) for part in message.parts)
     found = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     for part in message.parts:
         if isinstance(part, Note) and part.whole:
@@ -200,7 +200,7 @@ def _words(message: User) -> str:
     return "\n".join(part.whole or part.text for part in message.parts if isinstance(part, Text))
 
 
-def _named(part: object) -> str:
+def _part_name(part: object) -> str:
     match part:
         case Text(text=text):
             return text
@@ -209,4 +209,4 @@ def _named(part: object) -> str:
         case ToolOutput(call_id=id):
             return id
         case _:
-            return type(part).__name__
+            return digest_name(part)

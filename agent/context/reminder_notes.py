@@ -77,8 +77,12 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
         Note(_folders(now.folders) if now.folders != told.folders else "", kind="folders", name=now.folders),
         Note(f"[Open todos:\n{now.todos}]" if rewritten and now.todos else ""),
         Note(f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else ""),
-        _deferred(now.deferred, now.hosted) if _is_news_of_deferred(now, told) else Note(""),
-        Note(_served(now.served, rewritten) if now.served != told.served else "", kind="servers", name=now.served),
+        _deferred_note(now.deferred, now.hosted) if _is_news_of_deferred(now, told) else Note(""),
+        Note(
+            _server_tools_text(now.served, rewritten) if now.served != told.served else "",
+            kind="servers",
+            name=now.served,
+        ),
         _instructions(now.instructions, told.instructed),
         _context(now.used, now.can_compact)
         if _level(now, note_at) > (0 if rewritten else _level(told, note_at))
@@ -97,7 +101,7 @@ def correction(conversation: Conversation, used: float, note_at: float = 0.80) -
     return Note(text, kind="context", name=f"{floor(used)}")
 
 
-def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> Surroundings:
+def with_announced(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> Surroundings:
     """What the model has been told once it has the notes: a context that has shrunk within an epoch was told fuller."""
     now = replace(now, instructed=told.instructed.union(_mark(*one) for one in now.instructions))
     if now.epoch == told.epoch and _level(told, note_at) > _level(now, note_at):
@@ -105,7 +109,7 @@ def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) 
     return now
 
 
-def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
+def announced_surroundings(conversation: Conversation, start: Surroundings) -> Surroundings:
     """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
     notes said of the permission mode, of whether somebody is there, of how full the context was, how many tools were
     held back and how they are found, which folders there were besides, and how the tools of servers had changed."""
@@ -174,7 +178,7 @@ def _is_news_of_deferred(now: Surroundings, told: Surroundings) -> bool:
     return (now.deferred, now.hosted) != (told.deferred, told.hosted) or now.epoch != told.epoch
 
 
-def _deferred(count: int, hosted: bool) -> Note:
+def _deferred_note(count: int, hosted: bool) -> Note:
     if not count:
         return Note("[No tools are deferred any more.]", kind="deferred", name="0")
     how = "Search for them, and call what is found by its name." if hosted else "Use tool_search to find them."
@@ -197,7 +201,7 @@ def _mark(server: str, text: str) -> str:
     return hashlib.sha256(f"{server}\0{text}".encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _served(news: str, rewritten: bool) -> str:
+def _server_tools_text(news: str, rewritten: bool) -> str:
     if not news:
         return "" if rewritten else "[The tools of servers are again as in your list.]"
     return f"[The tools of servers have changed since your list was made: {news}.]"

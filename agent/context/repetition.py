@@ -9,12 +9,12 @@ from dataclasses import field
 
 from tools.lazy import dataclass, regex
 
-LEAST_TIMES = 8
+MIN_REPEATS = 8
 LEAST_OF_WORDS = 6_000
 """Characters that the same words, or nothing but blanks, fill at least."""
 LEAST_OF_SIGNS = 24_000
 """Characters that the same numbers, signs or single word fill at least."""
-LONGEST_PIECE = 3_000
+MAX_PIECE_CHARS = 3_000
 """Characters of what is repeated."""
 LOOKED_AT_EVERY = 500
 """Characters between two looks at a text that grows."""
@@ -64,13 +64,13 @@ def repetition(text: str) -> Repetition | None:
     if len(text) < LEAST_OF_WORDS:
         return None
     known_from = len(text) - _KNOWN_BY
-    before = text.rfind(text[known_from:], known_from - LONGEST_PIECE, len(text) - 1)
+    before = text.rfind(text[known_from:], known_from - MAX_PIECE_CHARS, len(text) - 1)
     if before < 0:
         return None
     size = known_from - before
     piece = text[-size:]
     is_telling = not piece.strip() or len(set(_WORD.findall(piece))) > 1
-    least = max(LEAST_OF_WORDS if is_telling else LEAST_OF_SIGNS, LEAST_TIMES * size)
+    least = max(LEAST_OF_WORDS if is_telling else LEAST_OF_SIGNS, MIN_REPEATS * size)
     if len(text) < least or text[-least:-size] != text[size - least :]:
         return None
     start = len(text) - least

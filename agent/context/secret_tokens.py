@@ -167,7 +167,7 @@ class SecretTokens:
                 shown = part if hidden is text else replace(part, text=hidden)
             case ToolCall(source=source, arguments=arguments):
                 written = self.hide(source)
-                given = self._hidden(arguments)
+                given = self._hide_values(arguments)
                 if written != source or given != arguments:
                     shown = replace(part, source=written, arguments=cast(Mapping[str, object], given))
             case _:
@@ -175,14 +175,14 @@ class SecretTokens:
         self._remember(part, shown)
         return cast(P, shown)
 
-    def _hidden(self, value: object) -> object:
+    def _hide_values(self, value: object) -> object:
         match value:
             case str():
                 return self.hide(value)
             case Mapping():
-                return {key: self._hidden(inner) for key, inner in value.items()}
+                return {key: self._hide_values(inner) for key, inner in value.items()}
             case list() | tuple():
-                return [self._hidden(inner) for inner in value]
+                return [self._hide_values(inner) for inner in value]
             case _:
                 return value
 

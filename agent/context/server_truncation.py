@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
-from agent.context.count_jitter import Counted, truncation_odds
-from agent.context.incremental import derived_once
+from agent.context.count_jitter import RequestCount, truncation_odds
+from agent.context.incremental import memoized
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
 from tools.lazy import dataclass, regex
 
@@ -21,9 +21,9 @@ TruncationFinding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"
 """`whole`: all was read, as far as one can know. `fresh`: only what was new was counted. `doubtful`: less was counted
 than can be, which may happen once. `truncated`: the beginning is left out."""
 
-SMALLEST = 1000
+MIN_WINDOW_TOKENS = 1000
 """No server's window is smaller than this; a lower count says nothing of a window."""
-DOUBTS = 2
+MAX_DOUBTS = 2
 """Requests of which less was counted than can be, after which the server is taken to leave something out."""
 _CHARS_PER_WORD = 5
 """Text has no more words than one for so many characters, for whoever counts characters."""
@@ -31,24 +31,24 @@ SURE = math.log(25)
 """How much likelier low counts must be of such a server than of one that counts at random (`truncation_odds`)."""
 _LEAST_OPENING = 0.1
 """How much of its estimate what stands in front of the messages takes at the least, with or without tools."""
-_STEP, _ENOUGH = 200, 4
+_STEP, _MIN_KNOWN_COUNTS = 200, 4
 """Tokens by which counts may be off at least, since some servers count in blocks, as long as fewer are known than so
 many."""
 _MOST_STEP = 2048
 _JITTER = 0.02
-_KEPT = 8
+_MAX_COUNTS = 8
 _CLEARLY_LARGER = 1.25
 """How much larger than its count a request must be expected to be, to be one of which something was left out."""
 _LEAST_STEP, _LARGEST_STEP = 64, 1024
 """Tokens in which a server may count, at the least where nothing is known of it and at most."""
-_STOOD = 2
+_MIN_REPEATED_COUNTS = 2
 """Requests before a count that is the same again."""
-_REMEMBERED = 24
+_MAX_COMPARED = 24
 _WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class CountedRequest:
     """A request and what the server counted of it."""
 
     least: int
@@ -71,7 +71,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CountRecord:
     """What a session remembers of its server's counts."""
 
     height: float = 0.0
@@ -86,7 +86,7 @@ class Record:
     """The last counts that were not of all, with what was new then: with the reply and without it."""
     is_fresh: bool = False
     """The server has counted only what was new, at least once."""
-    compared: tuple[Counted, ...] = ()
+    compared: tuple[RequestCount, ...] = ()
     """The last counts, with what tells those that are off at random."""
     constant: int = 0
     """The usage that is reported whatever is sent; 0 if it is not known to be one."""
@@ -100,27 +100,27 @@ class Record:
         most = max((counted for counted in self.counts if counted <= sent), default=shortest)
         return max(most, sent // 2) if most > 1.1 * shortest else most
 
-    def with_compared(self, sent: Sent, *, is_low: bool) -> "Record":
+    def with_compared(self, sent: CountedRequest, *, is_low: bool) -> "CountRecord":
         """With a count that may be of all, or that `is_low`."""
         is_first = not self.compared or self.most == 0
         most = 1.02 * max((one.counted for one in self.compared), default=0)
         fitting = max((size for size in sent.newest if size <= most), default=0)
-        counted = Counted(sent.counted, sent.expected, sent.plain, is_low, is_first, fitting)
-        return replace(self, compared=(*self.compared, counted)[-_REMEMBERED:])
+        counted = RequestCount(sent.counted, sent.expected, sent.plain, is_low, is_first, fitting)
+        return replace(self, compared=(*self.compared, counted)[-_MAX_COMPARED:])
 
-    def rewritten(self) -> "Record":
+    def after_rewrite(self) -> "CountRecord":
         """After a rewrite requests are not longer than those before, and are compared with none of them."""
         return replace(self, height=0.0, most=0)
 
-    def seeded(self, least: int, counted: int, plain: int) -> "Record":
+    def with_earlier_count(self, least: int, counted: int, plain: int) -> "CountRecord":
         """With a request that was counted before the program was started."""
-        compared = (Counted(counted, counted, plain, False, True),)
+        compared = (RequestCount(counted, counted, plain, False, True),)
         return replace(self, height=max(counted - least / 2, 0.0), most=counted, compared=compared)
 
 
-def judge(record: Record, sent: Sent) -> tuple[TruncationFinding, Record]:
+def judge(record: CountRecord, sent: CountedRequest) -> tuple[TruncationFinding, CountRecord]:
     """What a count says, and the record with it."""
-    counts = (*record.counts, sent.counted)[-_KEPT:]
+    counts = (*record.counts, sent.counted)[-_MAX_COUNTS:]
     after = replace(record, counts=counts, constant=_constant(record.constant, counts, sent))
     height = sent.counted - sent.least / 2
     missing = record.height - height
@@ -128,20 +128,20 @@ def judge(record: Record, sent: Sent) -> tuple[TruncationFinding, Record]:
     has_stood = not is_fresh and _has_stood(record.compared, sent, missing)
     if not has_stood and not sent.is_over and not is_fresh and missing <= step_of(counts) + _JITTER * sent.counted:
         return "whole", _with_whole(after, sent, height)
-    after = replace(after, low=(*record.low, (sent.counted, *reversed(sent.new)))[-_KEPT:]).with_compared(
+    after = replace(after, low=(*record.low, (sent.counted, *reversed(sent.new)))[-_MAX_COUNTS:]).with_compared(
         sent, is_low=True
     )
     is_full = _is_full(record, sent)
     if not is_full and is_fresh:
         return "fresh", replace(after, is_fresh=True, most=max(record.most, sent.counted))
-    after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_KEPT:])
-    is_likely = (is_full or len(after.short) >= DOUBTS) and truncation_odds(after.compared) >= SURE
+    after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_MAX_COUNTS:])
+    is_likely = (is_full or len(after.short) >= MAX_DOUBTS) and truncation_odds(after.compared) >= SURE
     is_shown = sent.is_first or is_likely or has_stood or _stands_still(after)
-    is_window = sent.counted >= SMALLEST and after.constant != sent.counted
+    is_window = sent.counted >= MIN_WINDOW_TOKENS and after.constant != sent.counted
     return ("truncated" if is_shown and is_window else "doubtful"), after
 
 
-def _constant(known: int, counts: tuple[int, ...], sent: Sent) -> int:
+def _constant(known: int, counts: tuple[int, ...], sent: CountedRequest) -> int:
     """The usage that a relay or a stand-in reports whatever it is sent; 0 if it is not known to be one.
 
     Either it is less than what stands in front of the messages, or the first request was about as large, so that
@@ -156,20 +156,20 @@ def _constant(known: int, counts: tuple[int, ...], sent: Sent) -> int:
     return sent.counted if is_constant or known == sent.counted else 0
 
 
-def _stands_still(record: Record) -> bool:
+def _stands_still(record: CountRecord) -> bool:
     """Whether the last three low counts are the same to the token, with or without others between: every other request
     may go to a server with a larger window. At random that does not happen."""
     last = [low[0] for low in record.low[-3:]]
     return len(last) == 3 and max(last) - min(last) <= 1
 
 
-def _has_stood(compared: tuple[Counted, ...], sent: Sent, missing: float) -> bool:
+def _has_stood(compared: tuple[RequestCount, ...], sent: CountedRequest, missing: float) -> bool:
     """Whether the last counts were the same to the token while the requests grew by more than any step in which the
     server may count, by all that it has counted. The floor of what a text takes is so low that it would tell far later,
     of Chinese for one."""
     same = list(takewhile(lambda one: one.counted == sent.counted, reversed(compared)))
     first = next((place for place, one in enumerate(same) if one.is_first), len(same) - 1)
-    if first + 1 < _STOOD:
+    if first + 1 < _MIN_REPEATED_COUNTS:
         return False
     step = math.gcd(sent.counted, *(one.counted for one in compared if one.counted >= _LEAST_STEP))
     step = max(part for part in range(1, _LARGEST_STEP + 1) if step % part == 0)
@@ -177,14 +177,14 @@ def _has_stood(compared: tuple[Counted, ...], sent: Sent, missing: float) -> boo
     return max(sent.expected - same[first].expected, 2 * missing) >= 3 * max(step, _LEAST_STEP)
 
 
-def _with_whole(record: Record, sent: Sent, height: float) -> Record:
+def _with_whole(record: CountRecord, sent: CountedRequest, height: float) -> CountRecord:
     """Doubts end when more is read than was sent when they arose: what is full grows no more."""
     short = () if record.short and sent.counted > min(expected for _, expected in record.short) else record.short
     after = record.with_compared(sent, is_low=False)
     return replace(after, height=max(record.height, height), most=max(record.most, sent.counted), short=short)
 
 
-def _is_fresh(record: Record, sent: Sent) -> bool:
+def _is_fresh(record: CountRecord, sent: CountedRequest) -> bool:
     """Whether what was new explains a low count, which is not the very count that was of all before; with what stands
     in front of all, it would be read by a server that leaves out the rest. That may be known to it before the session
     begins. After a rewrite, one that has counted so before counts anything between that and all."""
@@ -200,7 +200,7 @@ def _is_fresh(record: Record, sent: Sent) -> bool:
     return 0.7 * least - 100 <= sent.counted <= min(highest, 0.75 * sent.expected)
 
 
-def _is_full(record: Record, sent: Sent) -> bool:
+def _is_full(record: CountRecord, sent: CountedRequest) -> bool:
     """Whether as much was counted before, when far more or far less was new, or the same to the token two times when
     not the same was new: then it is not what is new that counts."""
     near = [one for one in record.low if abs(one[0] - sent.counted) <= 0.1 * sent.counted]
@@ -208,7 +208,7 @@ def _is_full(record: Record, sent: Sent) -> bool:
     return len(same) >= 2 or any(not _as_much_new(one, sent, 1.6) for one in near)
 
 
-def _as_much_new(low: tuple[int, ...], sent: Sent, within: float) -> bool:
+def _as_much_new(low: tuple[int, ...], sent: CountedRequest, within: float) -> bool:
     """Whether about as much was new at that count, with or without the reply: who counts what is new counts one of
     both."""
     pairs = zip(low[1:], reversed(sent.new), strict=False)  # an earlier version kept the first only
@@ -221,12 +221,12 @@ def step_of(counts: tuple[int, ...]) -> int:
     known = set(counts)
     if len(known) < 2:
         return min(counts[0] // 4, _MOST_STEP // 2) if counts else _STEP
-    return min(max(math.gcd(*known), _STEP if len(known) < _ENOUGH else _LEAST_STEP), _MOST_STEP)
+    return min(max(math.gcd(*known), _STEP if len(known) < _MIN_KNOWN_COUNTS else _LEAST_STEP), _MOST_STEP)
 
 
-def least_of(messages: Iterable[Message]) -> int:
+def min_tokens(messages: Iterable[Message]) -> int:
     """The tokens that messages take at the least, whatever counts them."""
-    return sum(map(_least_of, messages))
+    return sum(map(_min_message_tokens, messages))
 
 
 def is_new(conversation: Conversation) -> bool:
@@ -252,12 +252,12 @@ def _texts(message: Message) -> Iterable[str]:
                 pass  # reasoning may stay behind; what pictures take is known by nobody
 
 
-@derived_once
-def _least_of(message: Message) -> int:
+@memoized
+def _min_message_tokens(message: Message) -> int:
     return sum(min(len(_WORD.findall(text)), len(text) // _CHARS_PER_WORD) for text in _texts(message))
 
 
-def truncation_told(counted: int, expected: int) -> str:
+def truncation_notice(counted: int, expected: int) -> str:
     """What the user is told of a server that leaves something out, and what to do about it."""
     return (
         f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning of what it is "

@@ -8,7 +8,7 @@ from agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
 SMALL = 16_000
 """Tokens that requests may take below which definitions are to leave them to the work."""
-SPARED = frozenset(
+OPTIONAL_TOOLS = frozenset(
     {
         *("edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user", "task"),
         *("memory", "repo_map", "symbols", "diagnostics"),
@@ -16,16 +16,16 @@ SPARED = frozenset(
 )
 """Tools that work can do without."""
 _OURS = ("builtin", "rare")
-MIDDLE, PATCH, FOR_JOBS = 32_000, "apply_patch", frozenset({"bash_output", "bash_kill"})
+MIDDLE, PATCH, JOB_TOOLS = 32_000, "apply_patch", frozenset({"bash_output", "bash_kill"})
 """Tokens below which no patches are asked for, whose form models with such windows miss, and tools for jobs are offered
 only once there is one: such models call them for what any command has printed."""
-FOR_KEPT = frozenset({"read_result", "recall"})
+RECALL_TOOLS = frozenset({"read_result", "recall"})
 """Tools that a small window is offered once something is kept that is not shown whole: what they bring back is named
 there by its reference. A tiny one has no room that could be found for them then."""
-TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", *FOR_KEPT})
+TINY, ESSENTIAL_TOOLS = 4_000, frozenset({"read", "write", "edit", "bash", *RECALL_TOOLS})
 """Tokens below which there is room for nothing but these."""
 
-LED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+SMALL_MODEL_TOOLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read": ("Shows a file.", ("path",)),
     "write": ("Writes a file: a new one, or all of a changed one.", ("path", "content")),
     "edit": ("Replaces the text `old`, which stands in a file, by `new`.", ("path", "old", "new", "replace_all")),
@@ -60,30 +60,30 @@ def for_window(
         return tuple(specs)
     has = {"has_jobs": has_jobs, "has_kept": has_kept, "is_led": is_led}
     return tuple(
-        _shortened(spec, is_led) if spec.kind == "builtin" and (is_led or effective < SMALL) else spec
+        _shorten_spec(spec, is_led) if spec.kind == "builtin" and (is_led or effective < SMALL) else spec
         for spec in specs
-        if spec.kind not in _OURS or not is_spared(spec.name, effective, **has)
+        if spec.kind not in _OURS or not is_omitted(spec.name, effective, **has)
     )
 
 
-def is_spared(
+def is_omitted(
     name: str, effective: int, *, has_jobs: bool = False, has_kept: bool = False, is_led: bool = False
 ) -> bool:
     """Whether a tool that came with the program is not offered where requests may take so many tokens."""
-    if is_led and name not in LED and name not in (SEARCH, CALL):
-        return not ((name in FOR_JOBS and has_jobs) or (name in FOR_KEPT and has_kept))
+    if is_led and name not in SMALL_MODEL_TOOLS and name not in (SEARCH, CALL):
+        return not ((name in JOB_TOOLS and has_jobs) or (name in RECALL_TOOLS and has_kept))
     if name == PATCH:
         return effective < MIDDLE
-    if name in FOR_JOBS:
+    if name in JOB_TOOLS:
         return effective < MIDDLE and not has_jobs
-    if name in FOR_KEPT:
+    if name in RECALL_TOOLS:
         return TINY <= effective < SMALL and not has_kept
-    is_needed = name in NEEDED or name in (SEARCH, CALL)
-    return effective < SMALL and (name in SPARED or (effective < TINY and not is_needed))
+    is_needed = name in ESSENTIAL_TOOLS or name in (SEARCH, CALL)
+    return effective < SMALL and (name in OPTIONAL_TOOLS or (effective < TINY and not is_needed))
 
 
-def _shortened(spec: ToolSpec, is_led: bool) -> ToolSpec:
-    text, names = (LED if is_led and spec.name in LED else _SHORT).get(spec.name, ("", ()))
+def _shorten_spec(spec: ToolSpec, is_led: bool) -> ToolSpec:
+    text, names = (SMALL_MODEL_TOOLS if is_led and spec.name in SMALL_MODEL_TOOLS else _SHORT).get(spec.name, ("", ()))
     parameters = spec.schema.get("properties")
     if not text or not isinstance(parameters, Mapping):
         return spec

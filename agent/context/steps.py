@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.context.message_text import joins_turn
+from agent.context.message_text import is_steering_message
 from agent.messages import BY_USER, Assistant, Image, Message, Text, User
 
 
@@ -11,7 +11,7 @@ def turn_starts(messages: Sequence[Message]) -> list[int]:
     return [
         index
         for index, message in enumerate(messages)
-        if is_request(message) and not joins_turn(message) and not (index and is_request(messages[index - 1]))
+        if is_request(message) and not is_steering_message(message) and not (index and is_request(messages[index - 1]))
     ]
 
 

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from agent.context.budget import ContextBudget
 from agent.context.estimate import estimate_message
-from agent.context.mask import as_shown
-from agent.context.summary import shown_summary
+from agent.context.mask import visible_messages
+from agent.context.summary import summary_messages
 from agent.events.view import Cause
 from agent.messages import Conversation, Message
 
@@ -23,7 +23,7 @@ reading, older half of the turns dropped, the last message and the unseen step, 
 unseen outputs cut as far as can be, a line for each of them, the step gone and named, long words of the user by both
 ends."""
 
-CUT: frozenset[str] = frozenset({"share", "cut", "least"})
+CUT_STRATEGIES: frozenset[str] = frozenset({"share", "cut", "least"})
 """The strategies that show less of what the model has not seen yet. Nothing that was sent changes by them."""
 
 TOOLS = "tools"
@@ -68,34 +68,34 @@ class Room:
     """Tokens of the conversation that the provider counts for one that is estimated, also when it counts fewer."""
 
     @property
-    def fixed(self) -> int:
+    def fixed_tokens(self) -> int:
         return self.system + self.tools
 
     @property
-    def with_tools_held_back(self) -> "Room":
+    def with_tools_deferred(self) -> "Room":
         return replace(self, tools=self.tools - self.deferrable, deferrable=0)
 
     def holds(self, conversation: Conversation) -> bool:
         """Whether a request that asks for a summary of the conversation fits into the window."""
-        return self.taken(size_of(conversation)) <= self.effective + self.buffer
+        return self.request_tokens(size_of(conversation)) <= self.effective + self.buffer
 
     def share(self, conversation: Conversation) -> float:
         """The part of the window that a request would take."""
-        return self.taken(size_of(conversation)) / max(self.effective, 1)
+        return self.request_tokens(size_of(conversation)) / max(self.effective, 1)
 
-    def taken(self, messages: int) -> float:
+    def request_tokens(self, messages: int) -> float:
         """Tokens of a request whose messages are estimated at so many."""
-        return self.fixed + messages * self.scale
+        return self.fixed_tokens + messages * self.scale
 
     @property
     def messages(self) -> int:
         """Estimated tokens that messages may take before the view has to be rewritten."""
-        return max(int((self.trigger * self.effective - self.fixed) / self.scale), 0)
+        return max(int((self.trigger * self.effective - self.fixed_tokens) / self.scale), 0)
 
 
 def size_of(conversation: Conversation, size: Callable[[Message], int] = estimate_message) -> int:
     """Estimated tokens of a conversation as it is shown."""
-    return sum(map(size, (*shown_summary(conversation.summary), *as_shown(conversation))))
+    return sum(map(size, (*summary_messages(conversation.summary), *visible_messages(conversation))))
 
 
 def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None, spare: float = 0.0) -> Room:

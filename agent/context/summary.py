@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_text
-from agent.messages import Assistant, Image, Kept, Message, StopReason, Summary, Text, ToolCall, User, UserPart
+from agent.messages import Assistant, CarriedPart, Image, Message, StopReason, Summary, Text, ToolCall, User, UserPart
 from tools.lazy import dataclass, regex
 
 FRAME = (
@@ -17,19 +17,19 @@ FRAME = (
 )
 RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
 LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
-PINNED = "## Pinned by the user, unchanged"
-CARRIED = "## Files as you last read them"
+PINNED_HEADING = "## Pinned by the user, unchanged"
+CARRIED_HEADING = "## Files as you last read them"
 NAMES = "## Outputs that are no longer shown, with names in them"
 
 NO_ROOM = "There was no room for more than this line."
 """What the account of the work says where not even its least one fits."""
-FORGOTTEN = "Not to be forgotten:"
+REQUIRED_FACTS_HEADING = "Not to be forgotten:"
 MORE = "- and {} more, which `recall` finds"
 
 _TAGS = regex(r"</?(?:retain|summary)>", re.IGNORECASE)
 
 
-def shown_summary(summary: Summary) -> tuple[User, ...]:
+def summary_messages(summary: Summary) -> tuple[User, ...]:
     """The messages that open a compacted view; none when nothing was compacted away."""
     if not summary:
         return ()
@@ -39,8 +39,8 @@ def shown_summary(summary: Summary) -> tuple[User, ...]:
             parts.append(f"{heading}\n{text}")
     shown: tuple[UserPart, ...] = (
         *(Text(part) for part in parts),
-        *_shown_as(PINNED, summary.kept),
-        *_shown_as(CARRIED, summary.carried),
+        *_headed_parts(PINNED_HEADING, summary.kept),
+        *_headed_parts(CARRIED_HEADING, summary.carried),
     )
     if summary.names:
         shown = (*shown, Text(f"{NAMES}\n{summary.names}"))
@@ -49,13 +49,13 @@ def shown_summary(summary: Summary) -> tuple[User, ...]:
     return (User(shown),)
 
 
-def for_what_left(summary: Summary, left: int) -> Summary:
+def non_empty_summary(summary: Summary, left: int) -> Summary:
     """The summary of so many messages that left the view. Never an empty one where there are such messages: what opens
     the view would be the reply to a message that is gone, which providers refuse."""
     return summary if summary or not left else replace(summary, summary=NO_ROOM)
 
 
-def _shown_as(heading: str, kept: Sequence[Kept]) -> tuple[Text | Image, ...]:
+def _headed_parts(heading: str, kept: Sequence[CarriedPart]) -> tuple[Text | Image, ...]:
     """What stays as parts of the message that opens a compacted view, each under a line that says what it is."""
     if not kept:
         return ()
@@ -73,7 +73,9 @@ class Wishes:
     retain_directives: tuple[str, ...] = ()
 
 
-NAMED = "Outputs above by their references; where one will be needed again, write its reference beside what it told:"
+OUTPUT_REFS_PROMPT = (
+    "Outputs above by their references; where one will be needed again, write its reference beside what it told:"
+)
 
 USUAL_SUMMARY = """\
 - the user's goals, and every constraint they stated, in their own words
@@ -98,7 +100,7 @@ def instruction(
     retain = "\n".join([wishes.retain_prompt or USUAL_RETAIN, *(f"- {wish}" for wish in wishes.retain_directives)])
     summary = "\n".join([wishes.summary_prompt or USUAL_SUMMARY, *(f"- {wish}" for wish in wishes.summary_directives)])
     wish = f"\n\nPay most attention to this: {focus}" if focus else ""
-    wish += f"\n\n{NAMED}\n" + "\n".join(outputs) if outputs else ""
+    wish += f"\n\n{OUTPUT_REFS_PROMPT}\n" + "\n".join(outputs) if outputs else ""
     return f"""\
 The context window is nearly full. Write down what is needed to go on without the messages above; they will no longer \
 be visible. Do not go on with the work now, do not answer what was asked, and call no tool. Answer with one `<retain>` \
@@ -193,12 +195,12 @@ def with_facts(text: str, facts: Sequence[str], tokens: int | None = None) -> st
     """The text with facts that it leaves out, word for word: all of them, or the first ones in so many tokens."""
     if not facts:
         return text
-    shown = "\n".join(facts) if tokens is None else within("\n".join(facts), tokens)
+    shown = "\n".join(facts) if tokens is None else truncate_lines("\n".join(facts), tokens)
     left = len(facts) - len(shown.splitlines())
-    return "\n".join((text, "", FORGOTTEN, shown, *([MORE.format(left)] if left > 0 else ())))
+    return "\n".join((text, "", REQUIRED_FACTS_HEADING, shown, *([MORE.format(left)] if left > 0 else ())))
 
 
-def within(text: str, tokens: int) -> str:
+def truncate_lines(text: str, tokens: int) -> str:
     """The whole lines of a text from its beginning that fit into so many tokens; a first line that does not is cut."""
     if estimate_text(text) <= tokens:
         return text

@@ -85,13 +85,13 @@ class SummaryModel:
     """US dollars per million tokens of input; None when it is not known."""
 
 
-SMALLEST = 16_000
+MIN_WINDOW_TOKENS = 16_000
 """A window below this would cut a conversation into too many pieces."""
 
 
 def fastest_first(candidates: Sequence[SummaryModel]) -> tuple[str, ...]:
     """The models that answered and can hold a conversation, the fastest first; of two that are equally fast the cheaper
     one. A model without a price comes after those with one."""
-    usable = [found for found in candidates if found.seconds is not None and found.window >= SMALLEST]
+    usable = [found for found in candidates if found.seconds is not None and found.window >= MIN_WINDOW_TOKENS]
     order = sorted(usable, key=lambda found: (found.seconds, found.price is None, found.price or 0.0, found.model))
     return tuple(dict.fromkeys(found.model for found in order))

@@ -9,27 +9,27 @@ _NOTES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Viewed:
+class ViewedLines:
     """The lines of a file that an output shows, or that a call has written."""
 
     path: str
     first: int
     last: int
 
-    def covers(self, other: "Viewed") -> bool:
+    def covers(self, other: "ViewedLines") -> bool:
         return self.path == other.path and self.first <= other.first and other.last <= self.last
 
 
-def lines_of(call: ToolCall, output: ToolOutput) -> Viewed | None:
+def lines_of(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
     """What a call shows of a file: the numbered lines of a read, all of what was written; None of any other."""
     path = call.arguments.get("path")
     if output.status != "done" or not isinstance(path, str) or call.name not in ("read", "write"):
         return None
     path = path.removeprefix("./")
     if call.name == "write":
-        return Viewed(path, *_ALL)
+        return ViewedLines(path, *_ALL)
     span = _numbered_span(output.text)
-    return Viewed(path, *span) if span else None
+    return ViewedLines(path, *span) if span else None
 
 
 def _numbered_span(text: str) -> tuple[int, int] | None:

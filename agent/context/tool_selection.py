@@ -9,12 +9,12 @@ from typing import Literal, TypeAlias
 
 from agent.messages import ToolCall, ToolOutput
 from tools.lazy import dataclass
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 
-MOST = 10
+MAX_GROUP_TOOLS = 10
 """Tools of a group: a search may load all of one."""
 
-LONGEST = 64
+MAX_GROUP_NAME_CHARS = 64
 """Characters of a group's name."""
 
 NO_TOOL = "there is no tool `{}`"
@@ -44,8 +44,8 @@ def groups_of(names: Sequence[str]) -> Mapping[str, Group]:
     groups: dict[str, Group] = {}
     taken = set(names)
     for server, tools in servers.items():
-        for start in range(0, len(tools), MOST):
-            members = tools[start : start + MOST]
+        for start in range(0, len(tools), MAX_GROUP_TOOLS):
+            members = tools[start : start + MAX_GROUP_TOOLS]
             group = Group(_free(server, taken), _about(server, members))
             taken.add(group.name)
             groups |= dict.fromkeys(members, group)
@@ -62,16 +62,16 @@ def _server_of(name: str) -> str:
 def _about(server: str, members: Sequence[str]) -> str:
     names = ", ".join(member.removeprefix(f"{server}__") for member in members)
     text = f"Tools of {server.removeprefix('mcp__')}: {names}" if server != _OTHERS else f"Tools: {names}"
-    return shortened(text, _ABOUT)
+    return ellipsize(text, _ABOUT)
 
 
 def _free(name: str, taken: set[str]) -> str:
     """The name, or the first of `name_2`, `name_3`, … that is not taken."""
-    count, free = 1, name[:LONGEST]
+    count, free = 1, name[:MAX_GROUP_NAME_CHARS]
     while free in taken:
         count += 1
         suffix = f"_{count}"
-        free = f"{name[: LONGEST - len(suffix)]}{suffix}"
+        free = f"{name[: MAX_GROUP_NAME_CHARS - len(suffix)]}{suffix}"
     return free
 
 
@@ -191,7 +191,7 @@ def tools_to_hold_back(
     return frozenset(held) if left < whole or is_too_many else frozenset(held) & wished
 
 
-def shown_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:
+def definitions_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:
     """What the model is shown of the tools that are offered: the groups of those that are deferred, not their
     definitions."""
     groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
@@ -199,25 +199,25 @@ def shown_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> in
     return shown + sum(size(_header(group)) for group in groups)
 
 
-def meant(call: ToolCall) -> ToolCall:
+def unwrapped_call(call: ToolCall) -> ToolCall:
     """The call that a `call_tool` stands for, under the same id; any other call as it is."""
     if call.name != CALL or call.problem:
         return call
     name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
     if isinstance(arguments, str):
-        arguments = _parsed(arguments)
+        arguments = _parse_arguments(arguments)
     if not isinstance(name, str) or not isinstance(arguments, Mapping) or set(call.arguments) - {"name", "arguments"}:
         return call
     return replace(call, name=name, arguments=arguments, source="")
 
 
-def as_run(call: ToolCall, output: ToolOutput) -> ToolCall:
+def executed_call(call: ToolCall, output: ToolOutput) -> ToolCall:
     """The call that an output answers, as it ran: what a `call_tool` stands for, with what the user made of it."""
-    call = meant(call)
+    call = unwrapped_call(call)
     return call if output.edited is None else replace(call, arguments=output.edited, source="")
 
 
-def _parsed(text: str) -> object:
+def _parse_arguments(text: str) -> object:
     """Arguments that a model wrote as text although they should be an object."""
     try:
         return json.loads(text)

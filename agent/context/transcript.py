@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from agent.context.compaction import CompactionPlan
 from agent.context.estimate import estimate_text
-from agent.context.mask import is_at_length, is_worth_a_line, numbered_outputs, one_line, what_happened
+from agent.context.mask import is_at_length, is_worth_a_line, numbered_outputs, one_line, outcome_line
 from agent.messages import Assistant, Conversation, Message, Note, User
 
 
@@ -13,7 +13,7 @@ def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...
     pieces = [f"[earlier summary]\n{plan.earlier.text}"] if plan.earlier.text else []
     number = plan.outputs_before
     for message in plan.covered:
-        pieces.extend(_told(message, output_tokens, number))
+        pieces.extend(_message_texts(message, output_tokens, number))
         number += len(message.outputs) if isinstance(message, User) else 0
     return tuple(pieces)
 
@@ -26,7 +26,7 @@ def named_outputs(plan: CompactionPlan, tokens: int = 300) -> tuple[str, ...]:
     for found in reversed(numbered_outputs(covered)):
         if not is_worth_a_line(found.output):
             continue
-        line = f"- [{found.ref}] {one_line(what_happened(found.call, found.output), 100)}"
+        line = f"- [{found.ref}] {one_line(outcome_line(found.call, found.output), 100)}"
         tokens -= estimate_text(line + "\n")
         if tokens < 0:
             break
@@ -34,7 +34,7 @@ def named_outputs(plan: CompactionPlan, tokens: int = 300) -> tuple[str, ...]:
     return tuple(reversed(lines))
 
 
-def _told(message: Message, output_tokens: int, number: int) -> Iterator[str]:
+def _message_texts(message: Message, output_tokens: int, number: int) -> Iterator[str]:
     """`number`: of the output before the first of the message."""
     if isinstance(message, Assistant):
         calls = [
@@ -48,12 +48,12 @@ def _told(message: Message, output_tokens: int, number: int) -> Iterator[str]:
         yield f"[the user said]\n{message.text}"
     for part in message.parts:
         if isinstance(part, Note) and is_at_length(part):
-            yield f"[it came with]\n{_clipped(part.text, output_tokens)}"
+            yield f"[it came with]\n{_clip(part.text, output_tokens)}"
     for index, output in enumerate(message.outputs, number + 1):
-        yield f"[output r{index}, {output.status}]\n{_clipped(output.text, output_tokens)}"
+        yield f"[output r{index}, {output.status}]\n{_clip(output.text, output_tokens)}"
 
 
-def _clipped(text: str, tokens: int) -> str:
+def _clip(text: str, tokens: int) -> str:
     """Both ends of a text."""
     if estimate_text(text) <= tokens:
         return text

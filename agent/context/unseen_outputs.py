@@ -6,22 +6,22 @@ from dataclasses import replace
 
 from agent.context.budget import shares
 from agent.context.estimate import estimate_message, output_size
-from agent.context.mask import Numbered, condensed, masked_line, numbered_outputs, shown_output
-from agent.context.offload import Offloading, own_words, preview_of, stored_form
+from agent.context.mask import NumberedOutput, numbered_outputs, outcome_with_ref, output_stub, visible_output
+from agent.context.offload import Offloading, preview_of, stored_form, text_without_insertions
 from agent.context.steps import unseen_from
-from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User
+from agent.messages import Conversation, Image, Note, ShortenedPart, ToolOutput, User
 
-LEAST_PART = 100
+MIN_PART_TOKENS = 100
 """Tokens of an output below which no part of it is worth more than the line that stands for it."""
-_FRAMED = 256
+_MIN_FRAMED_BYTES = 256
 """Bytes of an output below which a sentence of how to see the rest takes more than they do: a line tells it then."""
-_LEAST_BYTES = 32
-_GONE = "[The newest step took more than the whole window, so it is not shown. What its calls gave back:"
+_MIN_PREVIEW_BYTES = 32
+_STEP_OMITTED = "[The newest step took more than the whole window, so it is not shown. What its calls gave back:"
 _LINES = 24
 """Outputs of a step that is not shown which are named in a line each."""
 
 
-def unseen_outputs(conversation: Conversation) -> tuple[Numbered, ...]:
+def unseen_outputs(conversation: Conversation) -> tuple[NumberedOutput, ...]:
     """The outputs that stand behind the model's last reply, in order."""
     first = unseen_from(conversation.messages)
     count = sum(len(message.outputs) for message in conversation.messages[first:] if isinstance(message, User))
@@ -31,7 +31,7 @@ def unseen_outputs(conversation: Conversation) -> tuple[Numbered, ...]:
 def size_of_unseen(conversation: Conversation) -> int:
     """Estimated tokens of all of them, as they are shown now."""
     told = {one.key: one for one in conversation.retold}
-    return sum(output_size(shown_output(found, conversation.masked, told)) for found in unseen_outputs(conversation))
+    return sum(output_size(visible_output(found, conversation.masked, told)) for found in unseen_outputs(conversation))
 
 
 def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
@@ -39,13 +39,13 @@ def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
     of the large ones the ends of the text and the pictures for which there is room, always with the reference. The same
     conversation when nothing gets smaller."""
     outputs, told = unseen_outputs(conversation), {one.key: one for one in conversation.retold}
-    sizes = [output_size(shown_output(found, conversation.masked, told)) for found in outputs]
+    sizes = [output_size(visible_output(found, conversation.masked, told)) for found in outputs]
     if sum(sizes) <= room:
         return conversation
     for found, size, part in zip(outputs, sizes, shares(sizes, room), strict=True):
         if part < size and found.output.call_id not in conversation.masked:
-            less = _cut(found, part)
-            if output_size(_as_told(found, less)) < size:
+            less = _fit_output(found, part)
+            if output_size(_shortened_output(found, less)) < size:
                 told[found.ref] = less
     retold = tuple(told.values())
     return (
@@ -57,9 +57,11 @@ def without_pictures(conversation: Conversation) -> Conversation:
     """The conversation with the unseen outputs' pictures named instead of shown. The same conversation when there are
     none."""
     told = {one.key: one for one in conversation.retold}
-    shown = [(found, shown_output(found, conversation.masked, told)) for found in unseen_outputs(conversation)]
+    shown = [(found, visible_output(found, conversation.masked, told)) for found in unseen_outputs(conversation)]
     named = [
-        Retold(found.ref, "preview", output.text + "".join(f"\n{name}" for name in _names(output.images, found.ref)), 0)
+        ShortenedPart(
+            found.ref, "preview", output.text + "".join(f"\n{name}" for name in _names(output.images, found.ref)), 0
+        )
         for found, output in shown
         if output.images and found.ref not in conversation.pinned
     ]
@@ -77,8 +79,8 @@ def by_reference(conversation: Conversation) -> Conversation:
         found.output.call_id: found.ref
         for found in unseen_outputs(conversation)
         if found.ref not in conversation.pinned
-        and output_size(replace(found.output, text=masked_line(found), images=()))
-        < output_size(shown_output(found, conversation.masked, told))
+        and output_size(replace(found.output, text=output_stub(found), images=()))
+        < output_size(visible_output(found, conversation.masked, told))
     }
     if not chosen:
         return conversation
@@ -87,10 +89,10 @@ def by_reference(conversation: Conversation) -> Conversation:
     return replace(conversation, masked=masked, retold=retold, anchor=None, anchored=0)
 
 
-def named_step(request: User, outputs: Sequence[Numbered]) -> User:
+def named_step(request: User, outputs: Sequence[NumberedOutput]) -> User:
     """What the user wants now, with a note that names the outputs of a step for which there is no room at all."""
     parts = without_named_step(request).parts
-    gone = Note("\n".join((_GONE, *_named(outputs))) + "]", kind="step")
+    gone = Note("\n".join((_STEP_OMITTED, *_output_lines(outputs))) + "]", kind="step")
     return User((*parts, gone)) if outputs else request
 
 
@@ -101,44 +103,44 @@ def without_named_step(request: User) -> User:
     )
 
 
-def _named(outputs: Sequence[Numbered]) -> Iterator[str]:
+def _output_lines(outputs: Sequence[NumberedOutput]) -> Iterator[str]:
     for found in outputs[:_LINES]:
-        yield f"- {condensed(found)}"
+        yield f"- {outcome_with_ref(found)}"
     if len(outputs) > _LINES:
         yield f"- and {outputs[_LINES].ref} to {outputs[-1].ref}"
 
 
-def _cut(found: Numbered, part: int) -> Retold:
+def _fit_output(found: NumberedOutput, part: int) -> ShortenedPart:
     """As much of the output as takes so many tokens: pictures while there is room, and the ends of the text."""
     output = found.output
-    pictures = _pictures_in(output.images, part - LEAST_PART)
+    pictures = _pictures_in(output.images, part - MIN_PART_TOKENS)
     names = "".join(f"\n{name}" for name in _names(output.images, found.ref, pictures))
-    whole = Retold(found.ref, "preview", output.text + names, pictures)
-    if names and output_size(_as_told(found, whole)) <= part:
+    whole = ShortenedPart(found.ref, "preview", output.text + names, pictures)
+    if names and output_size(_shortened_output(found, whole)) <= part:
         return whole
     stored = output.stored
-    text = output.text if stored is None else own_words(output.text, output.inserted).strip("\n")
+    text = output.text if stored is None else text_without_insertions(output.text, output.inserted).strip("\n")
     whole_size = len(text.encode("utf-8", "surrogatepass")) * max(part, 0) // max(output_size(output), 1)
     # A preview of a part would count the lines of that part.
     is_part = stored is not None and len(text.encode("utf-8", "surrogatepass")) < stored.size
     for is_plain in (True,) if is_part else (False, True):
         keep = whole_size
-        while keep >= _FRAMED:
+        while keep >= _MIN_FRAMED_BYTES:
             shown, size, lines = preview_of(text, Offloading(preview=keep))
             size, lines = (stored.size, stored.lines) if stored is not None else (size, lines)
             form = _ends(text, keep) if is_plain else shown
             told = stored_form(found.call.name, found.ref, size, lines, form).text + names
-            less = Retold(found.ref, "preview", told, pictures)
-            if output_size(_as_told(found, less)) <= part:
+            less = ShortenedPart(found.ref, "preview", told, pictures)
+            if output_size(_shortened_output(found, less)) <= part:
                 return less
             keep = keep * 3 // 4
     keep = whole_size
-    while keep >= _LEAST_BYTES:
-        less = Retold(found.ref, "preview", f"{condensed(found)}\n{_ends(text, keep)}{names}", pictures)
-        if output_size(_as_told(found, less)) <= part:
+    while keep >= _MIN_PREVIEW_BYTES:
+        less = ShortenedPart(found.ref, "preview", f"{outcome_with_ref(found)}\n{_ends(text, keep)}{names}", pictures)
+        if output_size(_shortened_output(found, less)) <= part:
             return less
         keep = keep * 3 // 4
-    return Retold(found.ref, "line", condensed(found) + names, pictures)
+    return ShortenedPart(found.ref, "line", outcome_with_ref(found) + names, pictures)
 
 
 def _ends(text: str, keep: int) -> str:
@@ -147,7 +149,7 @@ def _ends(text: str, keep: int) -> str:
     return f"{text[: most * 2 // 3]}\n[…]\n{text[len(text) - most // 3 :]}"
 
 
-def _as_told(found: Numbered, one: Retold) -> ToolOutput:
+def _shortened_output(found: NumberedOutput, one: ShortenedPart) -> ToolOutput:
     return replace(found.output, text=one.text, images=found.output.images[: one.pictures])
 
 

@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.compaction import FLOOR, LEAST_CAP
-from agent.context.edit_cost import Terms, ViewEditPlan, priced
-from agent.context.mask import as_shown, is_at_length, masked_line, one_line
-from agent.context.offload import is_brought_back
+from agent.context.compaction import FLOOR, MIN_CAP_TOKENS
+from agent.context.edit_cost import EditPricing, ViewEditPlan, price_edit
+from agent.context.mask import is_at_length, one_line, output_stub, visible_messages
+from agent.context.offload import is_recall_tool
 from agent.context.pins import open_request, preview_form, size_of_pins
 from agent.context.references import BadReference, MessageRef, parse_reference
 from agent.context.steps import starts_step
-from agent.context.summary import shown_summary
+from agent.context.summary import summary_messages
 from agent.context.summary_cost import ASKS
-from agent.context.tool_selection import meant
+from agent.context.tool_selection import unwrapped_call
 from agent.context.view_items import ABOUT, MessagePart, OutputPart, PinnedPart, ViewPart, view_parts
 from agent.events.view import Act
-from agent.messages import Conversation, Form, Image, Message, Note, Retold, Text, ToolOutput, User
-from tools.outputs.extent import counted
+from agent.messages import Conversation, Form, Image, Message, Note, ShortenedPart, Text, ToolOutput, User
+from tools.outputs.extent import pluralize
 
-SUMMED_UP = 400
+ITEM_SUMMARY_TOKENS = 400
 """Tokens that a model's summary of one item usually takes."""
-WORTH = 0.9
+MAX_REMAINING_SHARE = 0.9
 """What stands for an item must take less than this of what the item takes."""
 
 
@@ -40,7 +40,7 @@ class Refusal:
     why: str
 
 
-def plan_act(wish: EditRequest, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def plan_act(wish: EditRequest, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     """What an act on an item would do, and at what price; or why it cannot be done."""
     key = key_of(wish.key, conversation)
     part = next((one for one in view_parts(conversation) if one.key == key), None)
@@ -78,12 +78,12 @@ def key_of(name: str, conversation: Conversation) -> str | None:
     return None
 
 
-def _pin(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def _pin(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned already")
     if isinstance(part, OutputPart) and part.state == "masked":
         return Refusal(f"`{part.ref}` is not in view: `/bring {part.ref}` first, and pin what comes back")
-    if isinstance(part, MessagePart) and not _can_be_kept(part.said):
+    if isinstance(part, MessagePart) and not _is_pinnable(part.original):
         return Refusal(f"there are no words in `{part.ref}` that could be pinned; pin its outputs")
     after = replace(conversation, pinned=conversation.pinned | {part.key})
     pinned, room = round(size_of_pins(after) * terms.scale), room_for_pins(terms)
@@ -92,80 +92,84 @@ def _pin(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPl
             f"with `{part.ref}` pins would take {pinned:,} tokens, and there is room for {max(room, 0):,} beside what "
             "has to stay; unpin something, or offload it first and pin its preview"
         )
-    return priced("pin", part.ref, part.what, conversation, after, terms)
+    return price_edit("pin", part.ref, part.what, conversation, after, terms)
 
 
-def room_for_pins(terms: Terms) -> int:
+def room_for_pins(terms: EditPricing) -> int:
     """Tokens that pins may take together, so that a compaction still leaves room to work in."""
-    return int(FLOOR * terms.effective) - terms.fixed - 2 * LEAST_CAP
+    return int(FLOOR * terms.effective) - terms.fixed - 2 * MIN_CAP_TOKENS
 
 
-def _can_be_kept(message: Message) -> bool:
+def _is_pinnable(message: Message) -> bool:
     return bool(message.text) or any(isinstance(part, Image) for part in message.parts)
 
 
-def _unpin(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def _unpin(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if not part.is_pinned:
         return Refusal(f"`{part.ref}` is not pinned")
     after = replace(conversation, pinned=conversation.pinned - {part.key})
-    return priced("unpin", part.ref, part.what, conversation, after, terms)
+    return price_edit("unpin", part.ref, part.what, conversation, after, terms)
 
 
-def _evict(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def _evict(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
     if isinstance(part, PinnedPart):
         summary = conversation.summary
         kept, carried = (tuple(one for one in ones if one.key != part.key) for ones in (summary.kept, summary.carried))
         after = replace(conversation, summary=replace(summary, kept=kept, carried=carried))
-        return priced("evict", part.ref, part.what, conversation, after, terms)
+        return price_edit("evict", part.ref, part.what, conversation, after, terms)
     if isinstance(part, OutputPart):
         if part.state == "masked":
             return Refusal(f"a line stands for `{part.ref}` already")
-        if not _is_shorter(masked_line(part.found), part.shown, terms):
+        if not _is_shorter(output_stub(part.found), part.visible, terms):
             return Refusal(f"the line of `{part.ref}` would hardly be shorter than what is shown")
-        masked = conversation.masked | {part.shown.call_id}
+        masked = conversation.masked | {part.visible.call_id}
         after = replace(conversation, masked=masked, retold=without(conversation.retold, part.key))
-        return priced("evict", part.ref, part.what, conversation, after, terms)
-    return _retell("evict", "line", part, conversation, terms)
+        return price_edit("evict", part.ref, part.what, conversation, after, terms)
+    return _shorten_message("evict", "line", part, conversation, terms)
 
 
-def _offload(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def _offload(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
     if not isinstance(part, OutputPart):
-        return _retell("offload", "preview", part, conversation, terms)
-    output, call = part.found.output, meant(part.found.call)
-    if part.shown is not output:
+        return _shorten_message("offload", "preview", part, conversation, terms)
+    output, call = part.found.output, unwrapped_call(part.found.call)
+    if part.visible is not output:
         return Refusal(f"`{part.ref}` is not shown in full")
     if part.state == "preview":
         return Refusal(f"`{part.ref}` is a preview already: evict leaves a line of it")
-    if is_brought_back(call.name):
+    if is_recall_tool(call.name):
         return Refusal(f"`{part.ref}` is a part of what is kept elsewhere: evict it instead")
     text = preview_form(output.text, part.ref, call.name)
     if not _is_shorter(text, output, terms):
         return Refusal(f"the preview of `{part.ref}` would hardly be shorter than all of it")
-    return priced(
-        "offload", part.ref, part.what, conversation, with_told(conversation, part.key, "preview", text), terms
+    return price_edit(
+        "offload", part.ref, part.what, conversation, with_replacement(conversation, part.key, "preview", text), terms
     )
 
 
-def _retell(act: Act, form: Form, part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def _shorten_message(
+    act: Act, form: Form, part: ViewPart, conversation: Conversation, terms: EditPricing
+) -> ViewEditPlan | Refusal:
     """What becomes of a message of the user when less of it is shown."""
-    said = _said_at_length(part, conversation)
+    said = _shortenable_text(part, conversation)
     if isinstance(said, Refusal):
         return said
     text = _line_of(part, said) if form == "line" else preview_form(said, part.ref, "the user")
-    if terms.size(User((Text(text),))) > WORTH * terms.size(User((Text(said),))):
+    if terms.size(User((Text(text),))) > MAX_REMAINING_SHARE * terms.size(User((Text(said),))):
         return Refusal(f"what would stand for `{part.ref}` would hardly be shorter")
-    return priced(act, part.ref, part.what, conversation, with_told(conversation, part.key, form, text), terms)
+    return price_edit(
+        act, part.ref, part.what, conversation, with_replacement(conversation, part.key, form, text), terms
+    )
 
 
-def _said_at_length(part: ViewPart, conversation: Conversation) -> str | Refusal:
+def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refusal:
     """What a line may stand for in a message, as it is shown now."""
     if isinstance(part, PinnedPart):
         return Refusal(f"`{part.ref}` is kept beside the summary: unpin it, and the next compaction takes it out")
-    if not isinstance(part, MessagePart) or not isinstance(part.said, User):
+    if not isinstance(part, MessagePart) or not isinstance(part.original, User):
         return Refusal("what the model said stays with its step: summarise everything up to here instead")
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
@@ -173,50 +177,50 @@ def _said_at_length(part: ViewPart, conversation: Conversation) -> str | Refusal
         return Refusal(f"`{part.ref}` is not answered yet: until then it is shown as it was said")
     if part.state == "masked":
         return Refusal(f"a line stands for `{part.ref}` already")
-    if not part.said.text and not part.brought:
+    if not part.original.text and not part.recalled_ref:
         return Refusal("what the program has told stays: there is no reference by which it could come back")
-    return "\n".join(one.text for one in part.shown.parts if isinstance(one, Text | Note) and is_at_length(one))
+    return "\n".join(one.text for one in part.visible.parts if isinstance(one, Text | Note) and is_at_length(one))
 
 
 def _line_of(part: ViewPart, said: str) -> str:
     """The one line that stands for a message."""
-    if isinstance(part, MessagePart) and part.brought:
+    if isinstance(part, MessagePart) and part.recalled_ref:
         return f"[What was brought back has left the view again [recall:{part.ref}]]"
-    return f"[The user said here, in {counted(len(said), 'character')}: {one_line(said, ABOUT)} [recall:{part.ref}]]"
+    return f"[The user said here, in {pluralize(len(said), 'character')}: {one_line(said, ABOUT)} [recall:{part.ref}]]"
 
 
-def _summarise(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def _summarise(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
     if isinstance(part, OutputPart):
         if part.state == "masked":
             return Refusal(f"a line stands for `{part.ref}` already: `/bring {part.ref}` shows it again")
         output = part.found.output
-        whole, shown = terms.size(User((output,))), terms.size(User((part.shown,)))
+        whole, shown = terms.size(User((output,))), terms.size(User((part.visible,)))
         whole = max(whole, output.stored.size // 4 if output.stored else 0)
     else:
-        said = _said_at_length(part, conversation)
+        said = _shortenable_text(part, conversation)
         if isinstance(said, Refusal):
             return said
         whole = shown = terms.size(User((Text(said),)))
-    if shown * WORTH <= SUMMED_UP:
+    if shown * MAX_REMAINING_SHARE <= ITEM_SUMMARY_TOKENS:
         return Refusal(f"`{part.ref}` is about as short as its summary would be")
-    told = with_told(conversation, part.key, "summary", "word " * SUMMED_UP)
+    told = with_replacement(conversation, part.key, "summary", "word " * ITEM_SUMMARY_TOKENS)
     plan = replace(
-        priced("summarise", part.ref, part.what, conversation, told, terms), after=conversation, key=part.key
+        price_edit("summarise", part.ref, part.what, conversation, told, terms), after=conversation, key=part.key
     )
-    freed = round((shown - SUMMED_UP) * terms.scale)
-    asked = terms.scale * whole + ASKS + terms.prices.output * SUMMED_UP
+    freed = round((shown - ITEM_SUMMARY_TOKENS) * terms.scale)
+    asked = terms.scale * whole + ASKS + terms.prices.output * ITEM_SUMMARY_TOKENS
     return replace(plan, freed=freed, saves=terms.prices.read * freed, cost=plan.cost + asked, asks=True)
 
 
-def summed_up(plan: ViewEditPlan, said: str) -> Conversation:
+def with_item_summary(plan: ViewEditPlan, said: str) -> Conversation:
     """The conversation with what a model made of an item in its place."""
     text = f"{said}\n[A summary of {plan.name} by a model; `recall` shows all of it: [recall:{plan.name}]]"
-    return replace(with_told(plan.after, plan.key, "summary", text), anchor=None, anchored=0)
+    return replace(with_replacement(plan.after, plan.key, "summary", text), anchor=None, anchored=0)
 
 
-def _summarise_before(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
+def _summarise_before(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if part.index < 0:
         return Refusal(f"`{part.ref}` is kept beside the summary already")
     cut = cut_after(conversation, part.index)
@@ -224,11 +228,11 @@ def _summarise_before(part: ViewPart, conversation: Conversation, terms: Terms) 
         return Refusal(f"`{part.ref}` is in the newest step, which stays; `/compact` summarises what is before it")
     caps = terms.caps
     tail = conversation.messages[cut:]
-    covered = as_shown(conversation)[:cut]
-    gone = sum(map(terms.size, (*shown_summary(conversation.summary), *covered))) - size_of_pins(conversation, cut)
+    covered = visible_messages(conversation)[:cut]
+    gone = sum(map(terms.size, (*summary_messages(conversation.summary), *covered))) - size_of_pins(conversation, cut)
     written = caps.summary
     freed = round((gone - written) * terms.scale)
-    if gone <= written / WORTH:
+    if gone <= written / MAX_REMAINING_SHARE:
         return Refusal(f"what is before and with `{part.ref}` is about as short as its summary would be")
     stays = round(sum(map(terms.size, tail)) * terms.scale)
     prices = terms.prices
@@ -260,7 +264,7 @@ def cut_after(conversation: Conversation, index: int) -> int | None:
 
 
 def plan_tools(
-    act: Act, name: str, names: frozenset[str], conversation: Conversation, terms: Terms, before: int, after: int
+    act: Act, name: str, names: frozenset[str], conversation: Conversation, terms: EditPricing, before: int, after: int
 ) -> ViewEditPlan:
     """What it would do to keep tools out of requests, or to let them in again. `before`, `after`: tokens of all
     definitions that the model is shown."""
@@ -274,15 +278,15 @@ def plan_tools(
     return ViewEditPlan(act, name, what, changed, 0, freed, behind, cost, terms.prices.read * freed)
 
 
-def _is_shorter(text: str, output: ToolOutput, terms: Terms) -> bool:
+def _is_shorter(text: str, output: ToolOutput, terms: EditPricing) -> bool:
     less = replace(output, text=text, images=())
-    return terms.size(User((less,))) <= WORTH * terms.size(User((output,)))
+    return terms.size(User((less,))) <= MAX_REMAINING_SHARE * terms.size(User((output,)))
 
 
-def with_told(conversation: Conversation, key: str, form: Form, text: str) -> Conversation:
+def with_replacement(conversation: Conversation, key: str, form: Form, text: str) -> Conversation:
     """The conversation with a text in the place of an item."""
-    return replace(conversation, retold=(*without(conversation.retold, key), Retold(key, form, text)))
+    return replace(conversation, retold=(*without(conversation.retold, key), ShortenedPart(key, form, text)))
 
 
-def without(retold: Sequence[Retold], key: str) -> tuple[Retold, ...]:
+def without(retold: Sequence[ShortenedPart], key: str) -> tuple[ShortenedPart, ...]:
     return tuple(one for one in retold if one.key != key)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.context.incremental import derived_once
-from agent.context.mask import Numbered, as_shown, message_key, numbered_outputs, one_line, what_happened
+from agent.context.incremental import memoized
+from agent.context.mask import NumberedOutput, message_key, numbered_outputs, one_line, outcome_line, visible_messages
 from agent.context.references import message_ref
-from agent.context.tool_selection import meant
-from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, Note, Text, ToolOutput, User
+from agent.context.tool_selection import unwrapped_call
+from agent.messages import Assistant, CarriedPart, Conversation, Form, Image, Message, Note, Text, ToolOutput, User
 from tools.lazy import dataclass
 
 ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "instructions", "pin"]
@@ -34,14 +34,14 @@ class OutputPart:
     """Of its message in the view."""
     key: str
     ref: str
-    found: Numbered
-    shown: ToolOutput
+    found: NumberedOutput
+    visible: ToolOutput
     state: ViewState
     is_pinned: bool
 
     @property
     def what(self) -> str:
-        return what_happened(self.found.call, self.found.output)
+        return outcome_line(self.found.call, self.found.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +50,29 @@ class MessagePart:
 
     index: int
     key: str
-    said: Message
-    shown: Message
+    original: Message
+    visible: Message
     state: ViewState
     is_pinned: bool
 
     @property
     def message_ref(self) -> str:
-        return message_ref(self.said)
+        return message_ref(self.original)
 
     @property
-    def brought(self) -> str:
+    def recalled_ref(self) -> str:
         """The reference of what the user brought back with it; empty when it is another one."""
-        notes = (part for part in self.said.parts if isinstance(part, Note))
+        notes = (part for part in self.original.parts if isinstance(part, Note))
         return next((note.name for note in notes if note.kind == "brought"), "")
 
     @property
     def ref(self) -> str:
         """By what all of it comes back."""
-        return self.brought or self.message_ref
+        return self.recalled_ref or self.message_ref
 
     @property
     def what(self) -> str:
-        return one_line(self.said.text, ABOUT) or "a message"
+        return one_line(self.original.text, ABOUT) or "a message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +82,20 @@ class PinnedPart:
     key: str
     ref: str
     what: str
-    kept: Kept
+    content: CarriedPart
     is_pinned: bool
     index: int = -1
     state: ViewState = "visible"
 
     @property
-    def shown(self) -> User:
-        return User((Text(self.kept.title), *self.kept.parts))
+    def visible(self) -> User:
+        return User((Text(self.content.title), *self.content.parts))
 
 
 ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
 
 
-@derived_once
+@memoized
 def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
     """Every part of a view in the order in which it is shown, each message before its outputs."""
     pinned, kept = conversation.pinned, (*conversation.summary.kept, *conversation.summary.carried)
@@ -105,7 +105,7 @@ def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
 
 def _parts_of_messages(conversation: Conversation) -> Iterator[MessagePart | OutputPart]:
     forms, numbered = {one.key: one.form for one in conversation.retold}, iter(numbered_outputs(conversation))
-    pairs = zip(conversation.messages, as_shown(conversation), strict=True)
+    pairs = zip(conversation.messages, visible_messages(conversation), strict=True)
     for index, (said, shown) in enumerate(pairs):
         key = message_key(conversation.messages_before + index)
         state: ViewState = _STATES[forms[key]] if key in forms else "visible"
@@ -156,7 +156,7 @@ def items_of(
 def pins_of(conversation: Conversation, size: Callable[[Message], int]) -> tuple[ViewItem, ...]:
     """What is pinned, or was, and stands in the message that opens the view."""
     return tuple(
-        ViewItem(part.key, part.ref, "pin", part.what, size(part.shown), 0, "visible", part.is_pinned)
+        ViewItem(part.key, part.ref, "pin", part.what, size(part.visible), 0, "visible", part.is_pinned)
         for part in view_parts(conversation)
         if isinstance(part, PinnedPart)
     )
@@ -178,7 +178,7 @@ def _items(conversation: Conversation, size: Callable[[Message], int]) -> Iterat
     steps = sum(isinstance(message, Assistant) for message in conversation.messages)
     for part in view_parts(conversation):
         match part:
-            case MessagePart(said=said):
+            case MessagePart(original=said):
                 steps -= isinstance(said, Assistant)
                 yield from _message_items(part, steps, size)
             case OutputPart():
@@ -188,15 +188,15 @@ def _items(conversation: Conversation, size: Callable[[Message], int]) -> Iterat
 
 
 def _output_items(part: OutputPart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
-    what, output = one_line(part.what, WHAT), replace(part.shown, images=())
+    what, output = one_line(part.what, WHAT), replace(part.visible, images=())
     item = ViewItem(part.key, part.ref, "output", what, size(User((output,))), age, part.state, part.is_pinned)
     yield item
-    for image in part.shown.images:
+    for image in part.visible.images:
         yield replace(item, kind="picture", what=f"{image.media_type} of {what}", tokens=size(User((image,))))
 
 
 def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
-    said, shown = part.said, part.shown
+    said, shown = part.original, part.visible
     item = ViewItem(part.key, part.message_ref, "reply", "", 0, age, part.state, part.is_pinned)
     if isinstance(shown, Assistant):
         yield replace(item, what=_reply(shown), tokens=size(shown))
@@ -219,6 +219,6 @@ def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) 
 
 
 def _reply(message: Assistant) -> str:
-    calls = ", ".join(meant(call).name for call in message.calls)
+    calls = ", ".join(unwrapped_call(call).name for call in message.calls)
     said = one_line(message.text, WHAT)
     return " – ".join(part for part in (said, f"calls {calls}" if calls else "") if part) or "thinking"

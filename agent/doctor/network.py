@@ -8,34 +8,34 @@ from urllib.parse import urlsplit
 
 from agent.config.options import PROVIDERS
 from agent.config.values import Config
-from agent.doctor.finding import Finding
+from agent.doctor.check_result import CheckResult
 from agent.errors import AgentError
-from agent.providers.factory import reach_provider, way_to
+from agent.providers.factory import proxy_route, reach_provider
 from agent.providers.setup import address_of, first_choice
 
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
-PATIENCE = 15.0
+REPLY_TIMEOUT_S = 15.0
 """Seconds that a server may take to answer."""
 
 
-def examine_network(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+def examine_network(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Proxies and certificates as the environment names them. Nobody is asked."""
     told: dict[str, list[str]] = {}
     for name in providers_in_use(config, environment):
         try:
             url = address_of(name, config.provider(name), environment)
-            way = way_to(url)
+            way = proxy_route(url)
         except AgentError as error:
-            yield Finding("network", "broken", str(error))
+            yield CheckResult("network", "broken", str(error))
             continue
         told.setdefault(way or "no proxy", []).append(urlsplit(url).netloc.rpartition("@")[2])
     for way, hosts in told.items():
-        yield Finding("network", "well", f"{way} between here and {', '.join(dict.fromkeys(hosts))}")
+        yield CheckResult("network", "well", f"{way} between here and {', '.join(dict.fromkeys(hosts))}")
     yield _certificates(environment)
 
 
-def _certificates(environment: Mapping[str, str]) -> Finding:
+def _certificates(environment: Mapping[str, str]) -> CheckResult:
     named = next((name for name in CERTIFICATES if environment.get(name)), None)
     try:
         context = ssl.create_default_context()
@@ -44,34 +44,38 @@ def _certificates(environment: Mapping[str, str]) -> Finding:
     except OSError as error:  # those of TLS are of this kind, too
         reason = "it holds none" if isinstance(error, ssl.SSLError) else error.strerror
         told = f"those in `{environment[named]}`, which `{named}` names, cannot be read: {reason}" if named else reason
-        return Finding("certificates", "broken", str(told), "name a file of certificates (PEM), or unset the variable")
+        return CheckResult(
+            "certificates", "broken", str(told), "name a file of certificates (PEM), or unset the variable"
+        )
     if named:
-        return Finding("certificates", "well", f"those in `{environment[named]}`, which `{named}` names")
-    return Finding("certificates", "well", "those of this system")
+        return CheckResult("certificates", "well", f"those in `{environment[named]}`, which `{named}` names")
+    return CheckResult("certificates", "well", "those of this system")
 
 
-def examine_servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+def examine_servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Whether the servers of the providers in use answer, and take their key. Each is sent one free request."""
     names = providers_in_use(config, environment)
     if not names:
-        yield Finding("provider", "note", "there is none to ask: no model is set, and no key")
-    yield from asyncio.run(_asked(names, config, environment))
+        yield CheckResult("provider", "note", "there is none to ask: no model is set, and no key")
+    yield from asyncio.run(_check_providers(names, config, environment))
 
 
-async def _asked(names: Sequence[str], config: Config, environment: Mapping[str, str]) -> Sequence[Finding]:
+async def _check_providers(
+    names: Sequence[str], config: Config, environment: Mapping[str, str]
+) -> Sequence[CheckResult]:
     return await asyncio.gather(*(_answer(name, config, environment) for name in names))
 
 
-async def _answer(name: str, config: Config, environment: Mapping[str, str]) -> Finding:
+async def _answer(name: str, config: Config, environment: Mapping[str, str]) -> CheckResult:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
             host, status, milliseconds = await reach_provider(name, config, environment)
     except AgentError as error:
-        return Finding("provider", "broken", f"{name}: {error}")
+        return CheckResult("provider", "broken", f"{name}: {error}")
     except TimeoutError:
-        return Finding("provider", "broken", f"{name}: no answer for {PATIENCE:.0f} s")
+        return CheckResult("provider", "broken", f"{name}: no answer for {REPLY_TIMEOUT_S:.0f} s")
     listed = "and takes the key" if status == 200 else f"but lists no models (HTTP {status})"
-    return Finding(
+    return CheckResult(
         "provider", "well" if status < 500 else "note", f"{name}: {host} answers in {milliseconds:.0f} ms, {listed}"
     )
 

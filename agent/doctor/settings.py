@@ -6,26 +6,28 @@ from collections.abc import Iterator, Mapping
 from agent.archive.embeddings import Embedder, EmbeddingFailed, folder_of
 from agent.config.options import PROVIDERS
 from agent.config.values import Config
-from agent.doctor.finding import Finding
+from agent.doctor.check_result import CheckResult
 from agent.errors import AgentError, ConfigError
 from agent.lsp.find import found_servers
 from agent.mcp.manage import rows
-from agent.providers.keys import KeyStore, kept_key
+from agent.providers.keys import KeyStore, stored_key
 from agent.providers.setup import find_endpoint, first_choice, key_variable
 from tools.files.endings import endings_in
 from tools.process.shell import child_environment
 from tools.process.user_variables import withheld_direnv_variables
 from tools.sandbox.network_namespace import why_no_namespace
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
+from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 
 
-def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """The settings that were read, the model and the names of the keys."""
     files = [config.folders.config / "config.toml", config.project / ".ebb" / "config.toml"]
     read = [str(path) for path in files if path.exists()]
-    yield Finding("configuration", "well", f"read from {' and '.join(read)}" if read else "no file: all is as it comes")
+    yield CheckResult(
+        "configuration", "well", f"read from {' and '.join(read)}" if read else "no file: all is as it comes"
+    )
     for notice in config.notices:
-        yield Finding("configuration", "note", notice)
+        yield CheckResult("configuration", "note", notice)
     yield from _keys(config, environment)
     yield from _model(config, environment)
     yield _sandbox(config)
@@ -38,9 +40,9 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
         yield _embedding_model(config.recall_embedding_model)
 
 
-def _sandbox(config: Config) -> Finding:
+def _sandbox(config: Config) -> CheckResult:
     if config.sandbox == "off":
-        return Finding("sandbox", "well", "commands run without one, as `agent.sandbox` says")
+        return CheckResult("sandbox", "well", "commands run without one, as `agent.sandbox` says")
     match found_sandbox():
         case SandboxProgram(kind=kind, note=note):
             closed = why_no_namespace()
@@ -50,25 +52,25 @@ def _sandbox(config: Config) -> Finding:
                 if closed
                 else "rules such as `network(example.org)` open the network to them"
             )
-            return Finding(
+            return CheckResult(
                 "sandbox", "note" if note or closed else "well", "; ".join(filter(None, (told, note, network)))
             )
-        case Missing(why=why):
+        case NoSandbox(why=why):
             if config.sandbox == "require":
-                return Finding("sandbox", "broken", f"commands are refused, since there is none: {why}")
-            return Finding(
+                return CheckResult("sandbox", "broken", f"commands are refused, since there is none: {why}")
+            return CheckResult(
                 "sandbox",
                 "note",
                 f"there is none, so commands that do more than look are asked about in every mode: {why}",
             )
 
 
-def _environment(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _environment(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """The variables of the user's that commands do not get. Only those of direnv are named: a shell has many."""
     withheld = withheld_direnv_variables(environment, child_environment(environment))
     if withheld:
         names = " ".join(sorted(withheld))
-        yield Finding(
+        yield CheckResult(
             "environment",
             "note",
             f"direnv sets variables that may hold secrets and that commands do not get: {', '.join(sorted(withheld))}",
@@ -76,38 +78,40 @@ def _environment(environment: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _embedding_model(setting: str) -> Finding:
+def _embedding_model(setting: str) -> CheckResult:
     try:
         embedder = Embedder(setting)
     except EmbeddingFailed as error:
-        return Finding("meanings", "broken", str(error))
-    return Finding("meanings", "well", f"`{folder_of(setting)}` gives vectors of {embedder.size:,} numbers")
+        return CheckResult("meanings", "broken", str(error))
+    return CheckResult("meanings", "well", f"`{folder_of(setting)}` gives vectors of {embedder.size:,} numbers")
 
 
-def _keys(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+def _keys(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     variables = dict.fromkeys(filter(None, (key_variable(name, config.provider(name)) for name in PROVIDERS)))
     found = [variable for variable in variables if environment.get(variable)]
     store = KeyStore(config.folders.config)
     try:
-        kept = store.kept()
+        kept = store.stored_keys()
     except ConfigError as error:
         kept = {}
-        yield Finding("keys", "broken", str(error))
+        yield CheckResult("keys", "broken", str(error))
     for name, key in kept.items():
         place = "the keyring of this system" if key.place == "keyring" else f"`{store.path}`"
-        if kept_key(environment, name) is None:
-            yield Finding("keys", "broken", f"that for {name} is not given by {place}; run `ebb key set {name}` again")
+        if stored_key(environment, name) is None:
+            yield CheckResult(
+                "keys", "broken", f"that for {name} is not given by {place}; run `ebb key set {name}` again"
+            )
         else:
-            yield Finding("keys", "well", f"that for {name} comes from {place}, for {key.origin} alone")
+            yield CheckResult("keys", "well", f"that for {name} comes from {place}, for {key.origin} alone")
     if found or kept:
         if not found:
             return
-        yield Finding("keys", "well", f"found in {', '.join(found)}")
+        yield CheckResult("keys", "well", f"found in {', '.join(found)}")
     else:
-        yield Finding("keys", "note", f"none is set in {', '.join(variables)}; servers on this machine need none")
+        yield CheckResult("keys", "note", f"none is set in {', '.join(variables)}; servers on this machine need none")
 
 
-def _model(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+def _model(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     for model in (config.model, *config.fallback_models):
         try:
             chosen = model or first_choice(environment)
@@ -115,32 +119,32 @@ def _model(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
             if name in PROVIDERS and name != "scripted":
                 find_endpoint(name, config.provider(name), environment)
         except AgentError as error:
-            yield Finding("model", "broken", str(error))
+            yield CheckResult("model", "broken", str(error))
             continue
         if name in PROVIDERS:
-            yield Finding("model", "well", f"`{chosen}`; whether its server answers was not tried")
+            yield CheckResult("model", "well", f"`{chosen}`; whether its server answers was not tried")
         else:
             advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDERS)}"
-            yield Finding("model", "broken", f"there is no provider for `{chosen}`", advice)
+            yield CheckResult("model", "broken", f"there is no provider for `{chosen}`", advice)
 
 
-def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     found = rows(config, environment)
     for row in found:
         subject = f"`{row.name}` of `{row.source}`" if row.name else f"`{row.source}`"
         match row.standing:
             case "unusable":
-                yield Finding("servers", "broken", f"{subject} cannot be used: {row.detail}")
+                yield CheckResult("servers", "broken", f"{subject} cannot be used: {row.detail}")
             case "not approved" | "changed":
-                yield Finding("servers", "note", f"{subject}: {row.detail}", f"`ebb mcp test {row.name}` shows it")
+                yield CheckResult("servers", "note", f"{subject}: {row.detail}", f"`ebb mcp test {row.name}` shows it")
             case "on" | "off" | "refused":
                 pass
     on = [row.name for row in found if row.standing == "on"]
     if on:
-        yield Finding("servers", "well", f"{', '.join(on)}; whether they start was not tried")
+        yield CheckResult("servers", "well", f"{', '.join(on)}; whether they start was not tried")
 
 
-def _language_servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+def _language_servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Those that would be started for files of their language. Where there are none, there is nothing to say."""
     subject = "language servers"
     found, endings = found_servers(config, config.project, environment), endings_in(config.project)
@@ -148,9 +152,11 @@ def _language_servers(config: Config, environment: Mapping[str, str]) -> Iterato
     on = [one for one in found if one.standing == "on" and one not in missing]
     if on:
         names = ", ".join(f"{one.spec.name} ({one.spec.command[0]})" for one in on)
-        yield Finding(subject, "well", f"{names}; whether they start was not tried")
+        yield CheckResult(subject, "well", f"{names}; whether they start was not tried")
     for one in found:
         if one.standing == "not approved" and any(ending in endings for ending in one.spec.extensions):
-            yield Finding(subject, "note", f"{one.spec.name} ({one.source}) is not started: this folder is not trusted")
+            yield CheckResult(
+                subject, "note", f"{one.spec.name} ({one.source}) is not started: this folder is not trusted"
+            )
         elif one in missing:
-            yield Finding(subject, "broken", f"{one.spec.name}: there is no program `{one.spec.command[0]}`")
+            yield CheckResult(subject, "broken", f"{one.spec.name}: there is no program `{one.spec.command[0]}`")

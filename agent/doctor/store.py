@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from agent.config.values import Folders
 from agent.context.mask import numbered_outputs
-from agent.doctor.finding import Finding, Tell
+from agent.doctor.check_result import CheckResult, ReportProgress
 from agent.errors import StoreFailed
 from agent.messages import Conversation
-from agent.records.damage import named
+from agent.records.damage import message_numbers
 from agent.records.garbage import excess
 from agent.records.message_rows import decode_message
 from agent.records.rows import decode_snapshot, read_summary
@@ -22,59 +22,59 @@ from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsou
 from store.errors import StoreError
 from store.session_rows import OutputRow
 from store.sessions import SessionStore
-from tools.outputs.extent import counted, listed
+from tools.outputs.extent import join_limited, pluralize
 
-MOST_NAMED = 5
+MAX_NAMED_REFERENCES = 5
 """References of a session that are named."""
 
-SHOWN = "when the session goes on, a line stands for what cannot be read, and all else is shown"
+UNREADABLE_ADVICE = "when the session goes on, a line stands for what cannot be read, and all else is shown"
 
-_RECALLED = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
+_RECALL_REFERENCE = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
 
 
 def examine_store(
-    folders: Folders, tell: Tell, *, deep: bool = False, most_bytes: int | None = None
-) -> Iterator[Finding]:
+    folders: Folders, tell: ReportProgress, *, deep: bool = False, most_bytes: int | None = None
+) -> Iterator[CheckResult]:
     """The database, every reference in it, and the bytes beside it; `deep` reads all of those. `most_bytes`: what kept
     outputs may take on disk."""
     path = folders.data / "sessions.db"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
-        yield Finding("store", "well", "there is no session yet")
+        yield CheckResult("store", "well", "there is no session yet")
         return
     aside = "run `ebb doctor --repair`: it saves what can be read, and sets the damaged one aside"
     try:
         examined = examine_database(path, lambda: tell("the database", 0, 0))
     except StoreError as error:
-        yield Finding("store", "broken", str(error))
+        yield CheckResult("store", "broken", str(error))
         return
     if examined.version > examined.newest:
         text = f"`{path}` has schema {examined.version}, and this version knows {examined.newest}"
-        yield Finding("store", "broken", text, "update this program")
+        yield CheckResult("store", "broken", text, "update this program")
         return
     for problem in examined.problems:
-        yield Finding("store", "broken", f"`{path}` is damaged: {problem}", aside)
+        yield CheckResult("store", "broken", f"`{path}` is damaged: {problem}", aside)
     for problem in examined.index_problems:
-        yield Finding(
+        yield CheckResult(
             "store", "note", f"the index of the search is damaged: {problem}", "the next search makes it anew"
         )
     if not examined.problems:
         text = f"`{path}` is whole: {examined.size / 1e6:,.1f} MB, schema {examined.version}"
-        yield Finding("store", "well", text)
+        yield CheckResult("store", "well", text)
     try:
         with opened_store(folders) as store:
             yield from _references(store, tell, deep=deep)
             yield from _orphans(store, folders)
             yield from _excess(store, most_bytes)
     except StoreFailed as error:
-        yield Finding("store", "broken", str(error))
+        yield CheckResult("store", "broken", str(error))
 
 
-def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Finding]:
+def _references(store: SessionStore, tell: ReportProgress, *, deep: bool) -> Iterator[CheckResult]:
     checks = ReferenceChecks(store)
     kept = frozenset(store.blobs.sizes()) if store.blobs is not None else frozenset[str]()
     damaged = frozenset[str]()
     if store.blobs is not None:
-        wanted = {digest: size for digest, size in checks.needed().items() if digest in kept}
+        wanted = {digest: size for digest, size in checks.referenced_blobs().items() if digest in kept}
         damaged = frozenset(unsound_blobs(store.blobs, wanted))
         if deep:
             sound = frozenset(wanted) - damaged
@@ -85,7 +85,7 @@ def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Find
     references, removed, broken = 0, 0, 0
     for number, session in enumerate(sessions):
         tell("sessions", number, len(sessions))
-        looked = _Look(store, checks, session, kept, damaged).findings()
+        looked = _SessionChecker(store, checks, session, kept, damaged).findings()
         for finding in looked.findings:
             broken += finding.state == "broken"
             yield finding
@@ -95,68 +95,80 @@ def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Find
         how = "every byte of them was read" if deep else "`--deep` reads every byte of them"
         which = f"{references - removed:,} of {references:,}" if removed else f"all {references:,}"
         gone = f"; the bytes of {removed:,} were removed for their age or size" if removed else ""
-        yield Finding("references", "well", f"{which} in {counted(len(sessions), 'session')} resolve{gone}; {how}")
+        yield CheckResult(
+            "references", "well", f"{which} in {pluralize(len(sessions), 'session')} resolve{gone}; {how}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _SessionReport:
     references: int
     removed: int
     """How many of them stand for bytes that were removed."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _SessionChecker:
     """At one session."""
 
     store: SessionStore
     checks: ReferenceChecks
     session: str
-    kept: frozenset[str]
+    stored_digests: frozenset[str]
     """The digests of the bytes that are there."""
     damaged: frozenset[str]
     """Those of them that are known to be damaged."""
 
-    def findings(self) -> _Looked:
+    def findings(self) -> _SessionReport:
         archive = ArchiveStore(self.store)
         rows = archive.all(self.session)
         found = [*self._view(rows)]
-        gone = [row for row in rows if row.digest is not None and row.digest not in self.kept]
+        gone = [row for row in rows if row.digest is not None and row.digest not in self.stored_digests]
         damaged = [row for row in rows if row.digest in self.damaged]
-        lost = self.checks.without_message(self.session)
+        lost = self.checks.orphaned_outputs(self.session)
         rerun = "run the calls again if they are needed"
         if gone:
-            found.append(self._broken(f"the bytes of {_named(row.number for row in gone)} are gone", rerun))
+            found.append(
+                self._broken_result(f"the bytes of {_reference_list(row.number for row in gone)} are gone", rerun)
+            )
         if damaged:
-            found.append(self._broken(f"the bytes of {_named(row.number for row in damaged)} are damaged", rerun))
+            found.append(
+                self._broken_result(f"the bytes of {_reference_list(row.number for row in damaged)} are damaged", rerun)
+            )
         if lost:
-            found.append(self._broken(f"the messages with {_named(iter(lost))} are gone", rerun))
-        changed = self.checks.changed(self.session)
+            found.append(self._broken_result(f"the messages with {_reference_list(iter(lost))} are gone", rerun))
+        changed = self.checks.altered_messages(self.session)
         if changed and not found:  # what cannot be read has been named
-            found.append(self._broken(f"{named(changed)} changed on the disk since it was written", SHOWN))
+            found.append(
+                self._broken_result(
+                    f"{message_numbers(changed)} changed on the disk since it was written", UNREADABLE_ADVICE
+                )
+            )
         if self.checks.gaps(self.session):
-            found.append(self._broken("some of its messages are missing", "restore the database from a backup"))
+            found.append(self._broken_result("some of its messages are missing", "restore the database from a backup"))
         summaries = archive.summaries(self.session)
         for row in summaries:
             try:
                 read_summary(row)
             except StoreFailed as error:
-                found.append(self._broken(str(error), "the messages that it stood for are still there"))
+                found.append(self._broken_result(str(error), "the messages that it stood for are still there"))
         removed = {row.number for row in rows if row.removed is not None}
-        return _Looked(len({row.number for row in rows}) + len(summaries), len(removed), tuple(found))
+        return _SessionReport(len({row.number for row in rows}) + len(summaries), len(removed), tuple(found))
 
-    def _view(self, rows: tuple[OutputRow, ...]) -> Iterator[Finding]:
+    def _view(self, rows: tuple[OutputRow, ...]) -> Iterator[CheckResult]:
         """Whether what the model is shown can be read, and what is named there can be had."""
         snapshot = self.store.snapshot(self.session)
         decoded = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
         if decoded is None:
-            yield Finding("session", "note", f"{self.session}: its snapshot cannot be read", "it resumes without it")
+            yield CheckResult(
+                "session", "note", f"{self.session}: its snapshot cannot be read", "it resumes without it"
+            )
         start, shown = decoded or (0, Conversation())
         try:
             messages = tuple(decode_message(row) for row in self.store.messages(self.session, start))
         except StoreFailed as error:
-            yield self._broken(str(error), SHOWN)
+            yield self._broken_result(str(error), UNREADABLE_ADVICE)
             return
         if start and not shown.outputs_before:  # earlier versions did not count
             shown = replace(shown, outputs_before=ArchiveStore(self.store).count_before(self.session, start))
@@ -167,15 +179,17 @@ class _Look:
             if not _is_row_of(known.get(output.number), output.output.call_id, output.output.stored)
         ]
         if astray:
-            yield self._broken(f"{_named(iter(astray))} in its view stand for nothing", "compact the session to go on")
-        written = [int(number) for number in _RECALLED.findall(shown.summary.text)]
+            yield self._broken_result(
+                f"{_reference_list(iter(astray))} in its view stand for nothing", "compact the session to go on"
+            )
+        written = [int(number) for number in _RECALL_REFERENCE.findall(shown.summary.text)]
         unknown = [number for number in dict.fromkeys(written) if number not in known]
         if unknown:
-            text = f"{self.session}: its summary names {_named(iter(unknown))}, which never was"
-            yield Finding("session", "note", text, "a model wrote that; `/compact` writes another")
+            text = f"{self.session}: its summary names {_reference_list(iter(unknown))}, which never was"
+            yield CheckResult("session", "note", text, "a model wrote that; `/compact` writes another")
 
-    def _broken(self, text: str, advice: str) -> Finding:
-        return Finding("session", "broken", f"{self.session}: {text}", advice)
+    def _broken_result(self, text: str, advice: str) -> CheckResult:
+        return CheckResult("session", "broken", f"{self.session}: {text}", advice)
 
 
 def _is_row_of(row: OutputRow | None, call: str, stored: object) -> bool:
@@ -185,47 +199,47 @@ def _is_row_of(row: OutputRow | None, call: str, stored: object) -> bool:
     return stored is None or row.digest is not None or row.removed is not None
 
 
-def _named(numbers: Iterator[int]) -> str:
+def _reference_list(numbers: Iterator[int]) -> str:
     """`r1`, `r2` and 3 more."""
-    return listed([f"`r{number}`" for number in dict.fromkeys(numbers)], MOST_NAMED)
+    return join_limited([f"`r{number}`" for number in dict.fromkeys(numbers)], MAX_NAMED_REFERENCES)
 
 
-def _orphans(store: SessionStore, folders: Folders) -> Iterator[Finding]:
+def _orphans(store: SessionStore, folders: Folders) -> Iterator[CheckResult]:
     """What nobody needs any more. None of it is a fault: it goes by itself."""
     if store.blobs is None:
         return
     checks, sizes = ReferenceChecks(store), store.blobs.sizes()
-    extra = sizes.keys() - checks.needed().keys() - checks.kept_befores()
+    extra = sizes.keys() - checks.referenced_blobs().keys() - checks.file_version_digests()
     if extra:
         size = sum(sizes[digest] for digest in extra) / 1e6
         text = f"{len(extra):,} that no session needs ({size:,.1f} MB)"
-        yield Finding(
+        yield CheckResult(
             "stored outputs", "note", text, "they are removed within a day of use, or when a session is deleted"
         )
     else:
         size = sum(sizes.values()) / 1e6
-        yield Finding("stored outputs", "well", f"{len(sizes):,}, {size:,.1f} MB, each needed by a session")
-    unfinished = _unfinished(store.blobs)
+        yield CheckResult("stored outputs", "well", f"{len(sizes):,}, {size:,.1f} MB, each needed by a session")
+    unfinished = _unfinished_count(store.blobs)
     if unfinished:
         text = f"{unfinished:,} that killed programs left unfinished"
-        yield Finding("stored outputs", "note", text, "they are removed within a day of use")
+        yield CheckResult("stored outputs", "note", text, "they are removed within a day of use")
     known = set(checks.sessions())
     outputs = folders.data / "outputs"
     folders_left = [path.name for path in outputs.glob("*") if path.name not in known] if outputs.is_dir() else []
     if folders_left:
         text = f"{len(folders_left):,} folders in `{outputs}` belong to no session"
-        yield Finding("stored outputs", "note", text, "remove them if no program is running")
+        yield CheckResult("stored outputs", "note", text, "remove them if no program is running")
 
 
-def _excess(store: SessionStore, most_bytes: int | None) -> Iterator[Finding]:
+def _excess(store: SessionStore, most_bytes: int | None) -> Iterator[CheckResult]:
     """Whether more is in use than the user wants to be kept. Nothing is broken then: none of it may go."""
     sizes = store.blobs.sizes() if store.blobs is not None else {}
-    held = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).needed())
+    held = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).referenced_blobs())
     if most_bytes is not None and held > most_bytes:
-        yield Finding("stored outputs", "note", excess(held, most_bytes))
+        yield CheckResult("stored outputs", "note", excess(held, most_bytes))
 
 
-def _unfinished(blobs: Blobs) -> int:
+def _unfinished_count(blobs: Blobs) -> int:
     oldest = time.time() - ORPHAN_SECONDS
     count = 0
     for path in (blobs.folder / "incoming").glob("*"):

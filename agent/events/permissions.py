@@ -24,7 +24,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RuleTrial:
     """What a rule would have done, had it been there all along. Not an event, but plain data all the same."""
 
     rule: str
@@ -50,7 +50,7 @@ class PermissionAsked:
     """What the call would do, as a unified diff, when it changes files."""
     offers: tuple[str, ...] = ()
     """Rules that would answer this question for the rest of the session, the narrowest first."""
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[RuleTrial, ...] = ()
     """What each of the offers would have allowed so far."""
     rules_file: str = ""
     """Where rules for the project are kept; empty where none can be."""

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Self
 
 from agent.config.values import Config
-from agent.extensions.discovery import discover, unheard
+from agent.extensions.discovery import discover, ignored_hook_notices
 from agent.extensions.extension_files import UnusableFile, text_of
+from agent.extensions.extension_folders import ExtensionFolder
 from agent.extensions.front_matter import flag_at, list_at, number_at, split, text_at
-from agent.extensions.places import Place
-from agent.extensions.trust import Item, digest_of_text, item_in
+from agent.extensions.trust import TrustItem, digest_of_text, item_in
 from tools.lazy import dataclass
-from tools.outputs.extent import counted, shortened
+from tools.outputs.extent import ellipsize, pluralize
 
-MOST_DESCRIPTION = 200
+MAX_DESCRIPTION_CHARS = 200
 """Characters of a description that the model reads."""
 _TURNS = ("maxTurns", "max_turns", "steps", "maxSteps")
 """How programs call the requests that an agent may make."""
@@ -38,7 +38,7 @@ class AgentFile:
     model: str
     """As it is written; empty: the usual one."""
     only_plans: bool
-    item: Item
+    item: TrustItem
     has_hooks: bool = False
     """Its file says hooks, which do not run."""
     max_turns: int | None = None
@@ -48,18 +48,18 @@ class AgentFile:
     skills: tuple[str, ...] = ()
     """Those that it works by, as they are written."""
 
-    def called(self, name: str) -> Self:
+    def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
 
 def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
     """All that are there, and why others are left out, a line each."""
-    found, problems = discover("agent", config, _read)
-    return found, (*problems, *unheard("agent", found))
+    found, problems = discover("agent", config, _read_agent)
+    return found, (*problems, *ignored_hook_notices("agent", found))
 
 
 def line_of(agent: AgentFile) -> str:
-    return f"- {agent.name}: {shortened(agent.description, MOST_DESCRIPTION)}"
+    return f"- {agent.name}: {ellipsize(agent.description, MAX_DESCRIPTION_CHARS)}"
 
 
 def is_named(agent: AgentFile, known: str) -> bool:
@@ -67,7 +67,7 @@ def is_named(agent: AgentFile, known: str) -> bool:
     return re.search(rf"(?:^- |[:,] ){re.escape(agent.name)}(?:[:,]|$)", known, re.MULTILINE) is not None
 
 
-def _read(path: Path, place: Place) -> AgentFile | None:
+def _read_agent(path: Path, place: ExtensionFolder) -> AgentFile | None:
     """None for what another program does not send off either."""
     written = text_of(path, place.boundary)
     head, prompt = split(written)
@@ -84,7 +84,7 @@ def _read(path: Path, place: Place) -> AgentFile | None:
         raise UnusableFile("it does not say what the agent is told")
     tools, without = _tools(head)
     model, mode = text_at(head, "model"), text_at(head, "permissionMode")
-    shown = [f"says: {description} ({counted(len(prompt.splitlines()), 'line')})"]
+    shown = [f"says: {description} ({pluralize(len(prompt.splitlines()), 'line')})"]
     shown += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
     shown += [f"runs with the model: {model}"] if model else []
     item = item_in(place, name, path, digest_of_text(written), shown)

@@ -8,13 +8,13 @@ from typing import Literal, Self, TypeAlias
 
 from agent.config.load import toml_of
 from agent.config.values import Config
-from agent.extensions.discovery import discover, unheard
+from agent.extensions.discovery import discover, ignored_hook_notices
 from agent.extensions.extension_files import UnusableFile, text_of
+from agent.extensions.extension_folders import ExtensionFolder, Owner, Source
 from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
-from agent.extensions.places import Owner, Place, Source
-from agent.extensions.trust import Item, digest_of_text, item_in
+from agent.extensions.trust import TrustItem, digest_of_text, item_in
 from tools.lazy import dataclass
-from tools.outputs.extent import counted, shortened
+from tools.outputs.extent import ellipsize, pluralize
 
 Form: TypeAlias = Literal["markdown", "toml", "codex"]
 
@@ -39,7 +39,7 @@ class CustomCommand:
     model: str
     path: Path
     source: Source
-    item: Item
+    item: TrustItem
     has_hooks: bool = False
     """Its file says hooks, which do not run."""
     plugin: str = ""
@@ -47,7 +47,7 @@ class CustomCommand:
     arguments: tuple[str, ...] = ()
     """The names of its arguments, in their order."""
 
-    def called(self, name: str) -> Self:
+    def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
     @property
@@ -57,11 +57,11 @@ class CustomCommand:
 
 def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
     """All that are there, and why others are left out, a line each."""
-    found, problems = discover("command", config, _read)
-    return found, (*problems, *unheard("command", found))
+    found, problems = discover("command", config, _read_command)
+    return found, (*problems, *ignored_hook_notices("command", found))
 
 
-def _read(path: Path, place: Place) -> CustomCommand:
+def _read_command(path: Path, place: ExtensionFolder) -> CustomCommand:
     name = ":".join(path.relative_to(place.folder).with_suffix("").parts).replace(" ", "-")
     if not _NAME.fullmatch(name):
         raise UnusableFile("its name holds what cannot be in the name of a command")
@@ -73,8 +73,8 @@ def _read(path: Path, place: Place) -> CustomCommand:
         raise UnusableFile("it says nothing")
     tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
     hint = text_at(head, "argument-hint")
-    description = text_at(head, "description") or shortened(text.strip().splitlines()[0].lstrip("# "), 80)
-    shown = [f"says: {description} ({counted(len(text.splitlines()), 'line')})"]
+    description = text_at(head, "description") or ellipsize(text.strip().splitlines()[0].lstrip("# "), 80)
+    shown = [f"says: {description} ({pluralize(len(text.splitlines()), 'line')})"]
     shown += [f"runs: {line}" for lines in shell_lines(text, form) for line in lines.splitlines()]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
     model = text_at(head, "model")

@@ -7,60 +7,63 @@ from typing import Protocol, Self, TypeVar
 
 from agent.config.values import Config
 from agent.extensions.extension_files import UnusableFile, files_below
+from agent.extensions.extension_folders import ExtensionFolder, Kind, extension_folders
 from agent.extensions.front_matter import BrokenFrontMatter
-from agent.extensions.places import Kind, Place, places
 
-MOST = 200
+MAX_PER_KIND = 200
 """Of a kind."""
 SKILL_FILE = "SKILL.md"
-_NESTED = 3
+_MAX_SKILL_DEPTH = 3
 """Folders within each other in which skills are looked for."""
 
 
-class Named(Protocol):
+class NamedExtension(Protocol):
     @property
     def name(self) -> str: ...
 
-    def called(self, name: str) -> Self:
+    def with_name(self, name: str) -> Self:
         """The same under another name."""
         ...
 
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=NamedExtension)
 
 
 def discover(
-    kind: Kind, config: Config, read: Callable[[Path, Place], N | None]
+    kind: Kind, config: Config, read: Callable[[Path, ExtensionFolder], N | None]
 ) -> tuple[tuple[N, ...], tuple[str, ...]]:
     """All that are there, the first of each name, in order of precedence; and why others are left out, a line each.
     `read` makes one of a file, or None where the file is none; it raises `UnusableFile` and `BrokenFrontMatter`."""
     found: dict[str, N] = {}
     problems: list[str] = []
-    for place in places(kind, config):
+    for place in extension_folders(kind, config):
         try:
             for path in files_in(place):
-                if len(found) == MOST:
-                    return tuple(found.values()), (*problems, f"more than {MOST} {kind}s: the others are left out")
+                if len(found) == MAX_PER_KIND:
+                    return tuple(found.values()), (
+                        *problems,
+                        f"more than {MAX_PER_KIND} {kind}s: the others are left out",
+                    )
                 try:
                     one = read(path, place)
                 except (UnusableFile, BrokenFrontMatter) as error:
-                    problems.append(f"the {kind} `{place.shown(path)}` is left out: {error}")
+                    problems.append(f"the {kind} `{place.display_path(path)}` is left out: {error}")
                 else:
                     if one is not None:
                         if place.plugin and one.name in found:  # its own name is in front of it there anyway
-                            one = one.called(f"{place.plugin}:{one.name}")
+                            one = one.with_name(f"{place.plugin}:{one.name}")
                         found.setdefault(one.name, one)
         except UnusableFile as error:
-            problems.append(f"{kind}s of `{place.shown(place.folder)}` are left out: {error}")
+            problems.append(f"{kind}s of `{place.display_path(place.folder)}` are left out: {error}")
     return tuple(found.values()), tuple(problems)
 
 
-class HasHooks(Named, Protocol):
+class HasHooks(NamedExtension, Protocol):
     @property
     def has_hooks(self) -> bool: ...
 
 
-def unheard(kind: Kind, found: Iterable[HasHooks]) -> tuple[str, ...]:
+def ignored_hook_notices(kind: Kind, found: Iterable[HasHooks]) -> tuple[str, ...]:
     """A line for each whose own hooks do not run: what they were to keep from happening is not kept."""
     told = "the {} `{}` says hooks of its own, which do not run here; those in `.claude/settings.json` do"
     return tuple(told.format(kind, one.name) for one in found if one.has_hooks)
@@ -71,7 +74,7 @@ def _skills_in(folder: Path, follows_links: bool, left: int) -> Iterator[Path]:
     found = next((name for name in (SKILL_FILE, SKILL_FILE.lower()) if os.path.lexists(folder / name)), "")
     if found:
         yield folder / found
-    is_place = left == _NESTED  # a place may be a skill and hold others
+    is_place = left == _MAX_SKILL_DEPTH  # a place may be a skill and hold others
     for path in _entries(folder) if left and (not found or is_place) else ():
         is_link = path.is_symlink() and not (follows_links or is_place)
         if path.name[0] != "." and path.is_dir() and not is_link:
@@ -85,12 +88,12 @@ def _entries(folder: Path) -> Sequence[Path]:
         return ()
 
 
-def files_in(place: Place) -> Iterator[Path]:
+def files_in(place: ExtensionFolder) -> Iterator[Path]:
     """The files of a place that may each be one of its kind, sorted. Raises `UnusableFile`."""
     if place.only:
         yield place.folder / place.only
     elif place.kind == "skill":
-        yield from _skills_in(place.folder, place.boundary is None, _NESTED)
+        yield from _skills_in(place.folder, place.boundary is None, _MAX_SKILL_DEPTH)
     else:
         ending = ".toml" if (place.kind, place.source) == ("command", "gemini") else ".md"
         found = files_below(place.folder, place.boundary)

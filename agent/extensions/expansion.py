@@ -16,7 +16,7 @@ _PLACE = re.compile(
 """A place for arguments. Neither a price (`$1.20`) nor a field in a program of awk is one."""
 _NAMED_PLACE = re.compile(r"\$(?P<dollar>\$)|" + _PLACE.pattern + r"|\$(?P<name>[A-Za-z_]\w*)")
 _ALL = re.compile(r"\$ARGUMENTS(?!\w|\[)")
-_GIVEN = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+_NAMED_ARGUMENT = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 """An argument by its name, as prompts of Codex are given them."""
 _COMMANDS = re.compile(r"Bash\((.+)\)")
 _UNCLEAR = frozenset("*?[]{}()$`|&;<>\n\\")
@@ -37,34 +37,34 @@ class Expansion:
         return " ".join(part.text for part in self.parts if not part.is_shell)
 
 
-def expanded(
+def expand_arguments(
     text: str, form: Form, written: str, names: Sequence[str] = (), values: Mapping[str, str] = _NOTHING
 ) -> Expansion:
     """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end. The
     first word is `$1`, but `$0` in a text that has one, as in `$ARGUMENTS[0]`. `names`: what the words are called, each
     with a `$` before it. In a prompt of Codex `NAME=word` stands for `$NAME`, and `$$` is a `$`; elsewhere `\\$1` is
     `$1`. `values`: what stands for `${NAME}`."""
-    parts = tuple(_filled(part, values) for part in parts_of(text, form))
+    parts = tuple(_fill_in(part, values) for part in parts_of(text, form))
     first = 0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _places(part)) else 1
     has_place = any(_ARGS in part.text if form == "toml" else any(_places(part)) for part in parts)
-    put = tuple(TextPart(_put(part, form, written, first, names), part.is_shell) for part in parts)
+    put = tuple(TextPart(_substitute(part, form, written, first, names), part.is_shell) for part in parts)
     if written and not has_place and put == parts:
         put = (*put, TextPart(f"\n\nARGUMENTS: {written}"))
     return Expansion(put)
 
 
-def _filled(part: TextPart, values: Mapping[str, str]) -> TextPart:
+def _fill_in(part: TextPart, values: Mapping[str, str]) -> TextPart:
     return TextPart((filled_line if part.is_shell else filled_words)(part.text, values), part.is_shell)
 
 
-def _put(part: TextPart, form: Form, written: str, first: int, names: Sequence[str]) -> str:
+def _substitute(part: TextPart, form: Form, written: str, first: int, names: Sequence[str]) -> str:
     if form == "toml":
         text = part.text.replace(_ARGS, shlex.quote(written) if part.is_shell else written)
-        return text if part.is_shell else _FILE.sub(lambda match: f"@{_quoted(match[1].strip())}", text)
+        return text if part.is_shell else _FILE.sub(lambda match: f"@{_quote_path(match[1].strip())}", text)
     words = words_of(written)
     values = {name: _at(words, place) for place, name in enumerate(names)}
     if form == "codex":
-        given = {word: match for word in words if (match := _GIVEN.fullmatch(word))}
+        given = {word: match for word in words if (match := _NAMED_ARGUMENT.fullmatch(word))}
         values = {match[1]: match[2] for match in given.values()}
         words = [word for word in words if word not in given]
 
@@ -122,5 +122,5 @@ def _at(words: Sequence[str], index: int) -> str:
     return words[index] if 0 <= index < len(words) else ""
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return f'"{path}"' if any(sign.isspace() for sign in path) else path

@@ -16,15 +16,15 @@ from tools.files.byte_order import in_utf8
 
 FILE_KINDS: tuple[Literal["skill", "command", "agent"], ...] = ("skill", "command", "agent")
 """What is a file for each, and may lie in any folder between the working folder and the top of the project."""
-MOST_BYTES = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 """Of a file."""
-MOST_FILES = 2_000
+MAX_FILES = 2_000
 """Files of one folder and those below it."""
-MOST_TOGETHER = 20_000_000
+MAX_TOTAL_BYTES = 20_000_000
 """Bytes of all files of something that is one folder."""
-DEEPEST = 8
+MAX_DEPTH = 8
 """Folders within each other."""
-_LARGEST_PROGRAM = 64_000_000
+_MAX_PROGRAM_BYTES = 64_000_000
 _SCRIPTS = (
     ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".awk",
     ".jq", ".sed", ".mk", ".go", ".swift", ".ps1",
@@ -37,7 +37,7 @@ class UnusableFile(Exception):
 
 def text_of(path: Path, boundary: Path | None) -> str:
     """The text of a file. `boundary`: the folder that no link may lead out of. Raises `UnusableFile`."""
-    raw = in_utf8(_bytes_of(path, boundary, MOST_BYTES))
+    raw = in_utf8(_bytes_of(path, boundary, MAX_FILE_BYTES))
     if b"\0" in raw:
         raise UnusableFile("it is not a text")
     return raw.decode("utf-8", "replace")
@@ -61,20 +61,20 @@ def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
     count = 0
     for place, folders, names in os.walk(folder, followlinks=boundary is None):
         depth = len(Path(place).relative_to(folder).parts)
-        folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < DEEPEST else []
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < MAX_DEPTH else []
         for name in sorted(names):
             if name.startswith("."):
                 continue
             count += 1
-            if count > MOST_FILES:
-                raise UnusableFile(f"`{folder}` holds more than {MOST_FILES:,} files")
+            if count > MAX_FILES:
+                raise UnusableFile(f"`{folder}` holds more than {MAX_FILES:,} files")
             yield Path(place, name)
 
 
 def digest_of(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]]:
     """A digest of the names, the modes and the contents of all files of a folder, hidden ones, too, and their names.
     Raises `UnusableFile`, also for links that lead out of it, and for more than can be looked at."""
-    digest, names, left = hashlib.sha256(), list[str](), MOST_TOGETHER
+    digest, names, left = hashlib.sha256(), list[str](), MAX_TOTAL_BYTES
     for place, folders, files in os.walk(folder):
         folders.sort()
         linked = [name for name in folders if os.path.islink(os.path.join(place, name))]
@@ -82,8 +82,8 @@ def digest_of(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]
             path = Path(place, name)
             shown = str(path.relative_to(folder))
             names.append(shown)
-            if len(names) > MOST_FILES:
-                raise UnusableFile(f"it holds more than {MOST_FILES:,} files")
+            if len(names) > MAX_FILES:
+                raise UnusableFile(f"it holds more than {MAX_FILES:,} files")
             if path.is_dir():  # a link: what it leads to is digested where it lies, if that is in the folder
                 if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
                     raise UnusableFile(f"its link `{shown}` leads out of it")
@@ -121,7 +121,7 @@ def digest_of_programs(paths: Iterable[Path]) -> str:
     digests = []
     for path in paths:
         try:
-            held = hashlib.sha256(beginning_of(path, _LARGEST_PROGRAM)).hexdigest()
+            held = hashlib.sha256(beginning_of(path, _MAX_PROGRAM_BYTES)).hexdigest()
         except OSError as error:
             held = str(error.errno)
         digests.append([os.fsencode(path).hex(), held])

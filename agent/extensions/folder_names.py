@@ -31,11 +31,13 @@ def filled_line(line: str, values: Mapping[str, str]) -> str:
 
     def value(piece: re.Match[str]) -> str:
         if piece["double"]:
-            return filled(piece[0], {name: _SPECIAL.sub(r"\\\g<0>", each) for name, each in values.items()})
+            return expand_folder_names(
+                piece[0], {name: _SPECIAL.sub(r"\\\g<0>", each) for name, each in values.items()}
+            )
         name = piece["braced"] or ""
         return shlex.quote(values[name]) if piece[0] == f"${{{name}}}" and name in values else piece[0]
 
-    return filled(_with_pieces(line, value), values)
+    return expand_folder_names(_with_pieces(line, value), values)
 
 
 def filled_words(text: str, values: Mapping[str, str]) -> str:
@@ -45,10 +47,10 @@ def filled_words(text: str, values: Mapping[str, str]) -> str:
         value = values.get(match[1], "")
         return f'@"{value}{match[2]}"' if any(sign.isspace() for sign in value) else match[0]
 
-    return filled(_FILE.sub(file, text), values)
+    return expand_folder_names(_FILE.sub(file, text), values)
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def expand_folder_names(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         text = text.replace(f"${{{name}}}", value)
     return text

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-MOST = 65_536
+MAX_HEAD_CHARS = 65_536
 """Characters of a head."""
 _HEAD = re.compile(r"\A---[ \t]*\n(?P<head>.*?)(?:^(?:---|\.\.\.)[ \t]*$\n?|\Z(?P<open>))", re.DOTALL | re.MULTILINE)
 _PLAIN = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>&].*)$", re.MULTILINE)
 _KEY = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):(?=[ \t]|$)", re.MULTILINE)
 _PROSE = frozenset({"description", "argument-hint", "when_to_use"})
-_SAID = _PROSE | frozenset(
+_KNOWN_KEYS = _PROSE | frozenset(
     """
     agent agents allowed-tools alwaysApply applyTo author background category color context created disable
     disable-model-invocation disallowed-tools disallowedTools displayName effort globs hidden hooks initialPrompt
@@ -21,7 +21,7 @@ _SAID = _PROSE | frozenset(
 """Keys that begin a value in a head that is no YAML; what else looks like one, such as `user: "Help"`, is prose."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _MAX_DIGITS = 10
-_LISTED = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+_LIST_ITEM = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 
 class BrokenFrontMatter(Exception):
@@ -36,9 +36,9 @@ def split(text: str) -> tuple[dict[str, object], str]:
         return {}, text
     if found["open"] is not None:
         raise BrokenFrontMatter("line 1: the head that begins with `---` does not end")
-    if len(found["head"]) > MOST:
-        raise BrokenFrontMatter(f"the head is longer than {MOST:,} characters")
-    return dict(_parsed(found["head"])), text[found.end() :].lstrip("\n")
+    if len(found["head"]) > MAX_HEAD_CHARS:
+        raise BrokenFrontMatter(f"the head is longer than {MAX_HEAD_CHARS:,} characters")
+    return dict(_parse_yaml(found["head"])), text[found.end() :].lstrip("\n")
 
 
 def text_at(head: Mapping[str, object], key: str) -> str:
@@ -66,11 +66,11 @@ def list_at(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
     value = head.get(key)
     if isinstance(value, list):
         return tuple(str(each).strip() for each in value if isinstance(each, str | int | float))
-    return tuple(_LISTED.findall(value)) if isinstance(value, str) else None
+    return tuple(_LIST_ITEM.findall(value)) if isinstance(value, str) else None
 
 
 @lru_cache(maxsize=256)
-def _parsed(head: str) -> dict[str, object]:
+def _parse_yaml(head: str) -> dict[str, object]:
     import yaml  # noqa: PLC0415  # deferred: only who brings something needs it
 
     class Loader(yaml.SafeLoader):
@@ -96,7 +96,7 @@ def _parsed(head: str) -> dict[str, object]:
             content = load(head)
         except yaml.YAMLError as error:
             try:  # `description: Use this: now` is no YAML, and others read it all the same
-                content = load(_PLAIN.sub(_quoted, head))
+                content = load(_PLAIN.sub(_quote_value, head))
             except yaml.YAMLError:
                 content = _with_prose(head, load)
                 if content is None:
@@ -118,7 +118,7 @@ def _with_prose(head: str, load: Callable[[str], object]) -> dict[str, object] |
     where it is anything else that cannot be read."""
     import yaml  # noqa: PLC0415  # deferred: as above
 
-    starts = [match for match in _KEY.finditer(head) if match["key"] in _SAID]
+    starts = [match for match in _KEY.finditer(head) if match["key"] in _KNOWN_KEYS]
     if not starts or head[: starts[0].start()].strip() or _PROSE.isdisjoint(match["key"] for match in starts):
         return None
     content: dict[str, object] = {}
@@ -136,6 +136,6 @@ def _with_prose(head: str, load: Callable[[str], object]) -> dict[str, object] |
     return content
 
 
-def _quoted(line: re.Match[str]) -> str:
+def _quote_value(line: re.Match[str]) -> str:
     value = line["value"].rstrip().replace("\\", "\\\\").replace('"', '\\"')
     return f'{line["key"]}: "{value}"'

@@ -9,16 +9,16 @@ from pathlib import Path
 from agent.errors import UsageError
 from agent.extensions.extension_files import UnusableFile, table_of
 from tools.lazy import dataclass
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 
 MARKET = ".claude-plugin/marketplace.json"
-_MOST_NAMED = 60
+_MAX_LISTED_NAMES = 60
 _PARTS = ("skills", "commands", "agents", "hooks", "mcpServers", "lspServers", "outputStyles")
 _GITHUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class RemotePlugin:
     """A plugin in another repository."""
 
     address: str
@@ -33,7 +33,7 @@ class Offer:
     """A plugin as a repository of several names it."""
 
     name: str
-    place: str | Elsewhere
+    place: str | RemotePlugin
     """A folder of the same repository, or another one."""
     entry: Mapping[str, object]
     """All that is said of it."""
@@ -49,7 +49,7 @@ class Offer:
         is_all = self.entry.get("strict") is False
         about = {key: value for key, value in self.entry.items() if key in ("version", "description")}
         sources = [self.entry] if is_all else [own, self.entry]
-        parts = {key: _joined([source[key] for source in sources if key in source]) for key in _PARTS}
+        parts = {key: _merge_values([source[key] for source in sources if key in source]) for key in _PARTS}
         kept = {key: value for key, value in parts.items() if value is not None}
         others = {key: value for key, value in own.items() if key not in _PARTS}
         told = {**others, **about, "strict": False} if is_all else {**about, **others}
@@ -76,15 +76,17 @@ def offers_in(folder: Path) -> tuple[Offer, ...] | None:
     return tuple({offer.name: offer for offer in found}.values())
 
 
-def chosen(offers: tuple[Offer, ...], name: str) -> Offer:
+def choose_offer(offers: tuple[Offer, ...], name: str) -> Offer:
     """The one of a name, or the only one. Raises `UsageError`."""
     names = [offer.name for offer in offers]
     if not name and len(offers) != 1:
-        there = listed(names, _MOST_NAMED) if names else "none is in it"
+        there = join_limited(names, _MAX_LISTED_NAMES) if names else "none is in it"
         raise UsageError(f"it holds several plugins; name one with `--plugin`: {there}")
     found = next((offer for offer in offers if offer.name == (name or names[0])), None)
     if found is None:
-        raise UsageError(f"it holds no plugin `{name}` that can be fetched; there are {listed(names, _MOST_NAMED)}")
+        raise UsageError(
+            f"it holds no plugin `{name}` that can be fetched; there are {join_limited(names, _MAX_LISTED_NAMES)}"
+        )
     return found
 
 
@@ -100,7 +102,7 @@ def inside(top: Path, name: str, plugin: str) -> Path:
     return path
 
 
-def _place(source: object, base: str) -> str | Elsewhere | None:
+def _place(source: object, base: str) -> str | RemotePlugin | None:
     """Where a plugin lies; None where it is said in a way that is not known here, as of packages of a registry."""
     if isinstance(source, str):
         return source if not base or source.startswith(".") else f"{base}/{source}"
@@ -108,12 +110,12 @@ def _place(source: object, base: str) -> str | Elsewhere | None:
         return None
     match source:
         case {"source": "github", "repo": str(repo)} if _GITHUB.fullmatch(repo):
-            return Elsewhere(f"https://github.com/{repo}.git", "", _ref(source))
+            return RemotePlugin(f"https://github.com/{repo}.git", "", _ref(source))
         case {"source": "url" | "git", "url": str(url)}:
-            return Elsewhere(url, "", _ref(source))
+            return RemotePlugin(url, "", _ref(source))
         case {"source": "git-subdir", "url": str(url), "path": str(path)}:
             address = f"https://github.com/{url}.git" if _GITHUB.fullmatch(url) else url
-            return Elsewhere(address, path, _ref(source))
+            return RemotePlugin(address, path, _ref(source))
         case _:
             return None
 
@@ -123,7 +125,7 @@ def _ref(source: Mapping[str, object]) -> str:
     return next((one for one in said if isinstance(one, str) and one), "")
 
 
-def _joined(said: list[object]) -> object:
+def _merge_values(said: list[object]) -> object:
     """Paths of several lists, or tables, as one; None where nothing is said."""
     tables = [one for one in said if isinstance(one, dict)]
     if tables and len(tables) == len(said):

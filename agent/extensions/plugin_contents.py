@@ -8,13 +8,13 @@ from pathlib import Path
 from agent.config.hook_tables import read_hooks
 from agent.extensions.discovery import files_in
 from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, table_of, text_of
+from agent.extensions.extension_folders import ExtensionFolder
 from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
-from agent.extensions.places import Place
 from agent.extensions.plugins import Plugin
 from tools.lazy import dataclass
-from tools.outputs.extent import counted, shortened
+from tools.outputs.extent import ellipsize, pluralize
 
-_LONGEST = 100
+_MAX_DESCRIPTION_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ def contents_of(plugin: Plugin) -> PluginContents:
     problems: list[str] = []
     for kind in FILE_KINDS:
         parts = plugin.parts(kind)
-        found = [Place(kind, "plugin", "claude", folder, plugin.folder, only=only) for folder, only in parts]
+        found = [ExtensionFolder(kind, "plugin", "claude", folder, plugin.folder, only=only) for folder, only in parts]
         paths = (path for place in found for path in files_in(place))
-        lines += [f"  {kind} {_described(kind, path, plugin, problems)}" for path in paths]
+        lines += [f"  {kind} {_component_line(kind, path, plugin, problems)}" for path in paths]
     lines += _hooks(plugin, problems)
-    problems += plugin.unused
+    problems += plugin.unsupported_parts
     lines += _servers(plugin, problems)
     _, names = digest_of(plugin.folder, plugin.folder)
     lines += [f"  program {name}" for name in names if _runs(plugin.folder / name)]
-    lines.append(f"  {counted(len(names), 'file')} in all")
+    lines.append(f"  {pluralize(len(names), 'file')} in all")
     return PluginContents(tuple(lines), tuple(problems))
 
 
-def _described(kind: str, path: Path, plugin: Plugin, problems: list[str]) -> str:
+def _component_line(kind: str, path: Path, plugin: Plugin, problems: list[str]) -> str:
     name = path.parent.name if kind == "skill" else path.stem
     try:
         head, _ = split(text_of(path, plugin.folder))
@@ -51,7 +51,7 @@ def _described(kind: str, path: Path, plugin: Plugin, problems: list[str]) -> st
         problems.append(f"the {kind} `{name}` is left out: {error}")
         return name
     about = text_at(head, "description")
-    return f"{text_at(head, 'name') or name}{f': {shortened(about, _LONGEST)}' if about else ''}"
+    return f"{text_at(head, 'name') or name}{f': {ellipsize(about, _MAX_DESCRIPTION_CHARS)}' if about else ''}"
 
 
 def _hooks(plugin: Plugin, problems: list[str]) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _hooks(plugin: Plugin, problems: list[str]) -> Iterator[str]:
             continue
         found, left_out = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` are no table",))
         problems += [f"`{shown}`: {problem}" for problem in left_out]
-        yield from (f"  hook {each.shown}" for each in found)
+        yield from (f"  hook {each.summary}" for each in found)
 
 
 def _servers(plugin: Plugin, problems: list[str]) -> Iterator[str]:

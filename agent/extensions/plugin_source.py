@@ -15,19 +15,19 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.extensions.extension_files import (
-    MOST_FILES,
-    MOST_TOGETHER,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
     UnusableFile,
     digest_of,
     table_of,
 )
-from agent.extensions.marketplaces import Elsewhere, Offer, chosen, inside, offers_in
+from agent.extensions.marketplaces import Offer, RemotePlugin, choose_offer, inside, offers_in
 from agent.extensions.plugins import MANIFEST, Plugin, plugin_in
 from tools.files.private_folder import make_private
 from tools.process.git import SETTINGS, git_environment, program_outside
 from tools.secrets.redaction import without_password
 
-PATIENCE = 180.0
+GIT_TIMEOUT_S = 180.0
 """Seconds that Git may take to fetch a repository."""
 PROTOCOLS = "https:ssh:file"
 _BEGINNINGS = "`https://`, `ssh://`, `file://` or `git@`"
@@ -36,7 +36,7 @@ _SCHEMES = ("https://", "ssh://", "file://")
 
 
 @contextmanager
-def copied(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
+def plugin_copy(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
     """The plugin of a folder or an address, copied into a folder below `beside` that is gone afterwards unless it was
     moved. `name`: which one, of a repository of several; `ref`: the branch, tag or commit, which may also stand behind
     a `#` in the address. Raises `UsageError`."""
@@ -57,9 +57,9 @@ def copied(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator
             raise UsageError("a folder is taken as it is: `--ref` is for an address")
         offers, offer = offers_in(folder), None
         if offers is not None:
-            offer = chosen(offers, name)
-            if isinstance(offer.place, Elsewhere):
-                shown, address = without_password(offer.place.address), _checked(offer.place.address, source)
+            offer = choose_offer(offers, name)
+            if isinstance(offer.place, RemotePlugin):
+                shown, address = without_password(offer.place.address), _allowed_address(offer.place.address, source)
                 top = Path(scratch, "elsewhere")
                 commit = _fetch(address, offer.place.ref or "HEAD", top)
                 folder = inside(top, offer.place.folder, offer.name)
@@ -82,7 +82,7 @@ def _is_address(source: str) -> bool:
     return source.startswith((*_SCHEMES, "git@"))
 
 
-def _checked(address: str, market: str) -> str:
+def _allowed_address(address: str, market: str) -> str:
     """The address that a repository names, which leads to this machine only from this machine. Raises `UsageError`."""
     is_remote = _is_address(market) and not market.startswith("file://")
     if not _is_address(address) or (is_remote and address.startswith("file://")):
@@ -123,19 +123,24 @@ def _git(git: str, *words: str) -> str:
     environment = git_environment(SETTINGS, os.environ) | {"GIT_ALLOW_PROTOCOL": PROTOCOLS}
     try:
         ran = subprocess.run(
-            [git, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
+            [git, *words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"git took longer than {PATIENCE:.0f} s") from error
+        raise UsageError(f"git took longer than {GIT_TIMEOUT_S:.0f} s") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"git could not be run: {error}") from error
     if ran.returncode:
-        said = without_password(_first_said(ran.stderr.decode(errors="replace")))[:300]
+        said = without_password(_git_error_line(ran.stderr.decode(errors="replace")))[:300]
         raise UsageError(f"git could not fetch it and says `{said}`")
     return ran.stdout.decode(errors="replace")
 
 
-def _first_said(printed: str) -> str:
+def _git_error_line(printed: str) -> str:
     """The line that says what is wrong. Behind it Git says what that may come from, in any case the same."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     wrong = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
@@ -157,8 +162,8 @@ def _check(folder: Path) -> None:
                     raise UnusableFile(f"its link `{shown}` leads out of it")
             elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
                 raise UnusableFile(f"`{shown}` is neither a file nor a folder")
-            if count > MOST_FILES or size > MOST_TOGETHER:
-                raise UnusableFile(f"it holds more than {MOST_FILES:,} files or {MOST_TOGETHER:,} bytes")
+            if count > MAX_FILES or size > MAX_TOTAL_BYTES:
+                raise UnusableFile(f"it holds more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes")
 
 
 def _without_git(folder: Path) -> Callable[[str, list[str]], list[str]]:

@@ -14,7 +14,7 @@ from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of
 from tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
-_UNUSED = {"lspServers": ".lsp.json", "outputStyles": "output-styles", "monitors": "monitors/monitors.json"}
+_UNSUPPORTED_PARTS = {"lspServers": ".lsp.json", "outputStyles": "output-styles", "monitors": "monitors/monitors.json"}
 """What plugins may bring of which nothing is made here, and where it stands when the manifest does not say it."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -54,9 +54,13 @@ class Plugin:
         return tuple(dict.fromkeys(found))
 
     @property
-    def unused(self) -> tuple[str, ...]:
+    def unsupported_parts(self) -> tuple[str, ...]:
         """A line for what it brings besides that nothing is made of here."""
-        found = [f"`{key}`" for key in _UNUSED if self.manifest.get(key) or self._inside(_UNUSED[key]).exists()]
+        found = [
+            f"`{key}`"
+            for key in _UNSUPPORTED_PARTS
+            if self.manifest.get(key) or self._inside(_UNSUPPORTED_PARTS[key]).exists()
+        ]
         return (f"{', '.join(found)} of it mean nothing here and are left out",) if found else ()
 
     def files(self, key: str, usual: str) -> tuple[Path, ...]:
@@ -91,7 +95,7 @@ def plugin_in(folder: Path, name: str = "") -> Plugin:
     plugin = Plugin(named, folder, manifest)
     has_parts = any(plugin.parts(kind) for kind in FILE_KINDS) or plugin.files("hooks", "hooks/hooks.json")
     if not has_parts and not plugin.files("mcpServers", ".mcp.json"):
-        besides = f"; {plugin.unused[0]}" if plugin.unused else ""
+        besides = f"; {plugin.unsupported_parts[0]}" if plugin.unsupported_parts else ""
         raise UsageError(f"`{named}` brings nothing: no skills, commands, agents, hooks or servers{besides}")
     return plugin
 
@@ -118,7 +122,7 @@ class PluginStore:
             found.append((Plugin(name, folder, manifest, source, commit, digest), problem))
         return tuple(found)
 
-    def used(self) -> tuple[Plugin, ...]:
+    def usable_plugins(self) -> tuple[Plugin, ...]:
         return tuple(plugin for plugin, problem in self.all() if not problem)
 
     def add(self, plugin: Plugin) -> None:
@@ -152,7 +156,7 @@ class PluginStore:
 
 def used_plugins(config: Config) -> tuple[Plugin, ...]:
     """Those that the user has added and that are as they were."""
-    return PluginStore(config).used()
+    return PluginStore(config).usable_plugins()
 
 
 @lru_cache(maxsize=256)  # once in a run: to read all files of a large one takes a while

@@ -11,10 +11,10 @@ from agent.extensions.session_trust import SessionTrust
 from agent.extensions.skills import Skill, find_skills
 from agent.extensions.trust import Standing
 
-MOST_TOLD = 10
+MAX_PROBLEM_LINES = 10
 """Lines about what is left out."""
 
-Named: TypeAlias = CustomCommand | Skill
+UserInvocable: TypeAlias = CustomCommand | Skill
 """What the user calls by its name."""
 
 
@@ -26,9 +26,9 @@ class SessionExtensions:
         self.commands, of_commands = find_commands(config)
         self.agents, of_agents = find_agents(config)
         problems = (*of_skills, *of_commands, *of_agents)
-        left = len(problems) - MOST_TOLD
+        left = len(problems) - MAX_PROBLEM_LINES
         more = (f"{left} more skills, commands and agents are left out",) if left > 0 else ()
-        self.problems = (*problems[:MOST_TOLD], *more)
+        self.problems = (*problems[:MAX_PROBLEM_LINES], *more)
         """What is left out and why, a line each."""
         self._trust = trust
         self._told: dict[str, int] = {}
@@ -36,20 +36,20 @@ class SessionExtensions:
         self._offered: set[str] = set()
         of_files = (*(command.item for command in self.commands), *(agent.item for agent in self.agents))
         trust.add((*(skill.item for skill in self.skills), *of_files))
-        self._named: list[Named] = [*self.commands, *(skill for skill in self.skills if skill.for_user)]
+        self._named: list[UserInvocable] = [*self.commands, *(skill for skill in self.skills if skill.for_user)]
 
-    def standing(self, named: Named | AgentFile) -> Standing:
+    def standing(self, named: UserInvocable | AgentFile) -> Standing:
         return self._trust.standing(named.item)
 
-    def usable(self, taken: Set[str] = frozenset()) -> tuple[Named, ...]:
+    def usable(self, taken: Set[str] = frozenset()) -> tuple[UserInvocable, ...]:
         """What the user may call now. `taken`: names that mean something else already."""
-        found: dict[str, Named] = {}
+        found: dict[str, UserInvocable] = {}
         for each in self._named:
             if each.name not in taken and self.standing(each) == "on":
                 found.setdefault(each.name, each)
         return tuple(found.values())
 
-    def find(self, name: str) -> Named | None:
+    def find(self, name: str) -> UserInvocable | None:
         """What a name means: as it is written, or else in small letters, or behind the name of the plugin that brings
         it. It may not be approved."""
         exact = next((each for each in self._named if each.name == name), None)
@@ -58,7 +58,7 @@ class SessionExtensions:
         of_plugins = (each for each in self._named if each.plugin and f"{each.plugin}:{each.name}".lower() == plain)
         return exact or next(alike, None) or next(of_plugins, None)
 
-    def rules_to_offer(self, named: Named) -> tuple[str, ...]:
+    def rules_to_offer(self, named: UserInvocable) -> tuple[str, ...]:
         """The permission rules that it would like to have, once a session."""
         rules = rules_of(named.tools) if named.item.key not in self._offered else ()
         self._offered.add(named.item.key)

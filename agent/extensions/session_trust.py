@@ -7,7 +7,7 @@ from agent.channel import Channel
 from agent.config.values import Config
 from agent.errors import ConfigError
 from agent.events.session import Event
-from agent.extensions.trust import Approval, FolderTrust, Item, Standing, Verdict
+from agent.extensions.trust import FolderTrust, Standing, TrustItem, TrustRecord, Verdict
 from agent.extensions.trust_question import (
     ALL,
     APPROVE,
@@ -18,7 +18,7 @@ from agent.extensions.trust_question import (
     ONE_OPTIONS,
     folder_question,
     item_question,
-    left_out,
+    unapproved_notice,
 )
 
 
@@ -28,18 +28,18 @@ class SessionTrust:
     def __init__(self, config: Config, channel: Channel) -> None:
         self._trust = FolderTrust(config)
         self._channel = channel
-        self._items: list[Item] = []
+        self._items: list[TrustItem] = []
         self._postponed: set[str] = set()
         """Digests of what the user did not want to decide about now."""
         self._is_told = not self._trust.problem
         self._followers: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     @property
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[TrustItem, ...]:
         """All that is asked about, or was."""
         return tuple(self._items)
 
-    def add(self, items: Sequence[Item]) -> None:
+    def add(self, items: Sequence[TrustItem]) -> None:
         """Something that the project brings: it is asked about with the next turn."""
         self._items += [item for item in items if item.owner == "project"]
 
@@ -47,7 +47,7 @@ class SessionTrust:
         """Is called once the user has decided outside of a turn, for what has to be asked then."""
         self._followers.append(settle)
 
-    def standing(self, item: Item) -> Standing:
+    def standing(self, item: TrustItem) -> Standing:
         return self._trust.standing(item)
 
     @property
@@ -62,7 +62,7 @@ class SessionTrust:
             for settle in (self.settle, *self._followers):
                 await self._channel.interrupt.race(settle())
 
-        return self._channel.events_of(ask)
+        return self._channel.stream_turn(ask)
 
     async def settle(self) -> None:
         """At the start of a turn: asks about what nobody has decided, once for all of it."""
@@ -74,7 +74,7 @@ class SessionTrust:
             return
         if not self._channel.is_interactive:
             self._postpone(waiting)
-            self._channel.notice(left_out([(item, self.standing(item)) for item in waiting]))
+            self._channel.notice(unapproved_notice([(item, self.standing(item)) for item in waiting]))
             return
         if len(waiting) > 1:
             answer = await self._answer(folder_question(self._with_before(waiting)), FOLDER_OPTIONS)
@@ -84,16 +84,16 @@ class SessionTrust:
         for item, before in self._with_before(waiting):
             self._decide([item], await self._answer(item_question(item, before), ONE_OPTIONS))
 
-    def forget(self, item: Item) -> None:
+    def forget(self, item: TrustItem) -> None:
         """Takes back what was decided: it is asked with the next turn. Raises `ConfigError`."""
         self._postponed.discard(item.digest)
         self._trust.forget([item.key])
 
-    def decide(self, item: Item, verdict: Verdict) -> None:
+    def decide(self, item: TrustItem, verdict: Verdict) -> None:
         """Keeps what the user says without being asked. Raises `ConfigError` when it holds for this session only."""
         self._trust.decide([item], verdict)
 
-    def _waiting(self) -> list[Item]:
+    def _waiting(self) -> list[TrustItem]:
         """Those that nobody has decided about."""
         return [
             item
@@ -101,13 +101,13 @@ class SessionTrust:
             if item.digest not in self._postponed and self.standing(item) in ("not approved", "changed")
         ]
 
-    def _with_before(self, items: Sequence[Item]) -> list[tuple[Item, Approval | None]]:
+    def _with_before(self, items: Sequence[TrustItem]) -> list[tuple[TrustItem, TrustRecord | None]]:
         return [(item, self._trust.before(item)) for item in items]
 
-    def _postpone(self, items: Sequence[Item]) -> None:
+    def _postpone(self, items: Sequence[TrustItem]) -> None:
         self._postponed |= {item.digest for item in items}
 
-    def _decide(self, items: Sequence[Item], answer: str) -> None:
+    def _decide(self, items: Sequence[TrustItem], answer: str) -> None:
         if answer not in (APPROVE, NEVER):
             self._postpone(items)
             return
@@ -120,5 +120,5 @@ class SessionTrust:
         """The user's answer; not now when there is none, as between two turns."""
         if not self._channel.is_open:
             return LATER
-        asked = self._channel.questions.words(question, options, is_lasting=True, takes_words=False)
+        asked = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=False)
         return await self._channel.interrupt.race(asked) or LATER

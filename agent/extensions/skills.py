@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Self
 
 from agent.config.values import Config
-from agent.extensions.discovery import discover, unheard
+from agent.extensions.discovery import discover, ignored_hook_notices
 from agent.extensions.extension_files import UnusableFile, digest_of, text_of
+from agent.extensions.extension_folders import ExtensionFolder, Owner, Source
 from agent.extensions.front_matter import flag_at, list_at, split, text_at
-from agent.extensions.places import Owner, Place, Source
-from agent.extensions.trust import FolderTrust, Item, item_in
+from agent.extensions.trust import FolderTrust, TrustItem, item_in
 from tools.lazy import dataclass
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 
-MOST_DESCRIPTION = 300
+MAX_DESCRIPTION_CHARS = 300
 """Characters of a description that the list shows."""
-MOST_FILES_SHOWN = 30
+MAX_LISTED_FILES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Skill:
     description: str
     path: Path
     """Its SKILL.md."""
-    place: Place
+    place: ExtensionFolder
     hint: str
     """What may follow its name, for people."""
     tools: tuple[str, ...]
@@ -39,7 +39,7 @@ class Skill:
     """The model is told of it."""
     for_user: bool
     """The user may name it."""
-    item: Item
+    item: TrustItem
     model: str = ""
     """The one that a turn is meant for in which the user names it."""
     has_hooks: bool = False
@@ -47,7 +47,7 @@ class Skill:
     arguments: tuple[str, ...] = ()
     """The names of its arguments, in their order."""
 
-    def called(self, name: str) -> Self:
+    def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
     @property
@@ -75,11 +75,11 @@ class Skill:
 
 def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
     """All that are there, and why others are left out, a line each."""
-    found, problems = discover("skill", config, _read)
-    return found, (*problems, *unheard("skill", found))
+    found, problems = discover("skill", config, _read_skill)
+    return found, (*problems, *ignored_hook_notices("skill", found))
 
 
-def listed(skills: Sequence[Skill]) -> str:
+def skills_prompt(skills: Sequence[Skill]) -> str:
     """What the model is told of skills: how to find out what each says."""
     lines = [line_of(skill) for skill in skills if skill.for_model]
     intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
@@ -87,13 +87,13 @@ def listed(skills: Sequence[Skill]) -> str:
 
 
 def line_of(skill: Skill) -> str:
-    return f"- {skill.name}: {shortened(skill.description, MOST_DESCRIPTION)} ({skill.path})"
+    return f"- {skill.name}: {ellipsize(skill.description, MAX_DESCRIPTION_CHARS)} ({skill.path})"
 
 
-def listed_at_start(config: Config) -> str:
+def initial_skills_prompt(config: Config) -> str:
     """Those that a session may use from its beginning."""
     trust = FolderTrust(config)
-    return listed([skill for skill in find_skills(config)[0] if trust.standing(skill.item) == "on"])
+    return skills_prompt([skill for skill in find_skills(config)[0] if trust.standing(skill.item) == "on"])
 
 
 def body_of(skill: Skill) -> str:
@@ -103,7 +103,7 @@ def body_of(skill: Skill) -> str:
     return skill.place.with_folder(body)
 
 
-def _read(path: Path, place: Place) -> Skill:
+def _read_skill(path: Path, place: ExtensionFolder) -> Skill:
     folder = path.parent
     if place.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(place.boundary):
         raise UnusableFile("it leads out of the project")
@@ -114,7 +114,7 @@ def _read(path: Path, place: Place) -> Skill:
         raise UnusableFile("it has no description")
     digest, files = digest_of(folder, folder) if is_of_project else ("", ())
     tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
-    shown = [f"says of itself: {description}", f"files: {_named(files)}"]
+    shown = [f"says of itself: {description}", f"files: {_file_list(files)}"]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
     model = text_at(head, "model")
     shown += [f"has its turn with the model: {model}"] if model else []
@@ -149,6 +149,6 @@ def first_sentence(body: str) -> str:
     return re.split(r"(?<=[.!?])\s|(?<=[。！？])", " ".join(paragraph) or heading, maxsplit=1)[0]
 
 
-def _named(files: Sequence[str]) -> str:
-    more = f" and {len(files) - MOST_FILES_SHOWN} others" if len(files) > MOST_FILES_SHOWN else ""
-    return ", ".join(files[:MOST_FILES_SHOWN]) + more
+def _file_list(files: Sequence[str]) -> str:
+    more = f" and {len(files) - MAX_LISTED_FILES} others" if len(files) > MAX_LISTED_FILES else ""
+    return ", ".join(files[:MAX_LISTED_FILES]) + more

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.config.private_table import KeptByProject
+from agent.config.private_table import ProjectTable
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.extensions.places import Kind, Owner, Place
+from agent.extensions.extension_folders import ExtensionFolder, Kind, Owner
 from tools.lazy import dataclass
 from tools.sandbox.git_metadata import in_main_work_tree
 
 Verdict: TypeAlias = Literal["approved", "refused"]
 Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
 
-MOST_KEPT = 200
+MAX_STORED_LINES = 200
 """Lines of what was shown that are kept, to say later what has changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TrustItem:
     """One thing that a project brings, or that the user has."""
 
     kind: Kind
@@ -32,7 +32,7 @@ class Item:
     """Where it comes from, for people: a file, or a folder."""
     digest: str
     """Of everything of it that would run or be read."""
-    shown: tuple[str, ...]
+    details: tuple[str, ...]
     """What is approved, a line each."""
     effect: str = ""
     """What it can do once it is approved, as a sentence; empty: as its kind does."""
@@ -42,20 +42,20 @@ class Item:
         return f"{self.kind}:{self.name}"
 
 
-def item_in(place: Place, name: str, path: Path, digest: str, shown: Sequence[str]) -> Item:
+def item_in(place: ExtensionFolder, name: str, path: Path, digest: str, shown: Sequence[str]) -> TrustItem:
     """What is to be approved of a thing that was found in a place. The name of one below the top of the project begins
     with its folder, so that each of several of one name is approved for itself."""
     where = f"{place.below}:" if place.below else ""
-    return Item(place.kind, f"{where}{name}", place.owner, place.shown(path), digest, tuple(shown))
+    return TrustItem(place.kind, f"{where}{name}", place.owner, place.display_path(path), digest, tuple(shown))
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class TrustRecord:
     """What the user said of one thing."""
 
     digest: str
     verdict: Verdict
-    shown: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     """What they saw of it, a line each."""
     source: str = ""
 
@@ -69,21 +69,21 @@ class FolderTrust:
     """What the user has decided about one project. What is decided holds for this object even if it cannot be kept."""
 
     def __init__(self, config: Config) -> None:
-        self._file = KeptByProject(config.folders.data / "trust.json", config.project)
+        self._file = ProjectTable(config.folders.data / "trust.json", config.project)
         self._trusts_all = config.trusts_project
         self.problem = ""
         """Why what was approved cannot be read, if so."""
         try:
-            self._known = _decoded({**_of_main_work_tree(config), **self._file.read()})
+            self._known = _records_from_json({**_of_main_work_tree(config), **self._file.read()})
         except ConfigError as error:
             self._known, self.problem = {}, str(error)
 
     @property
-    def decided(self) -> Mapping[str, Approval]:
+    def decisions(self) -> Mapping[str, TrustRecord]:
         """All that the user has decided about this project, by `Item.key`."""
         return dict(self._known)
 
-    def standing(self, item: Item) -> Standing:
+    def standing(self, item: TrustItem) -> Standing:
         """Whether a thing may be used. The user's own may, and so may what is in a plugin, which was approved when it
         was added; in a run with `--trust` all may that is not refused, and what was refused does not become another
         thing by another content. Changed: another content of it was approved."""
@@ -98,19 +98,19 @@ class FolderTrust:
             return "not approved"
         return "on" if known.digest == item.digest else "changed"
 
-    def before(self, item: Item) -> Approval | None:
+    def before(self, item: TrustItem) -> TrustRecord | None:
         """What was approved under the name of a thing that has changed since."""
         return self._known.get(item.key) if self.standing(item) == "changed" else None
 
-    def decide(self, items: Iterable[Item], verdict: Verdict) -> None:
+    def decide(self, items: Iterable[TrustItem], verdict: Verdict) -> None:
         """Keeps what the user says of things as they are now. Raises `ConfigError` when that cannot be written."""
         new = {
-            item.key: Approval(item.digest, verdict, item.shown[:MOST_KEPT], item.source)
+            item.key: TrustRecord(item.digest, verdict, item.details[:MAX_STORED_LINES], item.source)
             for item in items
             if item.owner == "project"
         }
         self._known = {**self._known, **new}
-        self._file.change(lambda entry: {**entry, **{key: _encoded(one) for key, one in new.items()}})
+        self._file.change(lambda entry: {**entry, **{key: _record_to_json(one) for key, one in new.items()}})
 
     def forget(self, keys: Iterable[str]) -> None:
         """Takes decisions back: it is asked again. Raises `ConfigError` when that cannot be written."""
@@ -123,27 +123,27 @@ def _of_main_work_tree(config: Config) -> Mapping[str, object]:
     """What was decided about the same in the repository that the project is a linked work tree of: there it was
     approved with this content. Raises `ConfigError`."""
     main = in_main_work_tree(config.project)
-    return {} if main is None else KeptByProject(config.folders.data / "trust.json", main).read()
+    return {} if main is None else ProjectTable(config.folders.data / "trust.json", main).read()
 
 
-def _encoded(approval: Approval) -> dict[str, object]:
+def _record_to_json(approval: TrustRecord) -> dict[str, object]:
     return {
         "digest": approval.digest,
         "verdict": approval.verdict,
-        "shown": list(approval.shown),
+        "shown": list(approval.details),
         "source": approval.source,
     }
 
 
-def _decoded(entry: Mapping[str, object]) -> dict[str, Approval]:
+def _records_from_json(entry: Mapping[str, object]) -> dict[str, TrustRecord]:
     return {key: found for key, one in entry.items() if (found := _approval(one)) is not None}
 
 
-def _approval(entry: object) -> Approval | None:
+def _approval(entry: object) -> TrustRecord | None:
     match entry:
         case {"digest": str(digest), "verdict": "approved" | "refused" as verdict, **rest}:
             shown, source = rest.get("shown"), rest.get("source")
             lines = shown if isinstance(shown, list) else ()
-            return Approval(digest, verdict, tuple(map(str, lines)), source if isinstance(source, str) else "")
+            return TrustRecord(digest, verdict, tuple(map(str, lines)), source if isinstance(source, str) else "")
         case _:
             return None

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.extensions.places import Kind
-from agent.extensions.trust import Approval, Item, Standing
-from tools.outputs.extent import counted
+from agent.extensions.extension_folders import Kind
+from agent.extensions.trust import Standing, TrustItem, TrustRecord
+from tools.outputs.extent import pluralize
 
 APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
 ONE_OPTIONS = (LATER, APPROVE, NEVER)
@@ -13,9 +13,9 @@ ALL, EACH = "trust all of it", "ask about each"
 FOLDER_OPTIONS = (LATER, ALL, EACH, NEVER)
 """What a key that is pressed by mistake answers comes first."""
 
-MOST_SHOWN = 40
+MAX_ITEM_LINES = 40
 """Lines of one thing that a question about several shows, unless it runs by itself; one about it alone shows all."""
-MOST_NAMED = 6
+MAX_NAMES_PER_KIND = 6
 """Names of a kind in one line."""
 
 _DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to have what this project brings"
@@ -34,17 +34,17 @@ _BY_THEMSELVES: Sequence[Kind] = ("hook", "server")
 """What runs without being asked for: it is shown first, so that no list of harmless things stands before it; hooks, of
 which a project has few files, before servers."""
 _LINE_END = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_MUCH_NOTHING = re.compile(r"[\s\u2800]{24,}")
+_BLANK_RUN = re.compile(r"[\s\u2800]{24,}")
 """What pushes what follows out of sight."""
 
-Waiting = tuple[Item, Approval | None]
+Waiting = tuple[TrustItem, TrustRecord | None]
 """A thing that the user has not approved as it is, and what was approved under its name before."""
 
 
-def item_question(item: Item, before: Approval | None) -> str:
+def item_question(item: TrustItem, before: TrustRecord | None) -> str:
     """May this one be used? Says all that would be approved, and what of it is another than was approved before."""
     does = "brings" if before is None else "has changed"
-    lines = [f"This project {does} {_named(item, 'in')}.", "", *_lines(item), ""]
+    lines = [f"This project {does} {_item_label(item, 'in')}.", "", *_lines(item), ""]
     return "\n".join([*lines, *_changes(item, before), f"{_effect(item)} May it be used?".lstrip()])
 
 
@@ -54,16 +54,16 @@ def folder_question(waiting: Sequence[Waiting]) -> str:
     lines = [f"This project brings {_counts(item for item, _ in waiting)} that you have not approved so:", ""]
     for item, before in waiting:
         shown = _lines(item)
-        most = len(shown) if item.kind in _BY_THEMSELVES else MOST_SHOWN
+        most = len(shown) if item.kind in _BY_THEMSELVES else MAX_ITEM_LINES
         more = [f"  … {len(shown) - most} lines more: see them with “{EACH}”"] if len(shown) > most else []
         changed = "" if before is None else ", which has changed"
-        head = f"{_named(item, 'of')}{changed}"
+        head = f"{_item_label(item, 'of')}{changed}"
         lines += [head, *shown[:most], *more, *_changes(item, before), ""]
     effects = dict.fromkeys(filter(None, (_effect(item) for item, _ in waiting)))
     return "\n".join([*lines, *effects, "Do you trust this folder with all of it?"])
 
 
-def _named(item: Item, where: str) -> str:
+def _item_label(item: TrustItem, where: str) -> str:
     """A file of hooks is named by its path."""
     source = _as_one_line(item.source)
     if item.name == item.source:
@@ -71,7 +71,7 @@ def _named(item: Item, where: str) -> str:
     return f"the {item.kind} `{_as_one_line(item.name)}` {where} `{source}`"
 
 
-def left_out(waiting: Sequence[tuple[Item, Standing]]) -> str:
+def unapproved_notice(waiting: Sequence[tuple[TrustItem, Standing]]) -> str:
     """What somebody is told who cannot be asked: one line for everything."""
     parts = []
     for standing, what in (("not approved", "not approved"), ("changed", "changed since it was approved")):
@@ -85,48 +85,48 @@ def left_out(waiting: Sequence[tuple[Item, Standing]]) -> str:
     return f"{' and '.join(parts)}, so {them} left out; {_DECIDE}"
 
 
-def _names(items: Sequence[Item]) -> str:
+def _names(items: Sequence[TrustItem]) -> str:
     """`the skills `a`, `b` and the server `c` of this project`"""
     groups = []
     for kind in dict.fromkeys(item.kind for item in items):
         names = [f"`{_as_one_line(item.name)}`" for item in items if item.kind == kind]
-        more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
+        more = f" and {len(names) - MAX_NAMES_PER_KIND} others" if len(names) > MAX_NAMES_PER_KIND else ""
         what = "hooks in" if kind == "hook" else kind if len(names) == 1 else _PLURALS[kind]
-        groups.append(f"the {what} {', '.join(names[:MOST_NAMED])}{more}")
-    return f"{_joined(groups)} of this project"
+        groups.append(f"the {what} {', '.join(names[:MAX_NAMES_PER_KIND])}{more}")
+    return f"{_join_words(groups)} of this project"
 
 
-def _counts(items: Iterable[Item]) -> str:
+def _counts(items: Iterable[TrustItem]) -> str:
     """Hooks are approved a file at a time, however many stand there."""
     kinds = [item.kind for item in items]
     counts = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
-    return _joined(
-        [f"{counted(count, 'file')} of hooks" if kind == "hook" else counted(count, kind) for count, kind in counts]
+    return _join_words(
+        [f"{pluralize(count, 'file')} of hooks" if kind == "hook" else pluralize(count, kind) for count, kind in counts]
     )
 
 
-def _joined(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _effect(item: Item) -> str:
+def _effect(item: TrustItem) -> str:
     return item.effect or _EFFECTS.get(item.kind, "")
 
 
-def _lines(item: Item) -> list[str]:
-    return [f"  {_as_one_line(line)}" for line in item.shown]
+def _lines(item: TrustItem) -> list[str]:
+    return [f"  {_as_one_line(line)}" for line in item.details]
 
 
 def _as_one_line(text: str) -> str:
     """A text that somebody else wrote, so that it cannot look like several lines, nor have its end out of sight."""
-    closed = _MUCH_NOTHING.sub(lambda found: f" [{len(found[0]):,} blanks] ", text)
+    closed = _BLANK_RUN.sub(lambda found: f" [{len(found[0]):,} blanks] ", text)
     return _LINE_END.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) != 10 else "\\n", closed)
 
 
-def _changes(item: Item, before: Approval | None) -> list[str]:
+def _changes(item: TrustItem, before: TrustRecord | None) -> list[str]:
     """What is another than it was, a line each, with an empty one behind."""
-    if before is None or not before.shown:
+    if before is None or not before.details:
         return []
-    gone = [f"  - {_as_one_line(line)}" for line in before.shown if line not in item.shown]
-    new = [f"  + {_as_one_line(line)}" for line in item.shown if line not in before.shown]
+    gone = [f"  - {_as_one_line(line)}" for line in before.details if line not in item.details]
+    new = [f"  + {_as_one_line(line)}" for line in item.details if line not in before.details]
     return ["What has changed:", *(gone + new or ["  - something that is not shown here"]), ""]

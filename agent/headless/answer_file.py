@@ -16,7 +16,7 @@ class AnswerFile:
     file: IO[str]
 
     @classmethod
-    def opened(cls, path: Path) -> Self:
+    def open_path(cls, path: Path) -> Self:
         """Raises `UsageError`."""
         try:
             return cls(path, path.open("a", encoding="utf-8", errors="backslashreplace"))

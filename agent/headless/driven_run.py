@@ -18,25 +18,25 @@ from agent.headless.input_messages import (
     ControlRequest,
     InputProtocol,
     InputRequest,
-    InterruptWanted,
-    ModelWanted,
-    ModeWanted,
+    InterruptRequest,
+    ModelRequest,
+    ModeRequest,
     Question,
     RefusedLine,
-    SetUpWanted,
+    SetupRequest,
     no_answer_to,
 )
 from agent.headless.line_reader import InputLine
 from agent.headless.message_queue import MessageQueue, UserMessage
 from agent.headless.result import RunOutcome
 from agent.headless.stop import RunStopper
-from agent.headless.stream_events import ControlDone, ControlFailed, InputRefused, ModeChanged, Shown
+from agent.headless.stream_events import ControlDone, ControlFailed, InputRefused, ModeChanged, OutputEvent
 from agent.headless.turns import Turns
 from agent.messages import Image, User
 from agent.session import Session
 from agent.sessions import Sessions
 
-_BOTH_ENDS = 0.1
+_PIPE_CLOSE_GRACE_S = 0.1
 """Seconds in which a program that dies closes the other pipe, too."""
 
 
@@ -48,7 +48,7 @@ class DrivenRun:
         sessions: Sessions,
         session: Session,
         outcome: RunOutcome,
-        show: Callable[[Shown], None],
+        show: Callable[[OutputEvent], None],
         stop: RunStopper,
         has_reader: Callable[[], bool],
         protocol: InputProtocol,
@@ -60,7 +60,7 @@ class DrivenRun:
         self._session = session
         self._sessions = sessions
         self._first_model = session.model
-        self._set_up: SetUpWanted | None = None
+        self._set_up: SetupRequest | None = None
         self._refused = ""
         """Why no turn runs any more."""
         self._alone = asyncio.Lock()
@@ -89,7 +89,7 @@ class DrivenRun:
         on."""
         if first is not None:
             self._queue.add(UserMessage(first))
-        reading = asyncio.create_task(self._read(lines))
+        reading = asyncio.create_task(self._read_input(lines))
         try:
             if self._session.is_at_question:
                 await self._turn(None)
@@ -99,15 +99,15 @@ class DrivenRun:
                 await reading
             if self._refused:
                 self._outcome.fail("usage", self._refused, 2)
-            elif self._stop.wish.requested():
-                self._outcome.interrupted()
+            elif self._stop.wish.is_requested():
+                self._outcome.mark_interrupted()
             elif not self._has_begun:
                 self._outcome.fail("usage", "no message came on standard input: there was nothing to do", 2)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: OutputEvent) -> None:
         """Tells what happens, and keeps account of what the program was asked."""
         if isinstance(event, Question) and (answer := self._protocol.answer_at_once(event)) is not None:
             self._session.answer(event.id, answer)
@@ -122,7 +122,7 @@ class DrivenRun:
             case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
                 self._questions.pop(id, None)
             case Steered(text=text):
-                self._queue.heard(text)
+                self._queue.acknowledge(text)
             case TurnStarted() if self._ends_next_turn:
                 self._ends_next_turn = False
                 self._session.interrupt()
@@ -144,13 +144,13 @@ class DrivenRun:
                 self.show(TurnFailed.by(error))
             finally:
                 self._runs_turn = False
-                self._queue.give_back()
+                self._queue.requeue()
                 self._questions.clear()
         self._end_turn(self._outcome)
 
     async def _next(self) -> User | None:
         """The message that the next turn is about; None where there will be none."""
-        while not self._stop.wish.requested() and not self._refused:
+        while not self._stop.wish.is_requested() and not self._refused:
             if (said := self._queue.pop()) is not None:
                 return said
             if self._is_ended:
@@ -159,13 +159,13 @@ class DrivenRun:
             await self._stop.wish.race(self._news.wait())
         return None
 
-    async def _read(self, lines: AsyncGenerator[InputLine, None]) -> None:
+    async def _read_input(self, lines: AsyncGenerator[InputLine, None]) -> None:
         try:
             await self._take_all(lines)
             self._is_ended = True
             self._protocol.end()
             if self._questions:
-                await self._answer_no()
+                await self._deny_open_questions()
         except OSError:  # nobody reads, or nothing takes, what is printed
             self._session.leave_turn()  # a question stays open, for whoever goes on with the session
             raise
@@ -187,10 +187,10 @@ class DrivenRun:
                 except AgentError as error:
                     self._refuse(number, f"it could not be done: {error}")
 
-    async def _answer_no(self) -> None:
+    async def _deny_open_questions(self) -> None:
         """Nobody answers any more what is open. Raises `BrokenPipeError` where nobody reads any more either: the
         program at the other end is gone."""
-        await asyncio.sleep(_BOTH_ENDS)
+        await asyncio.sleep(_PIPE_CLOSE_GRACE_S)
         if not self._has_reader():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         for question in self._questions.values():
@@ -203,24 +203,24 @@ class DrivenRun:
                     raise RefusedLine("more than 64 MB of messages wait already; send it again when some are answered")
                 self._queue.add(request)
                 self._news.set()
-            case AnswerGiven(id=id, said=said):
+            case AnswerGiven(id=id, content=said):
                 question = self._questions.get(id)
                 if question is None:
                     raise RefusedLine(f"`{id}` is {'answered already' if id in self._answered else 'no open question'}")
                 self._answer(question, said)
-            case InterruptWanted() if self._runs_turn:
+            case InterruptRequest() if self._runs_turn:
                 self._session.interrupt()
-            case InterruptWanted():
+            case InterruptRequest():
                 self._ends_next_turn = self._queue.is_waiting
             case ControlRequest():
                 await self._control(request)
-            case ModeWanted(mode=mode):
+            case ModeRequest(mode=mode):
                 await self._session.change_mode(mode)
                 self.show(ModeChanged(mode))
-            case ModelWanted(model=model):
+            case ModelRequest(model=model):
                 await self._use_model(model)
-            case SetUpWanted():
-                await self._be_set_up(request)
+            case SetupRequest():
+                await self._apply_setup(request)
 
     async def _use_model(self, model: str) -> None:
         """Raises `AgentError`; the session is open then with the model that it had."""
@@ -228,7 +228,7 @@ class DrivenRun:
             raise UsageError("a turn is running; say which model is to answer when it is over")
         await self._reopen(_model_named(model, self._session.model) if model else self._first_model)
 
-    async def _be_set_up(self, wanted: SetUpWanted) -> None:
+    async def _apply_setup(self, wanted: SetupRequest) -> None:
         """Raises `AgentError`."""
         if self._has_begun or self._set_up is not None:
             raise UsageError("the session has begun already")
@@ -251,9 +251,9 @@ class DrivenRun:
             before = self._session
             await before.close(None)
             try:
-                self._adopt(await self._sessions.open_again(before, model))
+                self._adopt(await self._sessions.reopen(before, model))
             except AgentError:
-                self._adopt(await self._sessions.open_again(before, before.model))
+                self._adopt(await self._sessions.reopen(before, before.model))
                 raise
 
     def _adopt(self, session: Session) -> None:

@@ -51,7 +51,7 @@ _UNWRITABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReviewFinding:
     path: str
     """From the top of the repository on; empty where it names no place in it."""
     line: int
@@ -74,7 +74,7 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Review:
     summary: str
-    findings: tuple[Finding, ...]
+    findings: tuple[ReviewFinding, ...]
     """The worst first, then by place."""
 
     def has(self, least: str) -> bool:
@@ -91,10 +91,10 @@ def read_review(answer: Mapping[str, Any]) -> Review:
     return Review(_clean(answer["summary"]), tuple(order))
 
 
-def _finding(told: Mapping[str, Any]) -> Finding:
+def _finding(told: Mapping[str, Any]) -> ReviewFinding:
     title, message = " ".join(_clean(told["title"]).split()), _clean(told["message"]).strip()
     last = max(told["line"], told.get("end_line", told["line"]))
-    return Finding(_path(_clean(told["path"])), told["line"], last, told["severity"], title, message)
+    return ReviewFinding(_path(_clean(told["path"])), told["line"], last, told["severity"], title, message)
 
 
 def _path(text: str) -> str:
@@ -126,12 +126,14 @@ def as_github(review: Review) -> str:
     lines = []
     for finding in review.findings:
         at = {"file": finding.path, "line": str(finding.line), "endLine": str(finding.end_line)} if finding.path else {}
-        said = ",".join(f"{name}={_escaped(value, ',:')}" for name, value in (*at.items(), ("title", finding.title)))
-        lines.append(f"::{names[finding.severity]} {said}::{_escaped(finding.message)}\n")
-    return "".join(lines) or f"::notice title=Review::{_escaped(review.summary)}\n"
+        said = ",".join(
+            f"{name}={_escape_command(value, ',:')}" for name, value in (*at.items(), ("title", finding.title))
+        )
+        lines.append(f"::{names[finding.severity]} {said}::{_escape_command(finding.message)}\n")
+    return "".join(lines) or f"::notice title=Review::{_escape_command(review.summary)}\n"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escape_command(text: str, more: str = "") -> str:
     return "".join(f"%{ord(sign):02X}" if sign in f"%\r\n{more}" else sign for sign in text)
 
 

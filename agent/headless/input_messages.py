@@ -13,12 +13,12 @@ from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.headless.line_reader import InputLine, LineTooLong
 from agent.headless.message_queue import UserMessage
-from agent.hooks.declared import Hook
+from agent.hooks.declarations import DeclaredHook
 from agent.hooks.program_calls import AskProgram
 from agent.messages import Image, Text, User
-from tools.files.pictures import LARGEST_PICTURE, picture_type
+from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from tools.lazy import dataclass
-from tools.schema import DEEPEST, is_nested, mismatches
+from tools.schema import MAX_DEPTH, is_nested, mismatches
 
 Question: TypeAlias = PermissionAsked | PlanSubmitted | QuestionAsked
 
@@ -85,21 +85,21 @@ class AnswerGiven:
     """An answer, before it is known to which kind of question."""
 
     id: str
-    said: Mapping[str, Any]
+    content: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class InterruptWanted:
+class InterruptRequest:
     """The turn is to end."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModeWanted:
+class ModeRequest:
     mode: Mode
 
 
 @dataclass(frozen=True, slots=True)
-class ModelWanted:
+class ModelRequest:
     """Turns from now on are to be answered by another model."""
 
     model: str
@@ -107,10 +107,10 @@ class ModelWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class SetUpWanted:
+class SetupRequest:
     """How the session is to be before its first turn."""
 
-    hooks: Sequence[Hook]
+    hooks: Sequence[DeclaredHook]
     """Those that are functions of the program."""
     ask: AskProgram
     system_prompt: str = ""
@@ -126,7 +126,7 @@ class ControlRequest:
     """A request that is answered when it is done."""
 
     id: str
-    wanted: InterruptWanted | ModeWanted | ModelWanted | SetUpWanted | None
+    wanted: InterruptRequest | ModeRequest | ModelRequest | SetupRequest | None
     response: Mapping[str, object] = field(default_factory=dict)
     refusal: str = ""
     """Why it is not done."""
@@ -135,7 +135,7 @@ class ControlRequest:
 
 
 InputRequest: TypeAlias = (
-    UserMessage | AnswerGiven | InterruptWanted | ModeWanted | ModelWanted | SetUpWanted | ControlRequest
+    UserMessage | AnswerGiven | InterruptRequest | ModeRequest | ModelRequest | SetupRequest | ControlRequest
 )
 
 
@@ -189,9 +189,9 @@ def read_line(line: InputLine) -> InputRequest | None:
         case "answer":
             return AnswerGiven(value["id"], value)
         case "mode":
-            return ModeWanted(cast(Mode, value["mode"]))
+            return ModeRequest(cast(Mode, value["mode"]))
         case _:
-            return InterruptWanted()
+            return InterruptRequest()
 
 
 def json_object(line: InputLine) -> Mapping[str, Any] | None:
@@ -211,8 +211,8 @@ def json_object(line: InputLine) -> Mapping[str, Any] | None:
         raise RefusedLine(f"it is not JSON: {error}") from error
     if text and not isinstance(value, dict):
         raise RefusedLine("it must be a JSON object")
-    if is_nested(value, DEEPEST):
-        raise RefusedLine(f"it nests deeper than {DEEPEST} levels")
+    if is_nested(value, MAX_DEPTH):
+        raise RefusedLine(f"it nests deeper than {MAX_DEPTH} levels")
     return value
 
 
@@ -236,7 +236,7 @@ def picture(data: str) -> Image:
     kind = picture_type(raw)
     if kind is None:
         raise RefusedLine("models do not accept this kind of image: use PNG, JPEG, GIF or WebP")
-    if len(raw) > LARGEST_PICTURE:
+    if len(raw) > MAX_PICTURE_BYTES:
         raise RefusedLine("an image is larger than 3.9 MB: scale it down first")
     return Image(kind, data)
 
@@ -272,11 +272,11 @@ def no_answer_to(question: Question) -> Answer:
     """The answer where nobody is there any more to give one: no."""
     match question:
         case PermissionAsked():
-            return Decision("deny", note=_NOBODY)
+            return Decision("deny", note=_INPUT_ENDED)
         case PlanSubmitted():
-            return PlanDecision("reject", note=_NOBODY)
+            return PlanDecision("reject", note=_INPUT_ENDED)
         case QuestionAsked():
-            return f"({_NOBODY})"
+            return f"({_INPUT_ENDED})"
 
 
-_NOBODY = "nobody is there to answer any more: the input of this run has ended"
+_INPUT_ENDED = "nobody is there to answer any more: the input of this run has ended"

@@ -9,13 +9,13 @@ from agent.events.session import AgentActivity
 from agent.headless.json_line import print_json
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome, RunResult
-from agent.headless.stream_events import RunStarted, Shown
+from agent.headless.stream_events import OutputEvent, RunStarted
 
 _OTHER_TYPES: Mapping[type[object], str] = {RunStarted: "init", RunResult: "result"}
 """Lines that are not called as their class is."""
 
 
-def event_json(event: Shown) -> dict[str, object]:
+def event_json(event: OutputEvent) -> dict[str, object]:
     """An event as the JSON object that `stream-json` prints: its type first, then its fields."""
     if isinstance(event, AgentActivity):
         return {"type": "agent_activity", **asdict(event), "event": event_json(event.event)}
@@ -41,7 +41,7 @@ class JsonOutput:
         self._out = out
         self._progress = progress
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: OutputEvent) -> None:
         self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
@@ -59,7 +59,7 @@ class StreamOutput:
         self._out = out
         self._progress = progress
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: OutputEvent) -> None:
         print_json(self._out, event_json(event))
         if self._progress is not None:
             self._progress.show(event)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tools.lazy import dataclass
 
-LONGEST_LINE = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 """Bytes of a line that is taken."""
 _PIECE = 1 << 16
 _WAITING = 8
@@ -31,7 +31,7 @@ InputLine: TypeAlias = bytes | LineTooLong
 class LineSplitter:
     """Makes lines of pieces. Of a line that is too long it only keeps how long it is."""
 
-    def __init__(self, longest: int = LONGEST_LINE) -> None:
+    def __init__(self, longest: int = MAX_LINE_BYTES) -> None:
         self._longest = longest
         self._begun = bytearray()
         self._dropped = 0
@@ -42,13 +42,13 @@ class LineSplitter:
         first, *rest = piece.split(b"\n")
         self._add(first)
         for part in rest:
-            yield self._ended()
+            yield self._finish_line()
             self._add(part)
 
     def end(self) -> Iterator[InputLine]:
         """The last line, where it has no end."""
         if self._begun or self._dropped:
-            yield self._ended()
+            yield self._finish_line()
 
     def _add(self, part: bytes) -> None:
         if self._dropped or len(self._begun) + len(part) > self._longest:
@@ -57,14 +57,14 @@ class LineSplitter:
         else:
             self._begun += part
 
-    def _ended(self) -> InputLine:
+    def _finish_line(self) -> InputLine:
         line = LineTooLong(self._dropped) if self._dropped else bytes(self._begun)
         self._dropped = 0
         self._begun = bytearray()
         return line
 
 
-async def lines_of(handle: int, longest: int = LONGEST_LINE) -> AsyncGenerator[InputLine, None]:
+async def lines_of(handle: int, longest: int = MAX_LINE_BYTES) -> AsyncGenerator[InputLine, None]:
     """The lines that come from a file descriptor, until it ends or cannot be read any more. A thread reads, since a
     regular file cannot be waited for; it ends with the process where nothing comes any more."""
     loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[InputLine, ...] | None](_WAITING)

@@ -3,7 +3,7 @@
 from agent.messages import Image, Text, User
 from tools.lazy import dataclass
 
-MOST_WAITING = 64 << 20
+MAX_QUEUED_CHARS = 64 << 20
 """Characters of messages that wait at the same time."""
 
 
@@ -11,7 +11,7 @@ MOST_WAITING = 64 << 20
 class UserMessage:
     """What the user says."""
 
-    said: User
+    message: User
     steers: bool = False
     """It is for the turn that runs, if one does; otherwise it is a turn of its own, as all others are."""
 
@@ -32,30 +32,30 @@ class MessageQueue:
     def has_room_for(self, message: UserMessage) -> bool:
         """One has room in any case."""
         all_of_them = (*self._waiting, *self._lent, message)
-        return sum(map(_size, all_of_them)) <= MOST_WAITING or len(all_of_them) == 1
+        return sum(map(_size, all_of_them)) <= MAX_QUEUED_CHARS or len(all_of_them) == 1
 
     def add(self, message: UserMessage) -> None:
         self._waiting.append(message)
 
     def pop(self) -> User | None:
         """The oldest; None where there is none."""
-        return self._waiting.pop(0).said if self._waiting else None
+        return self._waiting.pop(0).message if self._waiting else None
 
     def take_for_step(self) -> tuple[User, ...]:
-        """Those that steer, for the step that begins. Until `heard` says so, they are only lent."""
+        """Those that steer, for the step that begins. Until `acknowledge` says so, they are only lent."""
         taken = [message for message in self._waiting if message.steers]
         self._waiting = [message for message in self._waiting if not message.steers]
         self._lent += taken
-        return tuple(message.said for message in taken)
+        return tuple(message.message for message in taken)
 
-    def heard(self, text: str) -> None:
+    def acknowledge(self, text: str) -> None:
         """The turn has heard the first that says this."""
         for index, message in enumerate(self._lent):
-            if message.said.text == text:
+            if message.message.text == text:
                 del self._lent[index]
                 return
 
-    def give_back(self) -> None:
+    def requeue(self) -> None:
         """The turn is over: what it took and did not hear waits again, before all others."""
         self._waiting = [*self._lent, *self._waiting]
         self._lent = []
@@ -64,5 +64,5 @@ class MessageQueue:
 def _size(message: UserMessage) -> int:
     return sum(
         len(part.text) if isinstance(part, Text) else len(part.data) if isinstance(part, Image) else 0
-        for part in message.said.parts
+        for part in message.message.parts
     )

@@ -22,14 +22,14 @@ from agent.events.session import (
 )
 from agent.events.view import CompactionFailed, ContextCompacted
 from agent.headless.log_commands import log_safe
-from agent.headless.stream_events import Shown
-from agent.records.situation import news_for_user
-from tools.outputs.extent import shortened
+from agent.headless.stream_events import OutputEvent
+from agent.records.session_state import news_for_user
+from tools.outputs.extent import ellipsize
 
 if TYPE_CHECKING:  # types only: few runs are watched, and what draws takes long to load
-    from agent.headless.status_line import StatusLine
+    from agent.headless.status_line import RunStatusLine
 
-_LONGEST = 200
+_MAX_ARGUMENT_CHARS = 200
 """Characters of a call's arguments."""
 
 
@@ -43,7 +43,7 @@ class Progress:
         *,
         is_quiet: bool = False,
         is_verbose: bool = False,
-        status: "StatusLine | None" = None,
+        status: "RunStatusLine | None" = None,
     ) -> None:
         """`visible`: what a terminal is given of a text, so that nothing in it steers the terminal. `is_quiet`:
         rewrites of the view are not told. `is_verbose`: each step and call is. `status`: the line of what goes on."""
@@ -55,58 +55,58 @@ class Progress:
         self._status = status
         self._step = 0
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: OutputEvent) -> None:
         if self._status is not None:
             self._status.show(event)
         match event:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
                 of = f" of {attempts}" if attempts else ""
                 end = f", given up {left:.0f} s later" if left is not None and not attempts else ""
-                self.tell(f"{reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
+                self.print_line(f"{reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
             case Noticed(text=text):
-                self.tell(text)
+                self.print_line(text)
             case JobEnded(job=job, command=command, how=how):
-                self.tell(f"{job} ended, {how}: {shortened(command, _LONGEST)}")
+                self.print_line(f"{job} ended, {how}: {ellipsize(command, _MAX_ARGUMENT_CHARS)}")
             case ContextCompacted() if not self._is_quiet:
                 from agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
 
-                self.tell(announcement(event))
+                self.print_line(announcement(event))
             case CompactionFailed(model=model, reason=reason):
-                self.tell(f"the summary by {model} is not used: {reason}")
+                self.print_line(f"the summary by {model} is not used: {reason}")
             case ModelSwitched(after=after, why=why):
-                self.tell(f"the model is now {after}: {why}")
+                self.print_line(f"the model is now {after}: {why}")
             case Resumed():
                 for text in news_for_user(event):
-                    self.tell(text)
+                    self.print_line(text)
             case ToolStarted(name=name, arguments=arguments) if self._is_watched or self._is_verbose:
-                self.tell(told_call(name, arguments))
+                self.print_line(call_summary(name, arguments))
             case _:
                 if self._is_verbose:
-                    self._tell_more(event)
+                    self._print_verbose(event)
 
-    def _tell_more(self, event: Shown, whose: str = "") -> None:
+    def _print_verbose(self, event: OutputEvent, whose: str = "") -> None:
         match event:
             case StepStarted(step=step):
                 self._step = step
             case ContextMeasured(used=used, effective=effective):
-                self.tell(f"{whose}step {self._step}: {used:,} of {effective:,} tokens")
+                self.print_line(f"{whose}step {self._step}: {used:,} of {effective:,} tokens")
             case ReplyFinished(model=model, usage=usage, cost=cost, purpose=purpose):
                 sent = usage.input + usage.cache_read + usage.cache_write
                 paid = "" if cost is None else f", ${cost:.4f}"
-                self.tell(f"{whose}{model} ({purpose}): {sent:,} tokens in, {usage.output:,} out{paid}")
+                self.print_line(f"{whose}{model} ({purpose}): {sent:,} tokens in, {usage.output:,} out{paid}")
             case ToolStarted(name=name, arguments=arguments):
-                self.tell(f"{whose}{told_call(name, arguments)}")
+                self.print_line(f"{whose}{call_summary(name, arguments)}")
             case ToolFinished(name=name, status=status, changed=changed):
                 files = f", changed {', '.join(changed)}" if changed else ""
-                self.tell(f"{whose}{name}: {status}{files}")
+                self.print_line(f"{whose}{name}: {status}{files}")
             case CallDenied(name=name, rule=rule):
-                self.tell(f"{whose}{name} is denied: {rule}")
+                self.print_line(f"{whose}{name} is denied: {rule}")
             case AgentActivity(name=name, event=inner):
-                self._tell_more(inner, f"{name}: ")
+                self._print_verbose(inner, f"{name}: ")
             case _:
                 pass
 
-    def tell(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Prints a line beside the answer. Where a full disk takes none, the run and its exit code stay as they are."""
         line = log_safe("ebb: " + (self._visible(text) if self._is_watched else text), os.environ)
         try:
@@ -126,6 +126,6 @@ class Progress:
             self._status = None
 
 
-def told_call(name: str, arguments: Mapping[str, object]) -> str:
+def call_summary(name: str, arguments: Mapping[str, object]) -> str:
     """A call on one line."""
-    return f"{name} {json.dumps(arguments, ensure_ascii=False)[:_LONGEST]}"
+    return f"{name} {json.dumps(arguments, ensure_ascii=False)[:_MAX_ARGUMENT_CHARS]}"

@@ -30,7 +30,7 @@ _STOPS: Mapping[str, RunStop] = {
     "context": "context", "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
     "hook": "denied", "usage": "failed", "config": "failed",
 }  # fmt: skip
-_MOST_REFUSED = 100
+_MAX_REFUSED_HOSTS = 100
 _LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
     "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or go on with `ebb -c`"),
     "cost_limit": ("cost_limit", 6, "stopped at `--max-cost`; raise it, or go on with `ebb -c`"),
@@ -208,7 +208,7 @@ class RunOutcome:
         """A turn has ended so, or was ended by a limit of the run."""
         self.error = None
         if end == "interrupted":
-            self.interrupted()
+            self.mark_interrupted()
         elif end in _LIMITS:
             self.stop_reason, self.exit_code, message = _LIMITS[end]
             self.error = RunError(end, message)
@@ -219,10 +219,10 @@ class RunOutcome:
 
     def refuse(self, line: int, reason: str) -> None:
         """A line of the input was not taken."""
-        if len(self.refused_input) < _MOST_REFUSED:
+        if len(self.refused_input) < _MAX_REFUSED_HOSTS:
             self.refused_input.append(RefusedInput(line, reason))
 
-    def interrupted(self) -> None:
+    def mark_interrupted(self) -> None:
         self.stop_reason, self.exit_code = "interrupted", 130
 
     def fail(self, code: str, message: str, exit_code: int) -> None:

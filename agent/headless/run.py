@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
 from agent.config.values import Config
-from agent.context.mentions import piped
-from agent.crash import crashed, print_nothing, secrets_of
+from agent.context.mentions import piped_note
+from agent.crash import crash_error, log_stray_errors, secrets_of
 from agent.errors import AgentError, UsageError, is_unwritable
 from agent.events.session import Noticed
 from agent.headless.answer_file import AnswerFile
@@ -20,14 +20,14 @@ from agent.headless.json_output import JsonOutput, StreamOutput
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
 from agent.headless.stop import RunStopper, interrupted_by_signals, stopped_after
-from agent.headless.stream_events import Shown, run_started
+from agent.headless.stream_events import OutputEvent, run_started
 from agent.headless.text_output import TextOutput
 from agent.headless.turns import Turns
 from agent.messages import Text, User
 from agent.session import Session
 from agent.sessions import Sessions
 from tools.lazy import dataclass
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 from tools.sandbox.boundary import SandboxState
 from tools.sandbox.system import known_kind, sandbox_kind
 
@@ -56,7 +56,7 @@ class HeadlessJob:
     """Seconds after which the run is stopped."""
     answer_file: Path | None = None
     """Where the answer is written, too."""
-    tells_parts: bool = False
+    includes_partial_messages: bool = False
     """Text is told as it is written, in the format that can leave that out."""
     is_quiet: bool = False
     """Rewrites of the view are counted, but not told as they happen."""
@@ -66,10 +66,10 @@ class HeadlessJob:
     """What a terminal is given of a text, so that nothing in it steers the terminal."""
 
 
-class Output(Protocol):
+class RunOutput(Protocol):
     """How a run is told."""
 
-    def show(self, event: Shown) -> None: ...
+    def show(self, event: OutputEvent) -> None: ...
 
     def end_turn(self, outcome: RunOutcome) -> None:
         """A turn of several is over."""
@@ -80,11 +80,11 @@ class Output(Protocol):
 async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, err: TextIO | None = None) -> int:
     """Does the job and prints it; the exit code. Raises `UsageError` before anything is printed, when the command line
     asks for what cannot be."""
-    print_nothing(sessions.config.folders.logs)
+    log_stray_errors(sessions.config.folders.logs)
     outcome, stop = RunOutcome(), RunStopper()
     if job.is_driven and job.format == "claude-stream-json":
         sessions.config = replace(sessions.config, takes_hooks=True)
-    answer_file = AnswerFile.opened(job.answer_file) if job.answer_file is not None else None
+    answer_file = AnswerFile.open_path(job.answer_file) if job.answer_file is not None else None
     output = _output_for(job, out or sys.stdout, err or sys.stderr)
     with interrupted_by_signals(stop.request), stopped_after(stop, job.max_time):
         try:
@@ -97,7 +97,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
             if isinstance(error, BrokenPipeError) or is_unwritable(error):
                 raise  # nobody reads, or nothing takes, what is printed
             known = tuple(secrets_of(sessions.config, os.environ))
-            fault = crashed(error, sessions.config.folders.logs, known)
+            fault = crash_error(error, sessions.config.folders.logs, known)
             outcome.fail(fault.code, str(fault), fault.exit_code)
         finally:
             await sessions.close()
@@ -112,14 +112,14 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     return outcome.exit_code
 
 
-def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> Output:
+def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> RunOutput:
     if job.format in STREAMS:
         told = Progress(err, job.visible, is_verbose=True) if job.is_verbose else None
         if job.format == "stream-json":
             return StreamOutput(out, told)
         from agent.headless.claude.output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
 
-        return ClaudeOutput(out, told, tells_parts=job.tells_parts)
+        return ClaudeOutput(out, told, tells_parts=job.includes_partial_messages)
     progress = _progress_for(job, err)
     return JsonOutput(out, progress) if job.format == "json" else TextOutput(out, progress, job.visible)
 
@@ -127,39 +127,39 @@ def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> Output:
 def _progress_for(job: HeadlessJob, err: TextIO) -> Progress:
     status = None
     if err.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        from agent.headless.status_line import StatusLine  # noqa: PLC0415  # deferred: few runs are watched
+        from agent.headless.status_line import RunStatusLine  # noqa: PLC0415  # deferred: few runs are watched
 
-        status = StatusLine(err, job.visible, time.monotonic)
+        status = RunStatusLine(err, job.visible, time.monotonic)
     return Progress(err, job.visible, is_quiet=job.is_quiet, is_verbose=job.is_verbose, status=status)
 
 
-async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, output: Output, stop: RunStopper) -> None:
+async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, output: RunOutput, stop: RunStopper) -> None:
     session = await stop.wish.race(sessions.open(job.resume, new_id=job.session_id))
     if session is None:
-        outcome.interrupted()
+        outcome.mark_interrupted()
         return
     outcome.session, outcome.mode, stop.session = session.id, session.mode, session
     session.listen(output.show)
     if job.format in STREAMS:
         output.show(run_started(session, await _sandbox(sessions.config)))
     try:
-        if stop.wish.requested():
-            outcome.interrupted()
+        if stop.wish.is_requested():
+            outcome.mark_interrupted()
         elif job.is_driven:
             await _drive(sessions, session, job, outcome, output, stop)
         else:
             turns = Turns(session, outcome, output.show, stop, job.schema)
-            await turns.answer(job.prompt, (piped(job.piped),) if job.piped else ())
+            await turns.answer(job.prompt, (piped_note(job.piped),) if job.piped else ())
     finally:
         session = stop.session  # a program may have had it opened again
         running = session.running_jobs
         await session.close()
         for ended in running:
-            output.show(Noticed(f"ended with the run, in the background until then: {shortened(ended, 200)}"))
+            output.show(Noticed(f"ended with the run, in the background until then: {ellipsize(ended, 200)}"))
 
 
 async def _drive(
-    sessions: Sessions, session: Session, job: HeadlessJob, outcome: RunOutcome, output: Output, stop: RunStopper
+    sessions: Sessions, session: Session, job: HeadlessJob, outcome: RunOutcome, output: RunOutput, stop: RunStopper
 ) -> None:
     from agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are driven
     from agent.headless.input_messages import InputProtocol, StreamInput  # noqa: PLC0415  # deferred: as below

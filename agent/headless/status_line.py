@@ -19,39 +19,39 @@ from agent.events.session import (
     ToolStarted,
 )
 from agent.events.view import CompactionStarted, ContextCompacted, NothingCompacted
-from agent.headless.stream_events import Shown
+from agent.headless.stream_events import OutputEvent
 
 _A_SECOND = 4
 """How often it is drawn: the mark turns, and the seconds count."""
-_LONGEST = 200
+_MAX_ARGUMENT_CHARS = 200
 _CALL_WORDS = ("command", "path", "pattern", "query", "url", "prompt", "description")
 """The arguments that say best what a call is about."""
 
 
-class _KeepsCursor(Console):
+class _CursorKeepingConsole(Console):
     """A console that never hides the cursor: a run that is killed could not give it back."""
 
     def show_cursor(self, show: bool = True) -> bool:
         return False
 
 
-class StatusLine:
+class RunStatusLine:
     """That of one run, drawn from its first event on."""
 
     def __init__(self, err: TextIO, visible: Callable[[str], str], clock: Callable[[], float]) -> None:
         """`err` is a terminal; `visible`: what it is given of a text; `clock`: seconds."""
-        self._console = _KeepsCursor(file=err, soft_wrap=True, highlight=False)
+        self._console = _CursorKeepingConsole(file=err, soft_wrap=True, highlight=False)
         self._visible = visible
         self._clock = clock
         self._started = clock()
         self._doing, self._size, self._step = "asking the model", "", 0
         self._spinner = Spinner("dots")
         self._live = Live(
-            console=self._console, get_renderable=self._drawn, transient=True, refresh_per_second=_A_SECOND,
+            console=self._console, get_renderable=self._renderable, transient=True, refresh_per_second=_A_SECOND,
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: OutputEvent) -> None:
         match event:
             case StepStarted(step=step):
                 self._step, self._doing = step, "asking the model"
@@ -63,7 +63,7 @@ class StatusLine:
                 self._doing = "working"
             case ToolStarted(name=name, arguments=arguments):
                 about = next((str(arguments[word]) for word in _CALL_WORDS if word in arguments), "")
-                self._doing = f"{name} {about[:_LONGEST]}".rstrip()
+                self._doing = f"{name} {about[:_MAX_ARGUMENT_CHARS]}".rstrip()
             case RetryScheduled():
                 self._doing = "waiting for another attempt"
             case CompactionStarted():
@@ -80,7 +80,7 @@ class StatusLine:
     def close(self) -> None:
         self._live.stop()
 
-    def _drawn(self) -> Spinner:
+    def _renderable(self) -> Spinner:
         seconds = int(self._clock() - self._started)
         parts = (f"step {self._step}", self._size, f"{seconds // 60}:{seconds % 60:02}", self._doing)
         line = " · ".join(part for part in parts if part)

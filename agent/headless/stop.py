@@ -25,7 +25,7 @@ class RunStopper:
 
     def request(self, cause: StopCause = "interrupted") -> None:
         """The first cause is the one that counts."""
-        if not self.wish.requested():
+        if not self.wish.is_requested():
             self.cause = cause
         self.wish.request()
         if self.session is not None:

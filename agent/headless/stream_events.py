@@ -88,7 +88,7 @@ class HookCalled:
 
     request_id: str
     callback: str
-    told: Mapping[str, object]
+    payload: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class HookLeft:
     request_id: str
 
 
-Shown: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | HookCalled | HookLeft
+OutputEvent: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | HookCalled | HookLeft
 """What an output is told of a run while it goes on."""
 
 
 def run_started(session: Session, sandbox: str) -> RunStarted:
     """How a session stands before its first turn."""
-    servers = session.servers.named() if session.servers is not None else ()
+    servers = session.servers.statuses() if session.servers is not None else ()
     named = session.extensions.usable() if session.extensions is not None else ()
     return RunStarted(
         schema_version=SCHEMA_VERSION,
@@ -117,5 +117,5 @@ def run_started(session: Session, sandbox: str) -> RunStarted:
         tools=session.tools,
         servers=tuple(StreamServer(server.name, server.state.phase) for server in servers),
         commands=tuple(one.name for one in named),
-        agents=tuple(session.agents.offered) if session.agents is not None else (),
+        agents=tuple(session.agents.descriptions) if session.agents is not None else (),
     )

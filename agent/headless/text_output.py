@@ -8,10 +8,10 @@ from typing import TextIO
 from agent.headless.log_commands import log_safe
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
-from agent.headless.stream_events import Shown
+from agent.headless.stream_events import OutputEvent
 from tools.outputs.plain_text import plain
 
-_MOST_RULES = 5
+_MAX_RULES = 5
 """Rules that are named for what was denied."""
 
 
@@ -24,7 +24,7 @@ class TextOutput:
         self._progress = progress
         self._visible = visible
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: OutputEvent) -> None:
         self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
@@ -38,13 +38,13 @@ class TextOutput:
             self._out.write(log_safe(answer.rstrip("\n"), os.environ) + "\n")
             self._out.flush()
         for call in outcome.denied:
-            self._progress.tell(f"denied {call.tool}: {call.rule}")
+            self._progress.print_line(f"denied {call.tool}: {call.rule}")
         rules = list(dict.fromkeys(call.allow for call in outcome.denied if call.allow))
         if rules:
-            flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:_MOST_RULES])
+            flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:_MAX_RULES])
             other = "" if outcome.mode == "auto" else ", or `--permission-mode auto`"
-            self._progress.tell(f"to allow {'it' if len(rules) == 1 else 'them'}: `{flags}`{other}")
+            self._progress.print_line(f"to allow {'it' if len(rules) == 1 else 'them'}: `{flags}`{other}")
         for host, rule in outcome.refused_hosts.items():
-            self._progress.tell(f"`{host}` was kept from a command: {rule}")
+            self._progress.print_line(f"`{host}` was kept from a command: {rule}")
         if outcome.error is not None:
-            self._progress.tell(outcome.error.message)
+            self._progress.print_line(outcome.error.message)

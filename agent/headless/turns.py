@@ -40,14 +40,14 @@ class Turns:
         await self.follow(self.session.send(wanted, beside, None, pending_messages))
         problems = self._problems(self.schema)
         left = limit and limit - (self.outcome.steps - before)
-        if problems and left != 0 and not self.stop.wish.requested():
+        if problems and left != 0 and not self.stop.wish.is_requested():
             again = (
                 f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
             )
             await self.follow(self.session.send(again, (), left, pending_messages))
             problems = self._problems(self.schema)
-        if problems and self.stop.wish.requested():
-            self.outcome.interrupted()
+        if problems and self.stop.wish.is_requested():
+            self.outcome.mark_interrupted()
         elif problems:
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 

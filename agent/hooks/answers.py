@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from agent.config.hook_tables import HookEvent
-from agent.hooks.printed_json import Printed, PrintedObject, decoded, holds_decision, read_printed
-from tools.outputs.extent import cut
+from agent.hooks.printed_json import HookOutput, PrintedObject, decode_output, holds_decision, read_printed
+from tools.outputs.extent import truncate
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit
 
-MOST_SAID = 10_000
+MAX_SHOWN_CHARS = 10_000
 """Characters of what a hook says that the model is shown."""
-MOST_BYTES = 4_000_000
+MAX_OUTPUT_BYTES = 4_000_000
 """Of what it prints that are looked at: an input of a tool may be a whole file."""
-REFUSES = 2
+BLOCKING_EXIT_CODE = 2
 """The exit code with which a hook objects."""
 
 HookVerdict: TypeAlias = Literal["none", "allow", "ask", "deny"]
@@ -70,7 +70,7 @@ class HookAnswer:
     """What the call is to be made with, in Claude Code's words."""
     context: str = ""
     """For the model."""
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     """For the user, lines."""
     problems: tuple[str, ...] = ()
     """What was wrong with the answer, for the user."""
@@ -82,12 +82,12 @@ class HookAnswer:
     """What the model is to be shown in place of what a call gave back."""
 
 
-def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookAnswer:
+def parse_answer(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookAnswer:
     """What an answer means. `named`: the hook, for people. Whatever else is printed beside an objection, it counts;
     anything that is wrong otherwise costs a line and nothing else."""
     printed = read_printed(answer.out)
-    said = _said(event, named, printed)
-    if answer.code == REFUSES:
+    said = _json_answer(event, named, printed)
+    if answer.code == BLOCKING_EXIT_CODE:
         return _refusal(event, named, answer, said or HookAnswer())
     if answer.code == 0:
         return _with_text(event, named, printed, said, answer.out)
@@ -101,13 +101,13 @@ def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookA
     return _useless(named, f"{how}: {first}" if first else how)
 
 
-def goes_aside(line: bytes) -> bool:
+def is_async_answer(line: bytes) -> bool:
     """Whether a line, the first that a hook prints, says that nobody need wait for it: `{"async": true}`."""
-    printed = read_printed(line) if b"async" in line else Printed("")
+    printed = read_printed(line) if b"async" in line else HookOutput("")
     return not printed.chatter and any(each.tables.get("async") is True for each in printed.objects)
 
 
-def _said(event: HookEvent, named: str, printed: Printed) -> HookAnswer | None:
+def _json_answer(event: HookEvent, named: str, printed: HookOutput) -> HookAnswer | None:
     """What all objects that are answers say, and what says a decision and cannot be read; None without such."""
     different = {printed.text[each.start : each.end]: each.tables for each in _answers(event, printed)}
     answers = [_of_json(event, named, tables) for tables in different.values() if tables]
@@ -115,7 +115,7 @@ def _said(event: HookEvent, named: str, printed: Printed) -> HookAnswer | None:
         answers.append(_unreadable(event, named, printed.chatter))
     if not answers:
         return None
-    said = together(answers)
+    said = merge_answers(answers)
     if said.verdict == "allow" and printed.chatter:
         # What a hook logs may hold what a model wrote: it must not be able to allow its own call.
         problem = f"{named} allows the call, but prints other text, too; that is passed over"
@@ -123,7 +123,7 @@ def _said(event: HookEvent, named: str, printed: Printed) -> HookAnswer | None:
     return said
 
 
-def _answers(event: HookEvent, printed: Printed) -> Sequence[PrintedObject]:
+def _answers(event: HookEvent, printed: HookOutput) -> Sequence[PrintedObject]:
     """The objects that are answers. Of a session that starts, one in the middle of a text is part of that text."""
     answers = [each for each in printed.objects if not each.tables or not _COMMON.isdisjoint(each.tables)]
     if event != "SessionStart":
@@ -132,7 +132,7 @@ def _answers(event: HookEvent, printed: Printed) -> Sequence[PrintedObject]:
     return [each for each in answers if not text[: each.start].strip() or not text[each.end :].strip()]
 
 
-def _with_text(event: HookEvent, named: str, printed: Printed, said: HookAnswer | None, output: bytes) -> HookAnswer:
+def _with_text(event: HookEvent, named: str, printed: HookOutput, said: HookAnswer | None, output: bytes) -> HookAnswer:
     """What is said, with the text beside it where that is for the model."""
     if said is None and printed.chatter.startswith("{"):
         return _useless(named, "printed what begins like JSON and is none")
@@ -142,16 +142,16 @@ def _with_text(event: HookEvent, named: str, printed: Printed, said: HookAnswer 
         return said
     if not _is_text(output):
         return replace(said, problems=(*said.problems, *_useless(named, "printed what is no text").problems))
-    return replace(said, context=_joined((_cut(text), said.context)))
+    return replace(said, context=_join_texts((_truncate_text(text), said.context)))
 
 
 def _unreadable(event: HookEvent, named: str, text: str) -> HookAnswer:
     """A decision that is no JSON: an objection where something is guarded."""
     what = f"printed a decision that is not valid JSON: {' '.join(text.split())[:_PROBLEM]}"
-    return _guarded(event, named, what)
+    return _failed_hook_answer(event, named, what)
 
 
-def _guarded(event: HookEvent, named: str, what: str) -> HookAnswer:
+def _failed_hook_answer(event: HookEvent, named: str, what: str) -> HookAnswer:
     if event in _GUARDS:
         return HookAnswer("deny", f"{named} {what}")
     return _useless(named, what)
@@ -162,7 +162,7 @@ def not_run(named: str, problem: str) -> HookAnswer:
     return _useless(named, f"could not be run: {problem}")
 
 
-def together(answers: Sequence[HookAnswer]) -> HookAnswer:
+def merge_answers(answers: Sequence[HookAnswer]) -> HookAnswer:
     """What several hooks want that ran side by side: the strictest verdict with the reasons of those who gave it, and
     of several inputs the last. It is the user's own where one of theirs gives it, for an input that nobody else has
     changed."""
@@ -173,10 +173,10 @@ def together(answers: Sequence[HookAnswer]) -> HookAnswer:
     changed = [one for one in reversed(answers) if one.arguments is not None][:1]
     return HookAnswer(
         verdict,
-        _joined(one.reason for one in strictest),
+        _join_texts(one.reason for one in strictest),
         changed[0].arguments if changed else None,
-        _joined(one.context for one in answers),
-        tuple(line for one in answers for line in one.told),
+        _join_texts(one.context for one in answers),
+        tuple(line for one in answers for line in one.notices),
         tuple(line for one in answers for line in one.problems),
         next((one.stop for one in answers if one.stop is not None), None),
         (not strictest or any(one.is_own for one in strictest)) and all(one.is_own for one in changed),
@@ -184,7 +184,7 @@ def together(answers: Sequence[HookAnswer]) -> HookAnswer:
     )
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join_texts(texts: Iterable[str]) -> str:
     return "\n".join(dict.fromkeys(filter(None, texts)))
 
 
@@ -201,9 +201,9 @@ def _reason_in(printed: bytes) -> str:
     """The text of standard error, or the reason in it where a hook prints its JSON there."""
     found = read_printed(printed)
     if found.chatter or not found.objects:
-        return _cut(found.text)
+        return _truncate_text(found.text)
     said = [_of_json("PreToolUse", "", each.tables).reason for each in found.objects]
-    return _joined(said) or _cut(found.text)
+    return _join_texts(said) or _truncate_text(found.text)
 
 
 def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> HookAnswer:
@@ -214,10 +214,10 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
     if holds_decision(json.dumps(tables.get("hookSpecificOutput"))) and not special:
         return _unreadable(event, named, json.dumps(tables))
     decisions = [*_decisions(event, named, tables, special, problems)]
-    decided = together(decisions)
+    decided = merge_answers(decisions)
     reason = decided.reason
     if not reason:
-        reason = _joined(_text_at(where, key, problems) for where in (special, tables) for key in _REASONS)
+        reason = _join_texts(_text_at(where, key, problems) for where in (special, tables) for key in _REASONS)
     message = _text_at(tables, "systemMessage", problems)
     if decided.verdict == "deny" and not reason:
         reason = message or f"{named} refuses it and gives no reason"
@@ -271,20 +271,20 @@ def _decisions(
             verdict = _DECISIONS.get(decision.strip().lower()) if isinstance(decision, str) else None
             if verdict is None:
                 what = f"decides {str(decision)[:40]!r}, which is not known; write `allow`, `deny` or `ask`"
-                yield _guarded(event, named, what)
+                yield _failed_hook_answer(event, named, what)
             elif verdict == "allow" and said.get("updatedInput") is not None and event == "PermissionRequest":
                 problems.append("allows the call with another input, which it can change before the question only")
             elif event not in _BLOCKABLE or (event not in _CALLS and verdict != "deny"):
                 continue  # elsewhere there is nothing to allow
             else:
-                yield HookAnswer(verdict, _joined(_text_at(said, key, problems) for key in _REASONS))
+                yield HookAnswer(verdict, _join_texts(_text_at(said, key, problems) for key in _REASONS))
 
 
 def _text_at(tables: Mapping[str, object], key: str, problems: list[str]) -> str:
     value = tables.get(key)
     if value is not None and not isinstance(value, str):
         problems.append(f"says `{key}`, which is no text")
-    return _cut(value) if isinstance(value, str) else ""
+    return _truncate_text(value) if isinstance(value, str) else ""
 
 
 def _table_at(tables: Mapping[str, object], key: str, problems: list[str]) -> Mapping[str, object] | None:
@@ -299,14 +299,14 @@ def _useless(named: str, what: str) -> HookAnswer:
 
 
 def _text(data: bytes) -> str:
-    return _cut(data[: 4 * MOST_SAID + 4].decode("utf-8", "replace"))
+    return _truncate_text(data[: 4 * MAX_SHOWN_CHARS + 4].decode("utf-8", "replace"))
 
 
 def _is_text(data: bytes) -> bool:
     """Whether a model could read it. A few letters in another encoding make no text something else."""
-    shown = decoded(data[: 4 * MOST_SAID])
+    shown = decode_output(data[: 4 * MAX_SHOWN_CHARS])
     return "\0" not in shown and 10 * shown.count("\ufffd") <= len(shown)
 
 
-def _cut(text: str) -> str:
-    return cut(plain(text).strip(), MOST_SAID)
+def _truncate_text(text: str) -> str:
+    return truncate(plain(text).strip(), MAX_SHOWN_CHARS)

@@ -8,8 +8,8 @@ from typing import Protocol
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.extensions.trust import FolderTrust, Item, Standing, Verdict
-from agent.hooks.declared import AS_YOURS, Hook, HookFile
+from agent.extensions.trust import FolderTrust, Standing, TrustItem, Verdict
+from agent.hooks.declarations import AS_YOURS, DeclaredHook, HookFile
 
 LATER, APPROVE, NEVER = "not now", "approve", "never"
 OPTIONS = (LATER, APPROVE, NEVER)
@@ -17,13 +17,13 @@ OPTIONS = (LATER, APPROVE, NEVER)
 
 
 class HasStanding(Protocol):
-    def standing(self, item: Item) -> Standing: ...
+    def standing(self, item: TrustItem) -> Standing: ...
 
 
 class Trust(HasStanding, Protocol):
-    def decide(self, item: Item, verdict: Verdict) -> None: ...
+    def decide(self, item: TrustItem, verdict: Verdict) -> None: ...
 
-    def forget(self, item: Item) -> None: ...
+    def forget(self, item: TrustItem) -> None: ...
 
 
 def trust_of_user(config: Config) -> FolderTrust:
@@ -32,7 +32,7 @@ def trust_of_user(config: Config) -> FolderTrust:
     return FolderTrust(replace(config, project=config.folders.home or config.project))
 
 
-def standing(hook: Hook, project: "HasStanding", user: FolderTrust) -> Standing:
+def standing(hook: DeclaredHook, project: "HasStanding", user: FolderTrust) -> Standing:
     """Whether it may run: those that are on."""
     if hook.file is None:
         return "on"
@@ -47,10 +47,10 @@ class HookApproval:
         self._user = trust_of_user(config)
         self._postponed: set[str] = set()
 
-    def standing(self, hook: Hook) -> Standing:
+    def standing(self, hook: DeclaredHook) -> Standing:
         return standing(hook, self._project, self._user)
 
-    def decide(self, hook: Hook, verdict: Verdict | None) -> None:
+    def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
         """Keeps what the user says of all hooks of its file, without being asked; None takes it back. Raises
         `ConfigError` when it holds for this session only."""
         if hook.file is None:
@@ -78,7 +78,7 @@ class HookApproval:
                     "or give `--trust`"
                 )
                 continue
-            answer = await self._channel.questions.words(
+            answer = await self._channel.questions.ask_text(
                 question(item, standing), OPTIONS, is_lasting=True, takes_words=False
             )
             if answer in (APPROVE, NEVER):
@@ -88,13 +88,13 @@ class HookApproval:
                     self._channel.notice(f"what you decided holds for this session only: {error}")
 
 
-def question(item: Item, standing: Standing) -> str:
+def question(item: TrustItem, standing: Standing) -> str:
     """May these hooks run here, too? Shows all that would be approved."""
     has = "has changed its hooks, which" if standing == "changed" else "has hooks that"
     lines = (
         f"`{item.source}` {has} were written for Claude Code:",
         "",
-        *(f"  {line}" for line in item.shown),
+        *(f"  {line}" for line in item.details),
         "",
         AS_YOURS,
     )

@@ -11,15 +11,15 @@ from typing import Literal
 
 from agent.config.values import Config
 from agent.extensions.extension_files import UnusableFile, text_of
-from agent.hooks.conditions import how_met
+from agent.hooks.conditions import condition_result
 from agent.hooks.tool_names import ToolView, absolute
 from tools.commands.named_files import named_files
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
 FILES = ("settings.json", "settings.local.json")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
-_MOST = 1_000
+_MAX_RULES = 1_000
 """Rules of a file."""
 _CHANGES = ("Edit", "Write", "MultiEdit", "NotebookEdit")
 """A rule for one of them is for all: they all change files."""
@@ -57,7 +57,7 @@ class ClaudeRules:
         looked_at = [each for view in views for each in ((_wide(view), True), *_files_of(view, root))]
         for rule in self.rules:
             for view, is_sure in looked_at:
-                met = how_met(rule.text, view, root, project, home)
+                met = condition_result(rule.text, view, root, project, home)
                 if met == "no":
                     continue
                 named = f"the rule `{rule.text}` of `{rule.source}`"
@@ -76,14 +76,14 @@ def claude_rules(config: Config) -> ClaudeRules:
         if not os.path.lexists(path):
             continue
         try:
-            rules += _read(path, boundary, shown, problems)
+            rules += _read_rules(path, boundary, shown, problems)
         except UnusableFile as error:
             problems.append(f"the rules of `{shown}` are left out: {error}")
     ordered = sorted(rules, key=lambda rule: rule.verdict != "deny")
     return ClaudeRules(tuple(ordered), tuple(problems))
 
 
-def _read(path: Path, boundary: Path | None, shown: str, problems: list[str]) -> Iterator[ClaudeRule]:
+def _read_rules(path: Path, boundary: Path | None, shown: str, problems: list[str]) -> Iterator[ClaudeRule]:
     text = text_of(path, boundary)
     try:
         content = json.loads(text) if text.strip() else {}
@@ -99,11 +99,11 @@ def _read(path: Path, boundary: Path | None, shown: str, problems: list[str]) ->
         written = [rule.strip() for rule in listed if isinstance(rule, str)]
         found = [rule for rule in written if _RULE.fullmatch(rule)]
         if len(found) < len(listed):
-            left = counted(len(listed) - len(found), "entry")
+            left = pluralize(len(listed) - len(found), "entry")
             problems.append(f"of `permissions.{verdict}` in `{shown}` {left} left out, being no rules")
-        if len(found) > _MOST:
-            problems.append(f"of `permissions.{verdict}` in `{shown}` the first {_MOST:,} rules count")
-        yield from (ClaudeRule(rule, verdict, shown) for rule in found[:_MOST])
+        if len(found) > _MAX_RULES:
+            problems.append(f"of `permissions.{verdict}` in `{shown}` the first {_MAX_RULES:,} rules count")
+        yield from (ClaudeRule(rule, verdict, shown) for rule in found[:_MAX_RULES])
 
 
 def _wide(view: ToolView) -> ToolView:

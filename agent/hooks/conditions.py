@@ -11,15 +11,15 @@ from agent.hooks.tool_names import PATHS, ToolView
 from tools.commands.nested import WRAPPERS, behind_assignments, has_unread_texts, hides_a_command, program_of, readings
 from tools.search.globs import GlobError, parse
 
-Met: TypeAlias = Literal["no", "unclear", "yes"]
+ConditionResult: TypeAlias = Literal["no", "unclear", "yes"]
 
 
 def is_met(condition: str, view: ToolView, root: str, project: str, home: str) -> bool:
     """Where that cannot be told it is met: a guard would rather look once too often. `root`: the working folder."""
-    return how_met(condition, view, root, project, home) != "no"
+    return condition_result(condition, view, root, project, home) != "no"
 
 
-def how_met(condition: str, view: ToolView, root: str, project: str, home: str) -> Met:
+def condition_result(condition: str, view: ToolView, root: str, project: str, home: str) -> ConditionResult:
     """Unclear: it cannot be told, since a command hides what it runs, or the rule cannot be read."""
     name, _, rest = condition.partition("(")
     if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (*view.names, view.ours)):
@@ -58,7 +58,7 @@ def _fits(pattern: str, text: str) -> bool:
     return re.fullmatch(f"{said}{more}", text.strip(), re.DOTALL) is not None
 
 
-def _is_of_domain(url: str, domain: str) -> Met:
+def _is_of_domain(url: str, domain: str) -> ConditionResult:
     from urllib.parse import urlsplit  # noqa: PLC0415  # deferred: few conditions are about hosts
 
     try:
@@ -68,7 +68,7 @@ def _is_of_domain(url: str, domain: str) -> Met:
     return "yes" if is_there else "no"
 
 
-def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> Met:
+def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> ConditionResult:
     """`//` begins an absolute pattern, `~/` one in the home folder, `/` one in the project. One without `/` means names
     at any depth, and what means a folder means all that is in it."""
     if pattern.startswith("//"):

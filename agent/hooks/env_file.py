@@ -11,11 +11,11 @@ from tools.process.child import answer_of
 from tools.process.shell import Launch, child_environment, shell
 from tools.sandbox.sandbox import Sandbox
 
-_SECONDS = 10.0
-_MOST = 1_000_000
+_SHELL_TIMEOUT_S = 10.0
+_MAX_ENVIRONMENT_BYTES = 1_000_000
 """Bytes of an environment."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_SHELL_S_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"})
+_SHELL_VARIABLES = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"})
 _READS = 'env -0; printf "\\0"; set -a; . "$1" >/dev/null 2>&1 </dev/null; env -0'
 
 
@@ -52,7 +52,7 @@ class EnvFile:
             launch = Launch((shell(), "-c", _READS, "sh", str(self._seen)), environment)
             if self._sandbox is not None:
                 launch = await asyncio.to_thread(self._sandbox.around, launch, self._root)
-            answer = await answer_of(launch, b"", self._root, _SECONDS, _MOST)
+            answer = await answer_of(launch, b"", self._root, _SHELL_TIMEOUT_S, _MAX_ENVIRONMENT_BYTES)
             self._variables.update(changes_in(answer.out))
         except (OSError, ValueError):
             return  # commands begin as they would without it
@@ -69,7 +69,7 @@ def changes_in(printed: bytes) -> Mapping[str, str]:
     return {
         name: value
         for name, value in new.items()
-        if old.get(name) != value and _NAME.fullmatch(name) and name not in _SHELL_S_OWN
+        if old.get(name) != value and _NAME.fullmatch(name) and name not in _SHELL_VARIABLES
     }
 
 

@@ -11,12 +11,12 @@ from tools.process.child import Exit
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 
-async def posted(target: HttpTarget, told: bytes, seconds: float, most: int) -> Exit:
+async def post_hook(target: HttpTarget, told: bytes, seconds: float, most: int) -> Exit:
     """What the server answers, at most so many bytes of it. Raises `OSError` or `ValueError` where it gives no answer,
     or none that accepts what it is told."""
     from tools.web.post import post  # noqa: PLC0415  # deferred: few hooks are servers
 
-    headers = {name: _filled(value, target.variables) for name, value in target.headers}
+    headers = {name: _expand_header(value, target.variables) for name, value in target.headers}
     try:
         async with asyncio.timeout(seconds):
             said = await post(target.url, {"Content-Type": "application/json", **headers}, told, most)
@@ -25,7 +25,7 @@ async def posted(target: HttpTarget, told: bytes, seconds: float, most: int) -> 
     return Exit(0, said, b"")
 
 
-def _filled(value: str, named: Collection[str]) -> str:
+def _expand_header(value: str, named: Collection[str]) -> str:
     """The value of a header. Variables that were not named beforehand are empty."""
     return _REFERENCE.sub(lambda found: _value(found[1] or found[2], named), value)
 

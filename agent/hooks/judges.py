@@ -9,14 +9,14 @@ from typing import Protocol
 
 from agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
 from agent.hooks.printed_json import read_printed
-from tools.outputs.extent import cut
+from tools.outputs.extent import truncate
 from tools.process.child import Exit
 
 _ARGUMENTS = "$ARGUMENTS"
 _PLACE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 _REFUSAL = re.compile(r"""["']?\bok["']?\s*:\s*["']?false""", re.IGNORECASE)
 """One in an answer that is no JSON."""
-_MOST_TOLD = 20_000
+_MAX_INPUT_CHARS = 20_000
 """Characters of what happened that a model is told."""
 ANSWER = 'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
 
@@ -34,7 +34,7 @@ class Judges(Protocol):
         """What a tool of a server gives back, and whether it says that it failed. Raises `ValueError`."""
 
 
-async def asked_of_model(
+async def ask_model(
     question: ModelQuestion, event: HookEvent, told: bytes, seconds: float, judges: Judges | None, *, is_own: bool
 ) -> Exit:
     """What a model or an agent says, as what a program answers. A project chooses no other provider. Raises
@@ -45,17 +45,17 @@ async def asked_of_model(
     model = question.model if is_own or "/" not in question.model else ""
     try:
         async with asyncio.timeout(seconds):
-            return judged(await ask(asked(question.prompt, told), model), event)
+            return judge_verdict(await ask(judge_prompt(question.prompt, told), model), event)
     except TimeoutError:
         return Exit(None, b"", b"")
 
 
-async def asked_of_server(call: ServerCall, told: bytes, seconds: float, judges: Judges | None) -> Exit:
+async def ask_server(call: ServerCall, told: bytes, seconds: float, judges: Judges | None) -> Exit:
     """What a tool of a server gives back, as what a program prints. Raises `ValueError`."""
     if judges is None:
         raise ValueError("this session has no servers")
     tables = json.loads(told)
-    arguments = {key: filled(value, tables) for key, value in json.loads(call.input).items()}
+    arguments = {key: fill_placeholders(value, tables) for key, value in json.loads(call.input).items()}
     try:
         async with asyncio.timeout(seconds):
             text, has_failed = await judges.server(call.server, call.tool, arguments)
@@ -66,14 +66,14 @@ async def asked_of_server(call: ServerCall, told: bytes, seconds: float, judges:
     )
 
 
-def asked(prompt: str, told: bytes) -> str:
+def judge_prompt(prompt: str, told: bytes) -> str:
     """The question, with what happened in it or behind it."""
-    said = cut(told.decode("utf-8", "replace").strip(), _MOST_TOLD)
+    said = truncate(told.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
     question = prompt.replace(_ARGUMENTS, said) if _ARGUMENTS in prompt else f"{prompt}\n\n{said}"
     return f"{question}\n\n{ANSWER}"
 
 
-def judged(answer: str, event: HookEvent) -> Exit:
+def judge_verdict(answer: str, event: HookEvent) -> Exit:
     """What an answer of a model means: an objection with its reason, or nothing. In the place of the user it allows,
     if the verdict is the last thing that is said: what stands before may be quoted."""
     printed = read_printed(answer.encode("utf-8", "replace"))
@@ -93,7 +93,7 @@ def _printing(tables: Mapping[str, str]) -> Exit:
     return Exit(0, json.dumps(tables).encode(), b"")
 
 
-def filled(value: object, tables: Mapping[str, object]) -> object:
+def fill_placeholders(value: object, tables: Mapping[str, object]) -> object:
     """A value of the arguments with what is told in the places for that, such as `${tool_input.file_path}`."""
     if not isinstance(value, str):
         return value

@@ -9,9 +9,9 @@ from agent.config.values import Config
 from agent.extensions.session_trust import SessionTrust
 from agent.hooks.approval import HookApproval
 from agent.hooks.claude_rules import claude_rules
-from agent.hooks.declared import declared_hooks
+from agent.hooks.declarations import declared_hooks
 from agent.hooks.session_hooks import KeepFiles, SessionHooks, StartSource
-from agent.hooks.transcript import ReadMessages, TranscriptFile
+from agent.hooks.transcript import HookTranscript, ReadMessages
 from tools.base import Workspace
 
 
@@ -32,7 +32,7 @@ def session_hooks(
     declared = replace(declared, problems=(*declared.problems, *rules.problems))
     if not (declared.hooks or declared.problems or rules.rules or config.takes_hooks):
         return None
-    transcript = TranscriptFile(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
+    transcript = HookTranscript(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
     approval = HookApproval(config, channel, trust)
     of_project = [hook.file.item for hook in declared.hooks if hook.owner == "project" and hook.file is not None]
     trust.add(tuple(dict.fromkeys(of_project)))

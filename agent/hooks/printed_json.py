@@ -31,7 +31,7 @@ class PrintedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class HookOutput:
     """What a hook printed."""
 
     text: str
@@ -51,9 +51,9 @@ class Printed:
         return self.without(self.objects)
 
 
-def read_printed(output: bytes) -> Printed:
+def read_printed(output: bytes) -> HookOutput:
     """The text that a hook printed, and the objects in it."""
-    text = plain(decoded(output)).replace("\ufeff", "").strip()
+    text = plain(decode_output(output)).replace("\ufeff", "").strip()
     found: list[PrintedObject] = []
     at = failures = 0
     while failures < _MAX_FAILURES and (begins := _BEGINS.search(text, at)):
@@ -63,10 +63,10 @@ def read_printed(output: bytes) -> Printed:
             at = end
         except (ValueError, RecursionError):  # inside of what is broken there may be one that is whole
             at, failures = begins.start() + 1, failures + 1
-    return Printed(text, tuple(found))
+    return HookOutput(text, tuple(found))
 
 
-def decoded(output: bytes) -> str:
+def decode_output(output: bytes) -> str:
     """What was printed as text: UTF-8, or UTF-16 as its byte order mark says."""
     is_wide = output.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in output
     return output.decode("utf-16" if is_wide else "utf-8", "replace")

@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from agent.config.hook_tables import ProgramCall
-from agent.hooks.answers import REFUSES
+from agent.hooks.answers import BLOCKING_EXIT_CODE
 from tools.process.child import Exit
 
 AskProgram: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 """What the function of an id answers to what it is told, both JSON. Raises `ValueError` where it gives no answer."""
 
 
-async def asked_of_program(call: ProgramCall, told: bytes, seconds: float, ask: AskProgram | None) -> Exit:
+async def ask_program(call: ProgramCall, told: bytes, seconds: float, ask: AskProgram | None) -> Exit:
     """Raises `ValueError` where there is no answer, unless that is an objection."""
     if ask is None:
         raise ValueError("no program drives this session")
@@ -27,4 +27,4 @@ async def asked_of_program(call: ProgramCall, told: bytes, seconds: float, ask: 
         if not call.must_answer:
             raise
         why = str(error)
-    return Exit(REFUSES, b"", f"the program that decides about this could not be asked: {why}".encode())
+    return Exit(BLOCKING_EXIT_CODE, b"", f"the program that decides about this could not be asked: {why}".encode())

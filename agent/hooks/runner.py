@@ -12,22 +12,22 @@ from agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, Progr
 from agent.config.options import Mode
 from agent.events.session import HookStatus
 from agent.extensions.trust import Standing
-from agent.hooks.answers import MOST_BYTES, HookAnswer, goes_aside, meaning, not_run, together
+from agent.hooks.answers import MAX_OUTPUT_BYTES, HookAnswer, is_async_answer, merge_answers, not_run, parse_answer
 from agent.hooks.approval import HookApproval
 from agent.hooks.conditions import is_met
-from agent.hooks.declared import PLUGIN_ROOT, PROJECT_DIR, Hook
+from agent.hooks.declarations import PLUGIN_ROOT, PROJECT_DIR, DeclaredHook
 from agent.hooks.env_file import EnvFile
-from agent.hooks.http_hooks import posted
-from agent.hooks.judges import Judges, asked_of_model, asked_of_server
+from agent.hooks.http_hooks import post_hook
+from agent.hooks.judges import Judges, ask_model, ask_server
 from agent.hooks.matchers import is_for, is_for_call
-from agent.hooks.program_calls import AskProgram, asked_of_program
+from agent.hooks.program_calls import AskProgram, ask_program
 from agent.hooks.tool_names import ToolView
 from tools.base import Workspace
 from tools.process.child import Exit, answer_of
 from tools.process.shell import Launch, child_environment
 from tools.sandbox.diff_program import own_diff_variables
 
-SIDE_BY_SIDE = 16
+MAX_CONCURRENT_HOOKS = 16
 """Hooks that run at the same time."""
 
 
@@ -55,14 +55,14 @@ class HookRunner:
 
     def __init__(
         self,
-        hooks: Sequence[Hook],
+        hooks: Sequence[DeclaredHook],
         project: Path,
         workspace: Workspace,
         channel: Channel,
         approval: HookApproval,
         mode: Callable[[], Mode],
         tell_once: Callable[[str], None],
-        hear_later: Callable[[Hook, HookAnswer], None],
+        hear_later: Callable[[DeclaredHook, HookAnswer], None],
     ) -> None:
         """`tell_once` tells the user of a problem, `hear_later` what a hook says that nobody waited for."""
         self._hooks, self._project = tuple(hooks), str(project)
@@ -70,12 +70,12 @@ class HookRunner:
         self._mode, self._tell_once, self._hear_later = mode, tell_once, hear_later
         self._records = {id(hook): HookRecord() for hook in hooks}
         self._background: set[asyncio.Task[object]] = set()
-        self._places = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._places = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
         self.judges: Judges | None = None
         """Models and servers that hooks ask, as soon as the session has them."""
         self._program: AskProgram | None = None
 
-    def add(self, hooks: Sequence[Hook], program: AskProgram) -> None:
+    def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
         """Has those of the program that drives the session, too."""
         self._hooks, self._program = (*self._hooks, *hooks), program
         self._records |= {id(hook): HookRecord() for hook in hooks}
@@ -84,7 +84,7 @@ class HookRunner:
         return any(hook.event == event for hook in self._hooks)
 
     @property
-    def records(self) -> tuple[tuple[Hook, Standing, HookRecord], ...]:
+    def records(self) -> tuple[tuple[DeclaredHook, Standing, HookRecord], ...]:
         """All hooks, in the order in which their answers count."""
         return tuple((hook, self._approval.standing(hook), self._records[id(hook)]) for hook in self._hooks)
 
@@ -93,7 +93,7 @@ class HookRunner:
     ) -> HookAnswer:
         """What those want that are for such an event, of one of these names. `call`: what it is about, if it is about
         one. `said`: what they read on their standard input. What is the same runs once."""
-        wanted = await self._wanted(event, names, call)
+        wanted = await self._matching_hooks(event, names, call)
         if not wanted:
             return HookAnswer()
         told = await said()
@@ -102,14 +102,16 @@ class HookRunner:
             record = self._records[id(hook)]
             self._records[id(hook)] = replace(record, runs=record.runs + 1)
             if hook.entry.in_background:
-                self.run_aside(self._run_aside(hook, told))
-        with self._shown(awaited):
+                self.run_in_background(self._run_async_hook(hook, told))
+        with self._show_status(awaited):
             async with asyncio.TaskGroup() as group:
-                answers = [group.create_task(self._run(hook, told)) for hook in awaited]
-        return together([task.result() for task in answers])
+                answers = [group.create_task(self._run_hook(hook, told)) for hook in awaited]
+        return merge_answers([task.result() for task in answers])
 
-    async def _wanted(self, event: HookEvent, names: Sequence[str], call: ToolView | None) -> Sequence[Hook]:
-        found: dict[object, Hook] = {}
+    async def _matching_hooks(
+        self, event: HookEvent, names: Sequence[str], call: ToolView | None
+    ) -> Sequence[DeclaredHook]:
+        found: dict[object, DeclaredHook] = {}
         for hook in self._hooks:
             if (
                 hook.event == event
@@ -121,7 +123,7 @@ class HookRunner:
         return tuple(found.values())
 
     @contextmanager
-    def _shown(self, hooks: Sequence[Hook]) -> Iterator[None]:
+    def _show_status(self, hooks: Sequence[DeclaredHook]) -> Iterator[None]:
         """Shows the user what is waited for, where hooks say it."""
         status = next((hook.entry.status for hook in hooks if hook.entry.status), "")
         if not status:
@@ -133,7 +135,7 @@ class HookRunner:
         finally:
             self._channel.emit(HookStatus(""))
 
-    def run_aside(self, work: Coroutine[object, object, None]) -> None:
+    def run_in_background(self, work: Coroutine[object, object, None]) -> None:
         """Runs something that nobody waits for, until the session ends."""
         task = asyncio.create_task(work)
         self._background.add(task)
@@ -145,13 +147,13 @@ class HookRunner:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
-    def _is_for(self, hook: Hook, names: Sequence[str], call: ToolView | None) -> bool:
+    def _is_for(self, hook: DeclaredHook, names: Sequence[str], call: ToolView | None) -> bool:
         if call is None:
             return is_for(hook.entry.matcher, names)
         root, home = str(self._workspace.root), os.path.expanduser("~")
         return is_for_call(hook.entry.matcher, call, root, self._project, home)
 
-    def _is_met(self, hook: Hook, call: ToolView | None) -> bool:
+    def _is_met(self, hook: DeclaredHook, call: ToolView | None) -> bool:
         if hook.entry.once and self._records[id(hook)].runs:
             return False
         if not hook.entry.condition:
@@ -159,7 +161,7 @@ class HookRunner:
         root, home = str(self._workspace.root), os.path.expanduser("~")
         return call is not None and is_met(hook.entry.condition, call, root, self._project, home)
 
-    async def _may_run(self, hook: Hook) -> bool:
+    async def _may_run(self, hook: DeclaredHook) -> bool:
         if self._approval.standing(hook) != "on":
             return False
         if hook.file is None or await asyncio.to_thread(hook.file.is_as_it_was):
@@ -170,16 +172,18 @@ class HookRunner:
         )
         return False
 
-    async def _run(self, hook: Hook, told: bytes) -> HookAnswer:
+    async def _run_hook(self, hook: DeclaredHook, told: bytes) -> HookAnswer:
         """What it answers; nothing for now where it says that nobody need wait for it, which is heard later."""
         aside = asyncio.Event()
-        work = asyncio.create_task(self._answer(hook, told, lambda line: aside.set() if goes_aside(line) else None))
+        work = asyncio.create_task(
+            self._answer(hook, told, lambda line: aside.set() if is_async_answer(line) else None)
+        )
         says, is_left = asyncio.create_task(aside.wait()), False
         try:
             await asyncio.wait((work, says), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            self.run_aside(self._heard_later(hook, work))
+            self.run_in_background(self._deliver_late_answer(hook, work))
             is_left = True
             self._background.add(work)
             work.add_done_callback(self._background.discard)
@@ -187,38 +191,38 @@ class HookRunner:
         finally:
             says.cancel()
             if not is_left:
-                await _ended(work)
+                await _cancel_task(work)
 
-    async def _heard_later(self, hook: Hook, work: "asyncio.Task[HookAnswer]") -> None:
+    async def _deliver_late_answer(self, hook: DeclaredHook, work: "asyncio.Task[HookAnswer]") -> None:
         try:
             self._hear_later(hook, await work)
         finally:
-            await _ended(work)
+            await _cancel_task(work)
 
-    async def _answer(self, hook: Hook, told: bytes, begins: Callable[[bytes], object]) -> HookAnswer:
+    async def _answer(self, hook: DeclaredHook, told: bytes, begins: Callable[[bytes], object]) -> HookAnswer:
         try:
             async with self._places:
-                found = meaning(hook.event, hook.named, await self._exit(hook, told, begins), hook.seconds)
+                found = parse_answer(hook.event, hook.label, await self._exit(hook, told, begins), hook.seconds)
         except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
-            found = not_run(hook.named, str(error))
+            found = not_run(hook.label, str(error))
         self._records[id(hook)] = self._records[id(hook)].with_answer(found)
         return replace(found, is_own=hook.owner != "project")
 
-    async def _exit(self, hook: Hook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
+    async def _exit(self, hook: DeclaredHook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
         match hook.entry.action:
             case HttpTarget() as target:
-                return await posted(target, told, hook.seconds, MOST_BYTES)
+                return await post_hook(target, told, hook.seconds, MAX_OUTPUT_BYTES)
             case ModelQuestion() as question:
                 is_own = hook.owner != "project"
-                return await asked_of_model(question, hook.event, told, hook.seconds, self.judges, is_own=is_own)
+                return await ask_model(question, hook.event, told, hook.seconds, self.judges, is_own=is_own)
             case ServerCall() as call:
-                return await asked_of_server(call, told, hook.seconds, self.judges)
+                return await ask_server(call, told, hook.seconds, self.judges)
             case ProgramCall() as call:
-                return await asked_of_program(call, told, hook.seconds, self._program)
+                return await ask_program(call, told, hook.seconds, self._program)
             case _:
-                return await self._printed(hook, told, begins)
+                return await self._run_program(hook, told, begins)
 
-    async def _printed(self, hook: Hook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
+    async def _run_program(self, hook: DeclaredHook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
         root = self._workspace.root
         environment = child_environment() | own_diff_variables((root,)) | {PROJECT_DIR: self._project}
         if hook.plugin:
@@ -232,15 +236,15 @@ class HookRunner:
         if sandbox is not None:
             launch = sandbox.around(launch, root, may_write=self._mode() != "plan")
         try:
-            return await answer_of(launch, told, root, hook.seconds, MOST_BYTES, begins)
+            return await answer_of(launch, told, root, hook.seconds, MAX_OUTPUT_BYTES, begins)
         finally:
             if file is not None:
                 await file.take()
 
-    async def _run_aside(self, hook: Hook, told: bytes) -> None:
-        self._hear_later(hook, await self._run(hook, told))
+    async def _run_async_hook(self, hook: DeclaredHook, told: bytes) -> None:
+        self._hear_later(hook, await self._run_hook(hook, told))
 
 
-async def _ended(work: "asyncio.Task[HookAnswer]") -> None:
+async def _cancel_task(work: "asyncio.Task[HookAnswer]") -> None:
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)

@@ -17,15 +17,15 @@ from agent.events.permissions import PermissionAsked, QuestionAsked
 from agent.events.plan import PlanSubmitted
 from agent.events.session import Event, TurnFinished, TurnStarted
 from agent.extensions.trust import Standing, Verdict
-from agent.hooks.answers import HookAnswer, together
+from agent.hooks.answers import HookAnswer, merge_answers
 from agent.hooks.approval import HookApproval
 from agent.hooks.claude_rules import ClaudeRules, ClaudeRuling
-from agent.hooks.declared import DeclaredHooks, Hook
+from agent.hooks.declarations import DeclaredHook, DeclaredHooks
 from agent.hooks.judges import Judges
 from agent.hooks.program_calls import AskProgram
 from agent.hooks.runner import HookRecord, HookRunner
 from agent.hooks.tool_names import ToolView, views_of
-from agent.hooks.transcript import TranscriptFile
+from agent.hooks.transcript import HookTranscript
 from agent.messages import Message, ToolCall
 from tools.base import Workspace
 
@@ -35,9 +35,9 @@ EndReason: TypeAlias = Literal["clear", "resume", "prompt_input_exit", "other"]
 
 KeepFiles: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
-MOST_OBJECTIONS = 10
+MAX_STOP_OBJECTIONS = 10
 """Times that hooks may have the model go on in one turn."""
-IDLE = 60.0
+IDLE_NOTICE_S = 60.0
 """Seconds after a turn, after which hooks are told that the user is waited for."""
 
 _MODES: Mapping[Mode, str] = {
@@ -55,7 +55,7 @@ class SessionHooks:
         project: Path,
         workspace: Workspace,
         channel: Channel,
-        transcript: TranscriptFile,
+        transcript: HookTranscript,
         *,
         mode: Callable[[], Mode],
         approval: HookApproval,
@@ -67,7 +67,7 @@ class SessionHooks:
         what is in files before hooks change them that run at the end of a turn. `rules`: those that the project's
         files for Claude Code say besides."""
         self._runner = HookRunner(
-            declared.hooks, project, workspace, channel, approval, mode, self._tell_once, self._hear_later
+            declared.hooks, project, workspace, channel, approval, mode, self._notice_once, self._queue_late_answer
         )
         self._session, self._root = session, str(workspace.root)
         self._channel, self._transcript = channel, transcript
@@ -87,13 +87,13 @@ class SessionHooks:
         self._pending: list[tuple[HookEvent, str]] = []
         """What the model is told with what is sent next."""
         self._idle: asyncio.TimerHandle | None = None
-        channel.note_with(self._note)
+        channel.on_note(self._note)
 
     def ask_through(self, judges: Judges) -> None:
         """Gives hooks the models and servers that they ask."""
         self._runner.judges = judges
 
-    def add(self, hooks: Sequence[Hook], program: AskProgram) -> None:
+    def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
         """Has hooks of the program that drives the session, too, which answers what they are told."""
         self._runner.add(hooks, program)
 
@@ -103,11 +103,11 @@ class SessionHooks:
         return any(isinstance(hook.entry.action, ModelQuestion | ServerCall) for hook, _, _ in self._runner.records)
 
     @property
-    def records(self) -> Sequence[tuple[Hook, Standing, HookRecord]]:
+    def records(self) -> Sequence[tuple[DeclaredHook, Standing, HookRecord]]:
         """All hooks, whether they are approved and what became of them, in the order in which their answers count."""
         return self._runner.records
 
-    def decide(self, hook: Hook, verdict: Verdict | None) -> None:
+    def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
         """Keeps whether the hooks of its file may run; None takes back what was decided. Raises `ConfigError` when it
         holds for this session only."""
         self._approval.decide(hook, verdict)
@@ -144,7 +144,9 @@ class SessionHooks:
         views = views_of(call, self._root)
         answer = await self._about_call("PreToolUse", call.id, views, agent)
         if answer.arguments is not None and not (len(views) == 1 and views[0].is_whole):
-            self._tell_once(f"a hook changes the input of `{call.name}`, which cannot be taken over; it is passed over")
+            self._notice_once(
+                f"a hook changes the input of `{call.name}`, which cannot be taken over; it is passed over"
+            )
             answer = replace(answer, arguments=None)
         return answer, views[0].name
 
@@ -160,7 +162,7 @@ class SessionHooks:
         for view in views:
             told = {"tool_name": view.name, "tool_input": dict(view.input), "tool_use_id": id, **besides}
             answers.append(await self.ask(event, view.names, told, view))
-        return together(answers)
+        return merge_answers(answers)
 
     async def stops(self, last_words: str) -> str:
         """Why the model is to go on although it has answered; empty where it need not."""
@@ -170,12 +172,12 @@ class SessionHooks:
         async with self._keep_files():
             answer = await self.ask("Stop", (), told)
         reason = objection(answer)
-        if not reason or self._channel.interrupt.requested():
+        if not reason or self._channel.interrupt.is_requested():
             return ""
         self._objections += 1
-        if self._objections > MOST_OBJECTIONS:
+        if self._objections > MAX_STOP_OBJECTIONS:
             self._channel.notice(
-                f"hooks wanted the model to go on {MOST_OBJECTIONS} times in this turn; it ends all the same: "
+                f"hooks wanted the model to go on {MAX_STOP_OBJECTIONS} times in this turn; it ends all the same: "
                 f"{reason.splitlines()[0]}"
             )
             return ""
@@ -253,27 +255,27 @@ class SessionHooks:
     async def _ask(
         self, event: HookEvent, names: Sequence[str], told: Mapping[str, object], call: ToolView | None = None
     ) -> HookAnswer:
-        answer = await self._runner.ask(event, names, call, partial(self._said, event, told))
-        self._tell(answer)
+        answer = await self._runner.ask(event, names, call, partial(self._hook_input, event, told))
+        self._show_notices(answer)
         return answer
 
-    def _tell(self, answer: HookAnswer) -> None:
+    def _show_notices(self, answer: HookAnswer) -> None:
         for line in answer.problems:
-            self._tell_once(line)
-        for line in answer.told:
+            self._notice_once(line)
+        for line in answer.notices:
             self._channel.notice(line)
 
-    def _hear_later(self, hook: Hook, answer: HookAnswer) -> None:
+    def _queue_late_answer(self, hook: DeclaredHook, answer: HookAnswer) -> None:
         """What a hook says that nobody waited for: the model is told with what is sent next."""
-        self._tell(answer)
+        self._show_notices(answer)
         if said := objection(answer):
             self._pending.append((hook.event, "\n".join(filter(None, (hook.entry.preface, said)))))
 
-    async def _said(self, event: HookEvent, told: Mapping[str, object]) -> bytes:
+    async def _hook_input(self, event: HookEvent, told: Mapping[str, object]) -> bytes:
         """What a hook reads on its standard input."""
         path = await self._transcript.catch_up()
         if self._transcript.problem:
-            self._tell_once(self._transcript.problem)
+            self._notice_once(self._transcript.problem)
         common = {
             "session_id": self._session,
             "transcript_path": path,
@@ -283,7 +285,7 @@ class SessionHooks:
         }
         return json.dumps({**common, **told}).encode() + b"\n"  # scripts that `read` a line want its end
 
-    def _tell_once(self, line: str) -> None:
+    def _notice_once(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
             self._channel.notice(line)
@@ -302,7 +304,7 @@ class SessionHooks:
             case TurnFinished() if self._channel.is_interactive and self.has("Notification"):
                 self._stop_waiting()
                 wait = asyncio.get_running_loop().call_later
-                self._idle = wait(IDLE, self._notify, "idle_prompt", "ebb is waiting for your input")
+                self._idle = wait(IDLE_NOTICE_S, self._notify, "idle_prompt", "ebb is waiting for your input")
             case _:
                 pass
 
@@ -314,9 +316,9 @@ class SessionHooks:
     def _notify(self, kind: str, message: str) -> None:
         if self.has("Notification"):
             told = {"message": message, "title": "ebb", "notification_type": kind}
-            self._runner.run_aside(self._tell_of(kind, told))
+            self._runner.run_in_background(self._send_notification(kind, told))
 
-    async def _tell_of(self, kind: str, told: Mapping[str, object]) -> None:
+    async def _send_notification(self, kind: str, told: Mapping[str, object]) -> None:
         await self._ask("Notification", (kind,), told)
 
 

@@ -13,13 +13,13 @@ from agent.hooks.tool_names import views_of
 from agent.messages import Image, Message, Text, ToolCall, ToolOutput, Usage, User
 from tools.files.private_folder import make_private
 
-Used: TypeAlias = Mapping[int, Usage]
+UsageByMessage: TypeAlias = Mapping[int, Usage]
 """What the replies took, by their places among the messages that are read."""
-ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int, Used]]]
+ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int, UsageByMessage]]]
 """The messages of the session from a position on, the position of what is said next, and what replies took."""
 
 
-class TranscriptFile:
+class HookTranscript:
     """That of one session. It is written when somebody is going to read it, and only what is new."""
 
     def __init__(self, path: Path, session: str, root: Path, read: ReadMessages) -> None:
@@ -46,14 +46,14 @@ class TranscriptFile:
     async def of_agent(self, agent: str, messages: Sequence[Message]) -> str:
         """The path of a file beside it, which holds what was said to an agent and by it."""
 
-        async def read(_: int) -> tuple[Sequence[Message], int, Used]:
+        async def read(_: int) -> tuple[Sequence[Message], int, UsageByMessage]:
             return messages, len(messages), {}
 
-        return await TranscriptFile(
+        return await HookTranscript(
             self.path.with_name(f"agent-{agent}.jsonl"), agent, Path(self._root), read
         ).catch_up()
 
-    def _append(self, messages: Sequence[Message], used: Used, *, is_new: bool) -> None:
+    def _append(self, messages: Sequence[Message], used: UsageByMessage, *, is_new: bool) -> None:
         make_private(self.path.parent)
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
         with open(os.open(self.path, how, 0o600), "wb") as file:

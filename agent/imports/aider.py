@@ -4,14 +4,23 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.imports.json_lines import LONGEST, lines_of, regular_file, text_of, time_of
-from agent.imports.places import AgentFolders
-from agent.imports.transcript import Entry, Opened, Replied, Said, Told, Transcript, Troubles, UnreadableTranscript
+from agent.imports.agent_folders import AgentFolders
+from agent.imports.json_lines import MAX_LINE_BYTES, lines_of, regular_file, text_of, time_of
+from agent.imports.transcript import (
+    Entry,
+    ForeignTranscript,
+    ImportProblems,
+    OpenTranscript,
+    ProgramEntry,
+    ReplyEntry,
+    UnreadableTranscript,
+    UserEntry,
+)
 from tools.lazy import dataclass, regex
 
 NAME = ".aider.chat.history.md"
 _BEGIN = regex(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
-_LONGEST_TEXT = 1 << 20
+_MAX_TEXT_CHARS = 1 << 20
 """Characters after which one text is given out and another begun."""
 
 
@@ -29,7 +38,9 @@ class AiderTranscripts:
     def __init__(self) -> None:
         self._sections: dict[Path, list[_Section]] = {}
 
-    def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, troubles: ImportProblems
+    ) -> Iterator[ForeignTranscript]:
         path = project / NAME
         if not path.exists():
             return
@@ -40,15 +51,15 @@ class AiderTranscripts:
             return
         for one in sections:
             size = one.end - one.begin
-            yield Transcript("aider", f"{project}@{one.id}", path, size, one.started, str(project), str(size))
+            yield ForeignTranscript("aider", f"{project}@{one.id}", path, size, one.started, str(project), str(size))
 
-    def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
+    def open_transcript(self, transcript: ForeignTranscript, troubles: ImportProblems) -> OpenTranscript:
         id = transcript.id.rpartition("@")[2]
         section = next((one for one in self._sections_of(transcript.path) if one.id == id), None)
         if section is None:
             raise UnreadableTranscript("it is not there any more")
         entries = _entries(transcript.path, section, troubles)
-        return Opened(entries, transcript.project, "", section.started, section.started)
+        return OpenTranscript(entries, transcript.project, "", section.started, section.started)
 
     def _sections_of(self, path: Path) -> list[_Section]:
         if path not in self._sections:
@@ -69,7 +80,7 @@ class AiderTranscripts:
         return self._sections[path]
 
 
-def _entries(path: Path, section: _Section, troubles: Troubles) -> Iterator[Entry]:
+def _entries(path: Path, section: _Section, troubles: ImportProblems) -> Iterator[Entry]:
     kind, lines, size = "", list[str](), 0
     with regular_file(path) as file:
         file.seek(section.begin)
@@ -77,11 +88,11 @@ def _entries(path: Path, section: _Section, troubles: Troubles) -> Iterator[Entr
             if line.offset + line.size > section.end or _BEGIN.match(line.data):
                 break
             if not line.is_whole:
-                troubles.add(f"lines of more than {LONGEST >> 20} MiB")
+                troubles.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
                 continue
             text = text_of(line.data.decode("utf-8", "replace")).rstrip("\r\n")
             found = "said" if text.startswith("#### ") else "told" if text.startswith("> ") else "replied"
-            if text.strip() and (found != kind or size > _LONGEST_TEXT):
+            if text.strip() and (found != kind or size > _MAX_TEXT_CHARS):
                 yield from _entry(kind, lines, section.started)
                 kind, lines, size = found, [], 0
             lines.append(re.sub(r"\A(#### |> )", "", text) if found != "replied" else text)
@@ -95,8 +106,8 @@ def _entry(kind: str, lines: list[str], at: float) -> Iterator[Entry]:
         return
     match kind:
         case "said":
-            yield Said(text, at)
+            yield UserEntry(text, at)
         case "told":
-            yield Told(text, at)
+            yield ProgramEntry(text, at)
         case _:
-            yield Replied("text", text, at)
+            yield ReplyEntry("text", text, at)

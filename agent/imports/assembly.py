@@ -7,8 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from agent.calls.resolve import understood
-from agent.imports.transcript import Answered, Called, Entry, Replied, Said, Summarised, Told, Troubles
+from agent.calls.resolve import normalize_calls
+from agent.imports.transcript import (
+    CallEntry,
+    Entry,
+    ImportProblems,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
+    SummaryEntry,
+    UserEntry,
+)
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -23,24 +32,24 @@ from agent.messages import (
     UserPart,
 )
 from tools.base import Tool
-from tools.schema import DEEPEST, is_nested, mismatches
+from tools.schema import MAX_DEPTH, is_nested, mismatches
 
-Assembled: TypeAlias = tuple[Message | Summary, float]
+TimedMessage: TypeAlias = tuple[Message | Summary, float]
 """What was said, or what stands for all before it; with its time in Unix seconds."""
 
-IMPORTED = "imported"
+IMPORT_PROVIDER = "imported"
 """The provider that messages of other agents have: none, so that no native part is ever sent."""
 NOT_RECORDED = "[no output was recorded]"
 NO_BEGINNING = "[The beginning of this conversation is not there.]"
-COMPACTED = "[Here the conversation was compacted.]"
-_LONGEST_ID = 40
-_LONGEST_NAME = 64
+COMPACTED_NOTE = "[Here the conversation was compacted.]"
+_MAX_ID_CHARS = 40
+_MAX_NAME_CHARS = 64
 
 
 class Assembly:
     """The messages of one transcript."""
 
-    def __init__(self, tools: Mapping[str, Tool], root: str, troubles: Troubles) -> None:
+    def __init__(self, tools: Mapping[str, Tool], root: str, troubles: ImportProblems) -> None:
         """`tools`: ours, by name; `root`: the folder in which the conversation was held."""
         self._tools = tools
         self._root = root
@@ -57,67 +66,67 @@ class Assembly:
         """What was said while calls had no output yet."""
         self._has_begun = False
 
-    def messages(self, entries: Iterable[Entry]) -> Iterator[Assembled]:
+    def messages(self, entries: Iterable[Entry]) -> Iterator[TimedMessage]:
         """In order, as far as they are known to be complete."""
         for entry in entries:
             match entry:
-                case Said():
+                case UserEntry():
                     parts: tuple[UserPart, ...] = (*((Text(entry.text),) if entry.text.strip() else ()), *entry.images)
                     yield from self._user(User(parts), entry.at)
-                case Told():
+                case ProgramEntry():
                     yield from self._user(User((Note(entry.text),) if entry.text.strip() else ()), entry.at)
-                case Replied() | Called():
+                case ReplyEntry() | CallEntry():
                     yield from self._reply(entry)
-                case Answered():
+                case OutputEntry():
                     self._answer(entry)
-                case Summarised():
-                    yield from self._closed()
+                case SummaryEntry():
+                    yield from self._flush_reply()
                     if entry.text.strip():
-                        yield User((Note(COMPACTED),)), entry.at  # between two replies
+                        yield User((Note(COMPACTED_NOTE),)), entry.at  # between two replies
                         yield Summary(summary=entry.text), entry.at
                         self._has_begun = True
-        yield from self._closed()
+        yield from self._flush_reply()
 
-    def _user(self, message: User, at: float) -> Iterator[Assembled]:
+    def _user(self, message: User, at: float) -> Iterator[TimedMessage]:
         if not message.parts:
             return
         if self._outputs.keys() != set(self._ids.values()):
             self._later.append((message, at))
             return
-        yield from self._closed()
+        yield from self._flush_reply()
         self._has_begun = True
         yield message, at
 
-    def _reply(self, entry: Replied | Called) -> Iterator[Assembled]:
+    def _reply(self, entry: ReplyEntry | CallEntry) -> Iterator[TimedMessage]:
         if (self._outputs or self._later) and not (entry.key and entry.key == self._key):
-            yield from self._closed()
+            yield from self._flush_reply()
         self._key = entry.key or self._key
         self._model = entry.model or self._model
         self._replied_at = self._replied_at or entry.at
         match entry:
-            case Replied(kind="text"):
+            case ReplyEntry(kind="text"):
                 if entry.text.strip():
                     self._parts.append(Text(entry.text))
-            case Replied():
+            case ReplyEntry():
                 if entry.text.strip():
                     self._parts.append(Reasoning(entry.text, {}))
-            case Called():
+            case CallEntry():
                 self._call(entry)
 
-    def _call(self, entry: Called) -> None:
+    def _call(self, entry: CallEntry) -> None:
         if entry.id in self._ids:
             self._troubles.add("calls with the id of another one")
             return
-        id = plain = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.id)[:_LONGEST_ID] or "call"
+        id = plain = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.id)[:_MAX_ID_CHARS] or "call"
         number = 1
         while id in self._known:
             number += 1
-            id = f"{plain[: _LONGEST_ID - 8]}_{number}"
+            id = f"{plain[: _MAX_ID_CHARS - 8]}_{number}"
         self._known.add(id)
         self._ids[entry.id] = id
         self._parts.append(ToolCall(id, entry.name, entry.arguments))
 
-    def _answer(self, entry: Answered) -> None:
+    def _answer(self, entry: OutputEntry) -> None:
         id = self._ids.get(entry.id)
         if id is None or id in self._outputs:
             self._troubles.add("outputs that answer no call" if id is None else "second outputs of a call")
@@ -125,14 +134,14 @@ class Assembly:
         self._answered_at = entry.at
         self._outputs[id] = ToolOutput(id, entry.text, entry.status, entry.images)
 
-    def _closed(self) -> Iterator[Assembled]:
+    def _flush_reply(self) -> Iterator[TimedMessage]:
         """The reply that was open, with the outputs of its calls."""
         parts, outputs, at = self._parts, self._outputs, self._replied_at
         if any(isinstance(part, Text | ToolCall) for part in parts):
             if not self._has_begun:
                 self._has_begun = True
                 yield User((Note(NO_BEGINNING),)), at
-            reply = self._ours(Assistant(tuple(parts), f"{IMPORTED}/{self._model or 'model'}"))
+            reply = self._ours(Assistant(tuple(parts), f"{IMPORT_PROVIDER}/{self._model or 'model'}"))
             yield reply, at
             if reply.calls:
                 missing = [call for call in reply.calls if call.id not in outputs]
@@ -147,20 +156,20 @@ class Assembly:
 
     def _ours(self, reply: Assistant) -> Assistant:
         """The reply with calls of our tools where they mean ours. Others stay what they are."""
-        made = understood(reply, self._tools, tuple(self._tools), self._root)
+        made = normalize_calls(reply, self._tools, tuple(self._tools), self._root)
         parts = [
-            self._settled(one, before) if isinstance(one, ToolCall) and isinstance(before, ToolCall) else one
+            self._resolve_call(one, before) if isinstance(one, ToolCall) and isinstance(before, ToolCall) else one
             for one, before in zip(made.parts, reply.parts, strict=True)
         ]
         return replace(reply, parts=tuple(parts))
 
-    def _settled(self, call: ToolCall, before: ToolCall) -> ToolCall:
+    def _resolve_call(self, call: ToolCall, before: ToolCall) -> ToolCall:
         """It was answered long ago: what the model wrote, and what would be said of that, is of no use any more."""
         tool = self._tools.get(call.name)
         if not call.problem and tool is not None and not mismatches(call.arguments, tool.schema):
             return replace(call, source="", called="", note="")
-        name = re.sub(r"[^A-Za-z0-9_-]+", "_", before.name)[:_LONGEST_NAME] or "tool"
-        return replace(before, name=f"{name[: _LONGEST_NAME - 9]}_imported" if name in self._tools else name)
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", before.name)[:_MAX_NAME_CHARS] or "tool"
+        return replace(before, name=f"{name[: _MAX_NAME_CHARS - 9]}_imported" if name in self._tools else name)
 
 
 def arguments_of(value: object) -> Mapping[str, object]:
@@ -168,7 +177,7 @@ def arguments_of(value: object) -> Mapping[str, object]:
     if value in (None, ""):
         return {}
     arguments = value if isinstance(value, dict) else {"input": value}
-    if is_nested(arguments, DEEPEST):
+    if is_nested(arguments, MAX_DEPTH):
         return {"input": "[These arguments were nested too deep and were not imported.]"}
     try:
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from agent.imports.agent_folders import AgentFolders
 from agent.imports.assembly import arguments_of
 from agent.imports.json_lines import (
-    LONGEST,
+    MAX_LINE_BYTES,
     Line,
     Row,
     head_rows,
@@ -21,19 +22,18 @@ from agent.imports.json_lines import (
     text_of,
     time_of,
 )
-from agent.imports.places import AgentFolders
 from agent.imports.transcript import (
-    Answered,
-    Called,
+    CallEntry,
     Entry,
-    Opened,
-    Replied,
-    Said,
-    Summarised,
-    Told,
-    Transcript,
-    Troubles,
+    ForeignTranscript,
+    ImportProblems,
+    OpenTranscript,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
+    SummaryEntry,
     UnreadableTranscript,
+    UserEntry,
     files_there,
 )
 from agent.messages import Image
@@ -51,26 +51,28 @@ _OF_PROGRAM = (
     "[Request interrupted",
     "Caveat: The messages below",
 )
-_REFUSED = ("The user doesn't want to", "The user doesn’t want to", "Permission to use")
+_DENIAL_PREFIXES = ("The user doesn't want to", "The user doesn’t want to", "Permission to use")
 TOO_LONG = "[This output had more than {:,} MiB and was not imported.]"
 
 
 class ClaudeTranscripts:
-    def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, troubles: ImportProblems
+    ) -> Iterator[ForeignTranscript]:
         paths = (folders.claude / "projects").glob("*/*.jsonl")
         sessions = (path for path in paths if not path.name.startswith("agent-"))  # those are of sub-agents
         for file in files_there(sessions, troubles):
             cwd = next((text_of(row.get("cwd")) for row in head_rows(file.path) if row.get("cwd")), "")
             yield file.of("claude", file.path.stem, cwd)
 
-    def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
+    def open_transcript(self, transcript: ForeignTranscript, troubles: ImportProblems) -> OpenTranscript:
         tree = _read_tree(transcript.path, troubles)
-        chosen = tree.chosen(troubles)
+        chosen = tree.newest_branch(troubles)
         if not chosen:
             raise UnreadableTranscript("nothing was said in it")
         created, updated = tree.created or transcript.updated, tree.updated or transcript.updated
         entries = _entries(transcript.path, chosen, created)
-        return Opened(entries, transcript.project, tree.title, created, updated, tree.version)
+        return OpenTranscript(entries, transcript.project, tree.title, created, updated, tree.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class _Tree:
                 _Node(line.offset, found["uuid"], found.get("parentUuid", ""), True, False, "", (), answers)
             )
 
-    def chosen(self, troubles: Troubles) -> list[int]:
+    def newest_branch(self, troubles: ImportProblems) -> list[int]:
         """Where the lines of the newest branch begin, in the order of the file."""
         places = dict[str, int]()
         for place, node in enumerate(self.nodes):
@@ -155,12 +157,12 @@ class _Tree:
         while at is not None and at not in branch:
             branch.add(at)
             at = self._before(at, places, main, troubles)
-        branch |= self._beside(branch, main)
+        branch |= self._parallel_parts(branch, main)
         left = sum(self.nodes[place].is_message and place not in branch for place in main)
         troubles.leave_out("lines of branches that were left", left)
         return [self.nodes[place].offset for place in sorted(branch) if self.nodes[place].offset >= 0]
 
-    def _before(self, at: int, places: Mapping[str, int], main: list[int], troubles: Troubles) -> int | None:
+    def _before(self, at: int, places: Mapping[str, int], main: list[int], troubles: ImportProblems) -> int | None:
         """The line before one; where that is lost, the one that stands before it in the file."""
         parent = self.nodes[at].parent
         if not parent or parent in places:
@@ -171,7 +173,7 @@ class _Tree:
         troubles.add("lines that are missing")
         return earlier[-1]
 
-    def _beside(self, branch: set[int], main: list[int]) -> set[int]:
+    def _parallel_parts(self, branch: set[int], main: list[int]) -> set[int]:
         """Parts of the same replies, and outputs of their calls: where several ran at once, they stand on side
         branches."""
         replies = {self.nodes[place].reply for place in branch if self.nodes[place].reply}
@@ -193,7 +195,7 @@ class _Tree:
         return parts | outputs
 
 
-def _read_tree(path: Path, troubles: Troubles) -> _Tree:
+def _read_tree(path: Path, troubles: ImportProblems) -> _Tree:
     tree = _Tree()
     with regular_file(path) as file:
         for line in lines_of(file):
@@ -202,7 +204,7 @@ def _read_tree(path: Path, troubles: Troubles) -> _Tree:
                 tree.take(line, row)
             elif not line.is_whole:
                 tree.take_ends(line)
-                troubles.add(f"lines of more than {LONGEST >> 20} MiB")
+                troubles.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
             elif line.data.strip():
                 troubles.add("lines that cannot be read")
     return tree
@@ -221,7 +223,7 @@ def _entries(path: Path, chosen: list[int], created: float) -> Iterator[Entry]:
             elif line is not None and not line.is_whole:
                 for name, value in _UUID.findall(line.data):
                     if name == b"tool_use_id":
-                        yield Answered(value.decode("utf-8", "replace"), TOO_LONG.format(LONGEST >> 20), at)
+                        yield OutputEntry(value.decode("utf-8", "replace"), TOO_LONG.format(MAX_LINE_BYTES >> 20), at)
                         break
 
 
@@ -231,13 +233,13 @@ def _entries_of(row: Row, at: float) -> Iterator[Entry]:
         case "assistant" if not row.get("isApiErrorMessage") and message.get("model") != "<synthetic>":
             yield from _reply(message, at)
         case "user" if row.get("isCompactSummary") is True:
-            yield Summarised("\n".join(_texts(message.get("content"))), at)
+            yield SummaryEntry("\n".join(_texts(message.get("content"))), at)
         case "user":
-            yield from _said(message.get("content"), at, is_meta=row.get("isMeta") is True)
+            yield from _user_entries(message.get("content"), at, is_meta=row.get("isMeta") is True)
         case "attachment":
             attached = object_of(row.get("attachment"))
             if attached.get("type") == "queued_command":
-                yield from _said(attached.get("prompt"), at, is_meta=attached.get("commandMode") != "prompt")
+                yield from _user_entries(attached.get("prompt"), at, is_meta=attached.get("commandMode") != "prompt")
         case _:
             pass
 
@@ -248,17 +250,17 @@ def _reply(message: Row, at: float) -> Iterator[Entry]:
     for block in [{"type": "text", "text": content}] if isinstance(content, str) else list_of(content):
         match block.get("type"):
             case "text":
-                yield Replied("text", text_of(block.get("text")), at, key, model)
+                yield ReplyEntry("text", text_of(block.get("text")), at, key, model)
             case "thinking":
-                yield Replied("thought", text_of(block.get("thinking")), at, key, model)
+                yield ReplyEntry("thought", text_of(block.get("thinking")), at, key, model)
             case "tool_use":
                 id, name = text_of(block.get("id")), text_of(block.get("name"))
-                yield Called(id, name or "tool", arguments_of(block.get("input")), at, key, model)
+                yield CallEntry(id, name or "tool", arguments_of(block.get("input")), at, key, model)
             case _:
                 pass
 
 
-def _said(content: object, at: float, *, is_meta: bool) -> Iterator[Entry]:
+def _user_entries(content: object, at: float, *, is_meta: bool) -> Iterator[Entry]:
     texts, images = list[str](), list[Image]()
     for block in list_of(content) if isinstance(content, list) else [{"type": "text", "text": content}]:
         match block.get("type"):
@@ -276,31 +278,31 @@ def _said(content: object, at: float, *, is_meta: bool) -> Iterator[Entry]:
             case _:
                 pass
     for text in texts:
-        yield from _told_apart(text, at, is_meta=is_meta)
+        yield from _split_user_text(text, at, is_meta=is_meta)
     if images:
-        yield Said("", at, tuple(images))
+        yield UserEntry("", at, tuple(images))
 
 
-def _told_apart(text: str, at: float, *, is_meta: bool) -> Iterator[Entry]:
+def _split_user_text(text: str, at: float, *, is_meta: bool) -> Iterator[Entry]:
     """What the user said, and what the program put there in the user's name."""
     if is_meta or text.lstrip().startswith(_OF_PROGRAM):
-        yield Told(text, at)
+        yield ProgramEntry(text, at)
         return
     if (command := _COMMAND.search(text)) is not None and text.lstrip().startswith("<command-"):
         given = _COMMAND_ARGUMENTS.search(text)
-        yield Said(f"{command[1]} {given[1] if given else ''}".strip(), at)
+        yield UserEntry(f"{command[1]} {given[1] if given else ''}".strip(), at)
         return
     if (shell := _SHELL.search(text)) is not None:
-        yield Said(f"!{shell[1]}", at)
+        yield UserEntry(f"!{shell[1]}", at)
         return
     said = _REMINDER.sub("", text).strip()
     for reminder in _REMINDER.findall(text):
-        yield Told(reminder, at)
+        yield ProgramEntry(reminder, at)
     if said:
-        yield Said(said, at)
+        yield UserEntry(said, at)
 
 
-def _answer(block: Row, at: float) -> Answered:
+def _answer(block: Row, at: float) -> OutputEntry:
     content = block.get("content")
     texts, images = _texts(content), list[Image]()
     for one in list_of(content):
@@ -311,9 +313,9 @@ def _answer(block: Row, at: float) -> Answered:
             texts += [] if image else ["[a picture that was not imported]"]
     text = "\n".join(texts)
     status: Literal["done", "failed", "denied"] = "failed" if block.get("is_error") is True else "done"
-    if status == "failed" and text.startswith(_REFUSED):
+    if status == "failed" and text.startswith(_DENIAL_PREFIXES):
         status = "denied"
-    return Answered(text_of(block.get("tool_use_id")), text, at, status, tuple(images))
+    return OutputEntry(text_of(block.get("tool_use_id")), text, at, status, tuple(images))
 
 
 def _texts(content: Any) -> list[str]:  # noqa: ANN401  # any JSON

@@ -7,9 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from agent.imports.agent_folders import AgentFolders
 from agent.imports.assembly import arguments_of
 from agent.imports.json_lines import (
-    LONGEST,
+    MAX_LINE_BYTES,
     Line,
     Row,
     head_rows,
@@ -22,18 +23,17 @@ from agent.imports.json_lines import (
     text_of,
     time_of,
 )
-from agent.imports.places import AgentFolders
 from agent.imports.transcript import (
-    Answered,
-    Called,
+    CallEntry,
     Entry,
-    Opened,
-    Replied,
-    Said,
-    Summarised,
-    Told,
-    Transcript,
-    Troubles,
+    ForeignTranscript,
+    ImportProblems,
+    OpenTranscript,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
+    SummaryEntry,
+    UserEntry,
     files_there,
 )
 from agent.messages import Image
@@ -52,7 +52,9 @@ _CALL_ID = regex(rb'"call_id":\s*"([^"\\]{1,100})"')
 
 
 class CodexTranscripts:
-    def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, troubles: ImportProblems
+    ) -> Iterator[ForeignTranscript]:
         for top in ("sessions", "archived_sessions"):
             for file in files_there((folders.codex / top).rglob("rollout-*.jsonl*"), troubles):
                 if file.path.suffix != ".jsonl":
@@ -65,11 +67,11 @@ class CodexTranscripts:
                 id = text_of(meta.get("id")) or file.path.stem.removeprefix("rollout-")
                 yield file.of("codex", id, text_of(meta.get("cwd")))
 
-    def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
+    def open_transcript(self, transcript: ForeignTranscript, troubles: ImportProblems) -> OpenTranscript:
         outline = _outline(transcript.path)
         created, updated = outline.created or transcript.updated, outline.updated or transcript.updated
         entries = _Reading(outline, troubles).entries(transcript.path, created)
-        return Opened(entries, transcript.project or outline.cwd, "", created, updated, outline.version)
+        return OpenTranscript(entries, transcript.project or outline.cwd, "", created, updated, outline.version)
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ def _outline(path: Path) -> _Outline:
                 begin = turns[-count:] if isinstance(count, int) and count > 0 else []
                 del turns[len(turns) - len(begin) :]
                 taken_back += [(begin[0], line.offset)] if begin else []
-            elif any(isinstance(entry, Said) for entry in _message(_item_of(row), 0.0, "")):
+            elif any(isinstance(entry, UserEntry) for entry in _message(_item_of(row), 0.0, "")):
                 turns.append(line.offset)
     found.rolled_back = tuple(taken_back)
     return found
@@ -126,7 +128,7 @@ def _item_of(row: Row) -> Row:
 class _Reading:
     """The entries of one rollout."""
 
-    def __init__(self, outline: _Outline, troubles: Troubles) -> None:
+    def __init__(self, outline: _Outline, troubles: ImportProblems) -> None:
         self._outline = outline
         self._troubles = troubles
         self._model = ""
@@ -146,16 +148,16 @@ class _Reading:
                 if row.get("type") == "turn_context":
                     self._model = text_of(payload.get("model")) or self._model
                 elif row.get("type") == "compacted":
-                    yield Summarised(_summary(payload), at)
+                    yield SummaryEntry(_summary(payload), at)
                 else:
                     yield from self._entries_of(_item_of(row), at)
 
     def _unreadable(self, line: Line, at: float) -> Iterator[Entry]:
         if not line.is_whole:
-            self._troubles.add(f"lines of more than {LONGEST >> 20} MiB")
+            self._troubles.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
             if (call := _CALL_ID.search(line.data)) is not None and b"_output" in line.data:
-                said = f"[This output had more than {LONGEST >> 20} MiB and was not imported.]"
-                yield Answered(call[1].decode("utf-8", "replace"), said, at)
+                said = f"[This output had more than {MAX_LINE_BYTES >> 20} MiB and was not imported.]"
+                yield OutputEntry(call[1].decode("utf-8", "replace"), said, at)
         elif line.data.strip():
             self._troubles.add("lines that cannot be read")
 
@@ -166,14 +168,16 @@ class _Reading:
                 yield from _message(item, at, self._model)
             case "reasoning":
                 for one in (*list_of(item.get("summary")), *list_of(item.get("content"))):
-                    yield Replied("thought", text_of(one.get("text")), at, "", self._model)
+                    yield ReplyEntry("thought", text_of(one.get("text")), at, "", self._model)
             case "function_call":
-                yield Called(id, name, _arguments(item.get("arguments")), at, "", self._model)
+                yield CallEntry(id, name, _arguments(item.get("arguments")), at, "", self._model)
             case "custom_tool_call":
-                yield Called(id, name, arguments_of(item.get("input")), at, "", self._model)
+                yield CallEntry(id, name, arguments_of(item.get("input")), at, "", self._model)
             case "local_shell_call":
                 action = object_of(item.get("action"))
-                yield Called(id, "local_shell", arguments_of({"command": action.get("command")}), at, "", self._model)
+                yield CallEntry(
+                    id, "local_shell", arguments_of({"command": action.get("command")}), at, "", self._model
+                )
             case "function_call_output" | "custom_tool_call_output":
                 yield _answer(id, item.get("output"), at)
             case _:
@@ -187,17 +191,17 @@ def _message(item: Row, at: float, model: str) -> Iterator[Entry]:
     texts = [text for part in parts if (text := text_of(part.get("text"))).strip()]
     if item.get("role") == "assistant":
         for text in texts:
-            yield Replied("text", text, at, "", model)
+            yield ReplyEntry("text", text, at, "", model)
     elif item.get("role") == "user":
         images = [image for part in parts if (image := picture_in(part.get("image_url"))) is not None]
         for text in texts:
             start = text.lstrip()
             if start.startswith(_EVENTS):
-                yield Told(text, at)
+                yield ProgramEntry(text, at)
             elif not start.startswith(_OF_PROGRAM):
-                yield Said(text, at)
+                yield UserEntry(text, at)
         if images:
-            yield Said("", at, tuple(images))
+            yield UserEntry("", at, tuple(images))
 
 
 def _summary(payload: Row) -> str:
@@ -217,7 +221,7 @@ def _arguments(text: object) -> Mapping[str, object]:
     return arguments_of(found)
 
 
-def _answer(id: str, output: object, at: float) -> Answered:
+def _answer(id: str, output: object, at: float) -> OutputEntry:
     status: Literal["done", "failed"] = "done"
     images = list[Image]()
     if isinstance(output, str) and output.startswith('{"output"'):  # in early versions
@@ -231,4 +235,4 @@ def _answer(id: str, output: object, at: float) -> Answered:
         images = [image for one in list_of(output) if (image := picture_in(one.get("image_url"))) is not None]
         output = "\n".join(text_of(one.get("text")) for one in list_of(output) if one.get("text"))
     text = text_of(output)
-    return Answered(id, text, at, "failed" if _EXIT.search(text[:_HEAD]) else status, tuple(images))
+    return OutputEntry(id, text, at, "failed" if _EXIT.search(text[:_HEAD]) else status, tuple(images))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import ConfigError
+from agent.imports.agent_folders import MAX_SETTINGS_BYTES, AgentFolders, settings_in, table_in
 from agent.imports.assembly import arguments_of
 from agent.imports.json_lines import (
     Row,
@@ -20,29 +21,30 @@ from agent.imports.json_lines import (
     text_of,
     time_of,
 )
-from agent.imports.places import LARGEST, AgentFolders, settings_in, table_in
 from agent.imports.transcript import (
-    Answered,
-    Called,
+    CallEntry,
     Entry,
-    Opened,
-    Replied,
-    Said,
-    Told,
-    Transcript,
-    Troubles,
+    ForeignTranscript,
+    ImportProblems,
+    OpenTranscript,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
     UnreadableTranscript,
+    UserEntry,
     files_there,
 )
 from agent.messages import Image
 from tools.files.bounded import beginning_of
 
 _SETTING_UP = ("This is the Gemini CLI. We are setting up", "<session_context>")
-_LONGEST_PATH = 4_096
+_MAX_PATH_CHARS = 4_096
 
 
 class GeminiTranscripts:
-    def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, troubles: ImportProblems
+    ) -> Iterator[ForeignTranscript]:
         projects = _projects(folders, project)
         for file in files_there((folders.gemini / "tmp").glob("*/chats/session-*.json*"), troubles):
             path = file.path
@@ -54,15 +56,17 @@ class GeminiTranscripts:
             cwd = projects.get(folder.name) or projects.get(text_of(head.get("projectHash"))) or _root_of(folder)
             yield file.of("gemini", text_of(head.get("sessionId")) or path.stem, cwd)
 
-    def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
+    def open_transcript(self, transcript: ForeignTranscript, troubles: ImportProblems) -> OpenTranscript:
         if transcript.path.suffix == ".jsonl":
-            meta, messages = _replayed(transcript.path, troubles)
+            meta, messages = _replay_log(transcript.path, troubles)
         else:
             meta = _document(transcript.path)
             messages = list_of(meta.get("messages"))
         created = time_of(meta.get("startTime"), transcript.updated)
         updated = time_of(meta.get("lastUpdated"), transcript.updated)
-        return Opened(_entries(messages, created), transcript.project, text_of(meta.get("summary")), created, updated)
+        return OpenTranscript(
+            _entries(messages, created), transcript.project, text_of(meta.get("summary")), created, updated
+        )
 
 
 def _projects(folders: AgentFolders, project: Path) -> dict[str, str]:
@@ -81,17 +85,17 @@ def _projects(folders: AgentFolders, project: Path) -> dict[str, str]:
 def _root_of(folder: Path) -> str:
     """The folder that is meant, where a file beside the chats says it."""
     with suppress(OSError):
-        return beginning_of(folder / ".project_root", _LONGEST_PATH).decode("utf-8", "replace").strip()
+        return beginning_of(folder / ".project_root", _MAX_PATH_CHARS).decode("utf-8", "replace").strip()
     return ""
 
 
 def _document(path: Path) -> Row:
     try:
-        data = beginning_of(path, LARGEST + 1)
+        data = beginning_of(path, MAX_SETTINGS_BYTES + 1)
     except OSError as error:
         raise UnreadableTranscript(error.strerror or str(error)) from error
-    if len(data) > LARGEST:
-        raise UnreadableTranscript(f"it is larger than {LARGEST >> 20} MiB")
+    if len(data) > MAX_SETTINGS_BYTES:
+        raise UnreadableTranscript(f"it is larger than {MAX_SETTINGS_BYTES >> 20} MiB")
     try:
         content = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -99,7 +103,7 @@ def _document(path: Path) -> Row:
     return object_of(content)
 
 
-def _replayed(path: Path, troubles: Troubles) -> tuple[Row, list[Row]]:
+def _replay_log(path: Path, troubles: ImportProblems) -> tuple[Row, list[Row]]:
     """What is said of the session, and its messages as they are in the end."""
     meta: dict[str, object] = {}
     messages: dict[str, Row] = {}
@@ -121,8 +125,8 @@ def _replayed(path: Path, troubles: Troubles) -> tuple[Row, list[Row]]:
             elif "sessionId" in row:
                 meta |= row
             size = file.tell()
-            if size > LARGEST:
-                raise UnreadableTranscript(f"it is larger than {LARGEST >> 20} MiB")
+            if size > MAX_SETTINGS_BYTES:
+                raise UnreadableTranscript(f"it is larger than {MAX_SETTINGS_BYTES >> 20} MiB")
     return meta, [*messages.values()]
 
 
@@ -131,40 +135,40 @@ def _entries(messages: list[Row], created: float) -> Iterator[Entry]:
     for message in messages:
         at = time_of(message.get("timestamp"), at)
         if message.get("type") == "user":
-            yield from _said(message.get("content"), at)
+            yield from _user_entries(message.get("content"), at)
         elif message.get("type") == "gemini":
-            yield from _replied(message, at)
+            yield from _reply_entries(message, at)
 
 
-def _said(content: object, at: float) -> Iterator[Entry]:
+def _user_entries(content: object, at: float) -> Iterator[Entry]:
     images = list[Image]()
     for part in [{"text": content}] if isinstance(content, str) else list_of(content):
         text, inline = text_of(part.get("text")), object_of(part.get("inlineData"))
         if text.strip():
-            yield Told(text, at) if text.startswith(_SETTING_UP) else Said(text, at)
+            yield ProgramEntry(text, at) if text.startswith(_SETTING_UP) else UserEntry(text, at)
         if (image := picture_of(inline.get("data"))) is not None:
             images.append(image)
     if images:
-        yield Said("", at, tuple(images))
+        yield UserEntry("", at, tuple(images))
 
 
-def _replied(message: Row, at: float) -> Iterator[Entry]:
+def _reply_entries(message: Row, at: float) -> Iterator[Entry]:
     key, model = text_of(message.get("id")), text_of(message.get("model"))
     for thought in list_of(message.get("thoughts")):
         told = (text_of(thought.get("subject")), text_of(thought.get("description")))
-        yield Replied("thought", "\n".join(filter(None, told)), at, key, model)
+        yield ReplyEntry("thought", "\n".join(filter(None, told)), at, key, model)
     content = message.get("content")
     for part in [{"text": content}] if isinstance(content, str) else list_of(content):
-        yield Replied("text", text_of(part.get("text")), at, key, model)
+        yield ReplyEntry("text", text_of(part.get("text")), at, key, model)
     calls = list_of(message.get("toolCalls"))
     for call in calls:
         id, name = text_of(call.get("id")), text_of(call.get("name")) or "tool"
-        yield Called(id, name, arguments_of(call.get("args")), at, key, model)
+        yield CallEntry(id, name, arguments_of(call.get("args")), at, key, model)
     for call in calls:
         yield from _answer(call, time_of(call.get("timestamp"), at))
 
 
-def _answer(call: Row, at: float) -> Iterator[Answered]:
+def _answer(call: Row, at: float) -> Iterator[OutputEntry]:
     if (
         call.get("result") is None
         and not call.get("resultDisplay")
@@ -177,4 +181,4 @@ def _answer(call: Row, at: float) -> Iterator[Answered]:
         texts += [text_of(part.get("text")), text_of(response.get("output")), text_of(response.get("error"))]
     text = "\n".join(filter(None, texts)) or text_of(call.get("resultDisplay"))
     status = {"error": "failed", "cancelled": "denied"}.get(text_of(call.get("status")), "done")
-    yield Answered(text_of(call.get("id")), text, at, status)  # type: ignore[arg-type]  # one of three
+    yield OutputEntry(text_of(call.get("id")), text, at, status)  # type: ignore[arg-type]  # one of three

@@ -10,14 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from agent.imports.transcript import Troubles, UnreadableTranscript
+from agent.imports.transcript import ImportProblems, UnreadableTranscript
 from agent.messages import Image
-from tools.files.pictures import LARGEST_PICTURE, picture_type
+from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from tools.lazy import dataclass
 
-LONGEST = 12 << 20
+MAX_LINE_BYTES = 12 << 20
 """Bytes of a line that is read. One with a picture in it twice is as long as that."""
-ENDS = 1 << 12
+LINE_END_BYTES = 1 << 12
 """Bytes of each end of a longer line that are kept: what ties it to others stands there."""
 HEAD = 1 << 18
 """Bytes of a file that are looked at to tell what it is."""
@@ -35,7 +35,7 @@ class Line:
 
     @property
     def is_whole(self) -> bool:
-        return self.size <= LONGEST
+        return self.size <= MAX_LINE_BYTES
 
 
 def regular_file(path: Path) -> IO[bytes]:
@@ -54,14 +54,14 @@ def regular_file(path: Path) -> IO[bytes]:
 def lines_of(file: IO[bytes]) -> Iterator[Line]:
     """The lines from where the file stands on. The last one needs no line end."""
     offset = file.tell()
-    while data := file.readline(LONGEST + 1):
+    while data := file.readline(MAX_LINE_BYTES + 1):
         size = len(data)
-        if size > LONGEST:
-            ending = data[-ENDS:]
+        if size > MAX_LINE_BYTES:
+            ending = data[-LINE_END_BYTES:]
             while not ending.endswith(b"\n") and (more := file.readline(_PIECE)):
                 size += len(more)
-                ending = (ending + more)[-ENDS:]
-            data = data[:ENDS] + ending
+                ending = (ending + more)[-LINE_END_BYTES:]
+            data = data[:LINE_END_BYTES] + ending
         yield Line(offset, data, size)
         offset += size
 
@@ -77,14 +77,16 @@ def row_of(line: Line) -> Row | None:
     return row if isinstance(row, dict) else None
 
 
-def rows_of(file: IO[bytes], troubles: Troubles) -> Iterator[Row]:
+def rows_of(file: IO[bytes], troubles: ImportProblems) -> Iterator[Row]:
     """The objects of a file in which each line stands for itself; the others are counted."""
     for line in lines_of(file):
         row = row_of(line)
         if row is not None:
             yield row
         elif line.data.strip():
-            troubles.add("lines that cannot be read" if line.is_whole else f"lines of more than {LONGEST >> 20} MiB")
+            troubles.add(
+                "lines that cannot be read" if line.is_whole else f"lines of more than {MAX_LINE_BYTES >> 20} MiB"
+            )
 
 
 def head_rows(path: Path) -> Iterator[Row]:
@@ -129,7 +131,7 @@ def time_of(value: object, otherwise: float = 0.0) -> float:
 
 def picture_of(data: object) -> Image | None:
     """The picture that stands there in base64, where models can be shown it; None otherwise."""
-    if not isinstance(data, str) or not data.isascii() or len(data) * 3 // 4 > LARGEST_PICTURE:
+    if not isinstance(data, str) or not data.isascii() or len(data) * 3 // 4 > MAX_PICTURE_BYTES:
         return None
     try:
         kind = picture_type(base64.b64decode(data, validate=True))

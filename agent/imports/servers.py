@@ -11,15 +11,15 @@ from agent.config.aliases import snake_case
 from agent.config.table_keys import SERVER_KEYS
 from agent.config.values import Config
 from agent.errors import ConfigError, UsageError
-from agent.imports.places import AgentFolders, settings_in, table_in
-from agent.mcp.declared import problem_of, read_entries
+from agent.imports.agent_folders import AgentFolders, settings_in, table_in
+from agent.mcp.declarations import problem_of, read_entries
 from agent.mcp.manage import write_server
 from tools.base import ToolError
 from tools.files.read_write import write_bytes
 from tools.lazy import dataclass, regex
 from tools.mcp.spec import ServerSpec
 from tools.secrets.key_formats import SECRET_NAME, secrets_in
-from tools.secrets.redaction import redacted, without_options, without_password
+from tools.secrets.redaction import redact_text, without_options, without_password
 
 Table: TypeAlias = dict[str, object]
 
@@ -67,7 +67,9 @@ class ServerOffer:
         """Its command or address without what may be secret."""
         words = (*_words(self.table.get("command")), *_words(self.table.get("args")))
         url = self.table.get("url")
-        return redacted(" ".join(without_options(words)) or without_password(url if isinstance(url, str) else ""), {})
+        return redact_text(
+            " ".join(without_options(words)) or without_password(url if isinstance(url, str) else ""), {}
+        )
 
     @property
     def sets(self) -> tuple[str, ...]:

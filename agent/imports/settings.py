@@ -13,7 +13,7 @@ from agent.config.options import EFFORTS, PROVIDERS
 from agent.config.toml_file import put_value
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.imports.places import AgentFolders, AgentName, settings_in, table_in
+from agent.imports.agent_folders import AgentFolders, AgentName, settings_in, table_in
 from agent.providers.choices import version_of
 from agent.providers.registry import known_models
 from tools.base import ToolError
@@ -27,10 +27,10 @@ _FAMILIES = ("fable", "opus", "sonnet", "haiku")
 _RULE = regex(r"(?P<tool>[^()\s]+)(?:\((?P<what>.*)\))?", re.DOTALL)
 _YAML_LINE = regex(r"^(model|reasoning-effort):\s*[\"']?([^\"'#\n]+?)[\"']?\s*(?:#.*)?$", re.MULTILINE)
 _NOT_HERE = "nothing here means the same"
-ASKED = "asked here, too, as whatever no rule allows"
+ASK_NOTE = "asked here, too, as whatever no rule allows"
 IN_PLACE = "it holds here as it stands there"
-ASKED_IN_PART = "it would allow what `{}` has you asked about there"
-_LARGEST = 1 << 20
+PARTIAL_ASK_NOTE = "it would allow what `{}` has you asked about there"
+_MAX_YAML_BYTES = 1 << 20
 """Bytes of aider's file."""
 
 
@@ -42,7 +42,7 @@ class SettingOffer:
     agent: AgentName
     source: str
     """The file in which it stands."""
-    said: str
+    original: str
     """As it stands there."""
     key: str = ""
     """Ours."""
@@ -53,7 +53,7 @@ class SettingOffer:
     @property
     def line(self) -> str:
         """What people are shown."""
-        return f"{self.said}: {self.problem}" if self.problem else f"{self.said} → {self.key} {self.value}"
+        return f"{self.original}: {self.problem}" if self.problem else f"{self.original} → {self.key} {self.value}"
 
 
 def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOffer], list[str]]:
@@ -62,15 +62,15 @@ def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOf
     for agent, path, read in _files(folders, project):
         try:
             content = _yaml(path) if path.suffix == ".yml" else settings_in(path)
-            offers += [_judged(agent, str(path), *found) for found in read(content)]
+            offers += [_setting_offer(agent, str(path), *found) for found in read(content)]
         except ConfigError as error:
             problems.append(str(error))
     return offers, problems
 
 
-Found: TypeAlias = tuple[What, str, str, str]
+FoundSetting: TypeAlias = tuple[What, str, str, str]
 """What it is, as it stands there, our key, and the value; without a value: why there is none."""
-Reader: TypeAlias = Callable[[Mapping[str, Any]], Iterator[Found]]
+Reader: TypeAlias = Callable[[Mapping[str, Any]], Iterator[FoundSetting]]
 
 
 def _files(folders: AgentFolders, project: Path) -> Iterator[tuple[AgentName, Path, Reader]]:
@@ -86,14 +86,14 @@ def _files(folders: AgentFolders, project: Path) -> Iterator[tuple[AgentName, Pa
 def _yaml(path: Path) -> dict[str, object]:
     """The two keys of aider's file that mean something here, each on a line of its own."""
     try:
-        return dict(_YAML_LINE.findall(beginning_of(path, _LARGEST).decode("utf-8", "replace")))
+        return dict(_YAML_LINE.findall(beginning_of(path, _MAX_YAML_BYTES).decode("utf-8", "replace")))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise ConfigError(f"`{path}` cannot be read: {error.strerror or error}") from error
 
 
-def _judged(agent: AgentName, source: str, what: What, said: str, key: str, value: str) -> SettingOffer:
+def _setting_offer(agent: AgentName, source: str, what: What, said: str, key: str, value: str) -> SettingOffer:
     if not key:
         return SettingOffer(what, agent, source, said, problem=value)
     if what == "rules":
@@ -104,7 +104,7 @@ def _judged(agent: AgentName, source: str, what: What, said: str, key: str, valu
     return SettingOffer(what, agent, source, said, key, value)
 
 
-def _of_claude(content: Mapping[str, Any], home: Path) -> Iterator[Found]:
+def _of_claude(content: Mapping[str, Any], home: Path) -> Iterator[FoundSetting]:
     if isinstance(model := content.get("model"), str):
         yield _model(model, model if "/" in model else f"anthropic/{model}")
     permissions = table_in(content, "permissions")
@@ -116,7 +116,7 @@ def _of_claude(content: Mapping[str, Any], home: Path) -> Iterator[Found]:
             if verdict == "ask" or (verdict == "deny" and not ours):
                 yield "rules", said, "", IN_PLACE
             elif verdict == "allow" and asked:
-                yield "rules", said, "", ASKED_IN_PART.format(asked)
+                yield "rules", said, "", PARTIAL_ASK_NOTE.format(asked)
             else:
                 yield from _rules(said, verdict, ours)
 
@@ -156,7 +156,7 @@ def _claude_rule(rule: str, home: Path) -> list[str]:
     return _with_writers(ours, f"{path}/" if what.endswith("/**") else path)
 
 
-def _of_codex(content: Mapping[str, Any]) -> Iterator[Found]:
+def _of_codex(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
     provider = content.get("model_provider", "openai")
     if isinstance(model := content.get("model"), str):
         name = {"openai": "openai", "oss": "ollama", "ollama": "ollama"}.get(str(provider), str(provider))
@@ -167,7 +167,7 @@ def _of_codex(content: Mapping[str, Any]) -> Iterator[Found]:
             yield "rules", f"{key} `{said}`", "", "here a mode says what runs unasked: `/mode`, `--permission-mode`"
 
 
-def _of_opencode(content: Mapping[str, Any]) -> Iterator[Found]:
+def _of_opencode(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
     if isinstance(model := content.get("model"), str):
         yield _model(model, model)
     for tool, said in table_in(content, "permission").items():
@@ -178,17 +178,17 @@ def _of_opencode(content: Mapping[str, Any]) -> Iterator[Found]:
             later = (one for one, other in patterns[place + 1 :] if other == "ask")
             asked = next((one for one in later if _overlap(f"{tool}({pattern})", f"{tool}({one})")), "")
             if verdict not in ("allow", "deny"):
-                yield "rules", written, "", ASKED
+                yield "rules", written, "", ASK_NOTE
                 continue
             if verdict == "allow" and asked:
-                yield "rules", written, "", ASKED_IN_PART.format(asked)
+                yield "rules", written, "", PARTIAL_ASK_NOTE.format(asked)
                 continue
             ours = _tool(tool)
             everything = _with_writers(ours, "") if pattern == "*" else []
             yield from _rules(written, verdict, everything or (_command(pattern) if ours == "bash" else []))
 
 
-def _of_gemini(content: Mapping[str, Any]) -> Iterator[Found]:
+def _of_gemini(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
     model = content.get("model")
     name = model.get("name") if isinstance(model, dict) else model
     if isinstance(name, str):
@@ -208,14 +208,14 @@ def _of_gemini(content: Mapping[str, Any]) -> Iterator[Found]:
             yield from _rules(f"{verdict} `{rule}`", verdict, found)
 
 
-def _of_aider(content: Mapping[str, Any]) -> Iterator[Found]:
+def _of_aider(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
     if isinstance(model := content.get("model"), str):
         provider = "anthropic/" if model.startswith(("claude", *_FAMILIES)) else "openai/" if model[:1] in "go" else ""
         yield _model(model, model.replace("ollama_chat/", "ollama/") if "/" in model else f"{provider}{model}")
     yield from _effort(content.get("reasoning-effort"))
 
 
-def _model(said: str, meant: str) -> Found:
+def _model(said: str, meant: str) -> FoundSetting:
     """A model by its provider here. A family is its newest member that is known."""
     provider, _, name = meant.partition("/")
     name = re.sub(r"\[1m\]\Z", "", name)
@@ -232,13 +232,13 @@ def _model(said: str, meant: str) -> Found:
     return "model", written, "agent.model", f"{provider}/{name}"
 
 
-def _effort(said: object) -> Iterator[Found]:
+def _effort(said: object) -> Iterator[FoundSetting]:
     if isinstance(said, str):
         key = "agent.reasoning_effort" if said in EFFORTS else ""
         yield "model", f"reasoning effort `{said}`", key, said if key else "there is no such effort here"
 
 
-def _rules(said: str, verdict: str, ours: list[str]) -> Iterator[Found]:
+def _rules(said: str, verdict: str, ours: list[str]) -> Iterator[FoundSetting]:
     if not ours:
         yield "rules", said, "", _NOT_HERE
     for rule in ours:
@@ -272,7 +272,7 @@ def why_not_set(offer: SettingOffer, config: Config) -> str:
     """Why a setting is not written, or nothing."""
     if offer.problem:
         return offer.problem
-    given = _given(config, offer.key)
+    given = _current_value(config, offer.key)
     if offer.what == "rules":
         return "it is there already" if isinstance(given, list) and offer.value in given else ""
     return f"`{offer.key}` is {given!r} in your configuration" if given is not None else ""
@@ -282,12 +282,12 @@ def write_setting(offer: SettingOffer, config: Config) -> None:
     """Writes it into the user's configuration. Raises `ConfigError`."""
     value: object = offer.value
     if offer.what == "rules":
-        given = _given(config, offer.key)
+        given = _current_value(config, offer.key)
         value = [*(given if isinstance(given, list) else []), offer.value]
     put_value(config.folders.config / "config.toml", offer.key, value)
 
 
-def _given(config: Config, key: str) -> object:
+def _current_value(config: Config, key: str) -> object:
     table, _, name = key.partition(".")
     return table_in(read_toml(config.folders.config / "config.toml"), table).get(name)
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from agent.imports.places import AgentFolders, AgentName
+from agent.imports.agent_folders import AgentFolders, AgentName
 from agent.messages import Image
 from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class ForeignTranscript:
     """A conversation of another agent, not read yet."""
 
     agent: AgentName
@@ -28,7 +28,7 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptFile:
+class ForeignTranscriptFile:
     """A file that is one transcript, as it lies there."""
 
     path: Path
@@ -36,13 +36,13 @@ class TranscriptFile:
     updated: float
     mark: str
 
-    def of(self, agent: AgentName, id: str, project: str) -> Transcript:
+    def of(self, agent: AgentName, id: str, project: str) -> ForeignTranscript:
         """The transcript that it is, of that agent, by that id and of that folder."""
-        return Transcript(agent, id, self.path, self.size, self.updated, project, self.mark)
+        return ForeignTranscript(agent, id, self.path, self.size, self.updated, project, self.mark)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UserEntry:
     """By the user."""
 
     text: str
@@ -51,7 +51,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ProgramEntry:
     """By the program, not by the user."""
 
     text: str
@@ -59,7 +59,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
+class ReplyEntry:
     """A part of what the model said. Those with one key are one reply, whatever came between them."""
 
     kind: Literal["text", "thought"]
@@ -70,7 +70,7 @@ class Replied:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CallEntry:
     """A call of a tool, under the name and with the arguments of that agent."""
 
     id: str
@@ -82,7 +82,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class OutputEntry:
     """What a call gave back."""
 
     id: str
@@ -93,18 +93,18 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Summarised:
+class SummaryEntry:
     """From here on the model was shown this in the place of all that came before."""
 
     text: str
     at: float
 
 
-Entry: TypeAlias = Said | Told | Replied | Called | Answered | Summarised
+Entry: TypeAlias = UserEntry | ProgramEntry | ReplyEntry | CallEntry | OutputEntry | SummaryEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenTranscript:
     """A transcript that is read."""
 
     entries: Iterator[Entry]
@@ -122,10 +122,12 @@ class Opened:
 class TranscriptReader(Protocol):
     """The transcripts of one agent."""
 
-    def found(self, folders: AgentFolders, project: Path, troubles: "Troubles") -> Iterator[Transcript]:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, troubles: "ImportProblems"
+    ) -> Iterator[ForeignTranscript]:
         """Those that are there, without reading more of each than its beginning."""
 
-    def opened(self, transcript: Transcript, troubles: "Troubles") -> Opened:
+    def open_transcript(self, transcript: ForeignTranscript, troubles: "ImportProblems") -> OpenTranscript:
         """Raises `UnreadableTranscript`."""
 
 
@@ -133,7 +135,7 @@ class UnreadableTranscript(Exception):
     """Why nothing of a transcript can be had, in words that go on after its name."""
 
 
-class Troubles:
+class ImportProblems:
     """What could not be taken, and what is left out on purpose, counted by what it was."""
 
     def __init__(self) -> None:
@@ -160,7 +162,7 @@ def counts_line(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{what} ({count:,})" for what, count in counts.items())
 
 
-def files_there(paths: Iterable[Path], troubles: Troubles) -> Iterator[TranscriptFile]:
+def files_there(paths: Iterable[Path], troubles: ImportProblems) -> Iterator[ForeignTranscriptFile]:
     """The files that can be looked at, in the order of their names; the others are counted."""
     for path in sorted(paths):
         try:
@@ -168,4 +170,4 @@ def files_there(paths: Iterable[Path], troubles: Troubles) -> Iterator[Transcrip
         except OSError:
             troubles.add("files that cannot be read")
         else:
-            yield TranscriptFile(path, status.st_size, status.st_mtime, f"{status.st_size}:{status.st_mtime_ns}")
+            yield ForeignTranscriptFile(path, status.st_size, status.st_mtime, f"{status.st_size}:{status.st_mtime_ns}")

@@ -8,14 +8,14 @@ from pathlib import Path
 from agent.archive.indexer import Indexer
 from agent.config.values import Config
 from agent.errors import StoreFailed
+from agent.imports.agent_folders import AgentFolders, AgentName
 from agent.imports.aider import AiderTranscripts
 from agent.imports.claude_code import ClaudeTranscripts
 from agent.imports.codex import CodexTranscripts
 from agent.imports.gemini import GeminiTranscripts
 from agent.imports.opencode import OpencodeTranscripts
-from agent.imports.places import AgentFolders, AgentName
-from agent.imports.transcript import Transcript, TranscriptReader, Troubles, UnreadableTranscript
-from agent.imports.write import SessionWriter, Taken
+from agent.imports.session_writer import ImportResult, SessionWriter
+from agent.imports.transcript import ForeignTranscript, ImportProblems, TranscriptReader, UnreadableTranscript
 from agent.records.store_access import forget, lock_session, open_store, opened_store
 from agent.records.store_thread import StoreThread
 from store.catalogue import ORIGIN
@@ -33,12 +33,17 @@ READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
 }
 
 
-def found_transcripts(
-    folders: AgentFolders, project: Path, agents: Collection[AgentName], troubles: Troubles
-) -> list[Transcript]:
+def find_transcripts(
+    folders: AgentFolders, project: Path, agents: Collection[AgentName], troubles: ImportProblems
+) -> list[ForeignTranscript]:
     """The transcripts of these agents, oldest first; of several that are one conversation the newest. `project`: whose
     files may hold some."""
-    found = [one for agent in READERS if agent in agents for one in READERS[agent]().found(folders, project, troubles)]
+    found = [
+        one
+        for agent in READERS
+        if agent in agents
+        for one in READERS[agent]().find_transcripts(folders, project, troubles)
+    ]
     found.sort(key=lambda one: (one.updated, one.size, str(one.path)))
     newest = {(one.agent, one.id): one for one in found}
     troubles.leave_out("older copies of a conversation", len(found) - len(newest))
@@ -46,21 +51,21 @@ def found_transcripts(
 
 
 def import_transcripts(
-    config: Config, transcripts: Collection[Transcript]
-) -> Iterator[tuple[Transcript, Taken | str, Troubles]]:
+    config: Config, transcripts: Collection[ForeignTranscript]
+) -> Iterator[tuple[ForeignTranscript, ImportResult | str, ImportProblems]]:
     """Makes each a session, and says what became of it: why nothing did, where it is a text. Raises `StoreFailed`."""
     tools = {tool.name: tool for tool in builtin_tools()}
     with opened_store(config.folders) as store:
         writer = SessionWriter(store, config, tools)
         readers = {agent: reader() for agent, reader in READERS.items()}
         for one in transcripts:
-            troubles = Troubles()
+            troubles = ImportProblems()
             if writer.is_known(one):
-                yield one, Taken("unchanged"), troubles
+                yield one, ImportResult("unchanged"), troubles
                 continue
-            taken: Taken | str
+            taken: ImportResult | str
             try:
-                taken = writer.take(one, readers[one.agent].opened(one, troubles), troubles)
+                taken = writer.import_transcript(one, readers[one.agent].open_transcript(one, troubles), troubles)
             except UnreadableTranscript as error:
                 taken = str(error)
             except OSError as error:
@@ -68,7 +73,7 @@ def import_transcripts(
             yield one, taken, troubles
 
 
-def new_transcripts(config: Config, transcripts: Collection[Transcript]) -> list[Transcript]:
+def new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) -> list[ForeignTranscript]:
     """Those that are not here as they are there. Raises `StoreFailed`."""
     with opened_store(config.folders) as store:
         writer = SessionWriter(store, config, {})
@@ -91,7 +96,7 @@ async def remove_imported(config: Config, agents: Collection[AgentName]) -> tupl
     removed, stayed = 0, list[str]()
     try:
         store = await thread.open()
-        for session, is_untouched in await thread.run(_imported, store, agents):
+        for session, is_untouched in await thread.run(_imported_sessions, store, agents):
             lock = None
             with suppress(StoreFailed):
                 lock = lock_session(config, session) if is_untouched else None
@@ -110,7 +115,7 @@ async def remove_imported(config: Config, agents: Collection[AgentName]) -> tupl
     return removed, stayed
 
 
-def _imported(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
+def _imported_sessions(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
     """The ids of sessions that were made of transcripts, and whether each is still as it was made."""
     found = list[tuple[str, bool]]()
     for session, key, body in TransferStore(store).facts_of(ORIGIN):

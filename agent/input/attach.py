@@ -10,13 +10,13 @@ from pathlib import Path
 
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import decide
-from agent.context.attachments import LEAST, attached_in, file_note, folder_note, picture_note
-from agent.context.attachments import fitted as fitted_in
-from agent.context.mentions import MOST, MentionReading, mentions, room_for
+from agent.context.attachments import MIN_ATTACHMENT_BYTES, attachment_labels, file_note, folder_note, picture_note
+from agent.context.attachments import fit_message as fitted_in
+from agent.context.mentions import MAX_ATTACHMENTS, MentionReading, mentions, room_for
 from agent.events.session import Noticed
 from agent.messages import Conversation, Image, Note, User, UserPart
-from agent.window.env import Env
 from agent.window.measure import budget_of, window_of
+from agent.window.session_context import SessionContext
 from tools.base import ReadLimits, ToolError, Workspace
 from tools.files.paths import kind_of, locate_existing
 from tools.outputs.plain_text import printable
@@ -27,14 +27,14 @@ MOST_ENTRIES = 400
 """Names of a folder that are listed."""
 
 
-async def with_attached(said: User, env: Env) -> User:
+async def with_attached(said: User, env: SessionContext) -> User:
     """The message with the files and folders that it names, as many as have room beside what came with it."""
     room = room_for(env.provider.window.effective)
     room -= sum(_size(part) for part in said.parts if not (isinstance(part, Note) and part.kind == "piped"))
     parts: list[UserPart] = []
     meant = dict[Path, MentionReading]()
     for readings in mentions(said.text):
-        found = _found(readings, env.call_runner.workspace)
+        found = _find_mention(readings, env.call_runner.workspace)
         if found is None:
             if readings[0].is_certain:
                 env.emit(Noticed(f"`{printable(readings[0].name)}` is not attached: there is no such file"))
@@ -45,11 +45,11 @@ async def with_attached(said: User, env: Env) -> User:
         if meant.get(path) == reading:
             continue
         meant[path] = reading
-        if len(meant) > MOST:
-            env.emit(Noticed(f"one message may attach {MOST} files: the others are not attached"))
+        if len(meant) > MAX_ATTACHMENTS:
+            env.emit(Noticed(f"one message may attach {MAX_ATTACHMENTS} files: the others are not attached"))
             break
         try:
-            attachment = await _attached(path, reading, room, env)
+            attachment = await _attach_path(path, reading, room, env)
         except ToolError as error:
             env.emit(Noticed(f"`{printable(reading.name)}` is not attached: {error}"))
             continue
@@ -57,14 +57,14 @@ async def with_attached(said: User, env: Env) -> User:
         parts += attachment
     message = User((*said.parts, *parts)) if parts else said
     was_told = {id(part) for part in said.parts if isinstance(part, Note) and part.kind in ("file", "folder")}
-    if attached := attached_in([part for part in message.parts if id(part) not in was_told]):
+    if attached := attachment_labels([part for part in message.parts if id(part) not in was_told]):
         env.emit(Noticed(f"attached {', '.join(attached)}"))
     if not env.provider.facts.images and any(isinstance(part, Image) for part in message.parts):
         env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))
     return message
 
 
-def fitted(said: User, env: Env) -> User:
+def fit_user_message(said: User, env: SessionContext) -> User:
     """The message as it can be sent: what is too long is shown in part, and kept with the message."""
     windows = (window_of(env), *(target.window for target in env.targets.fallbacks))
     effective = max(window.effective for window in windows)  # what only a larger model takes goes to that
@@ -76,7 +76,9 @@ def _size(part: UserPart) -> int:
     return len(part.text.encode("utf-8", "surrogatepass")) if isinstance(part, Note) else 0
 
 
-def _found(readings: tuple[MentionReading, ...], workspace: Workspace) -> tuple[Path, MentionReading, str] | None:
+def _find_mention(
+    readings: tuple[MentionReading, ...], workspace: Workspace
+) -> tuple[Path, MentionReading, str] | None:
     """What is there under one of the readings, and what is to be said where its name only looks the same."""
     for reading in readings:
         try:
@@ -88,19 +90,19 @@ def _found(readings: tuple[MentionReading, ...], workspace: Workspace) -> tuple[
     return None
 
 
-async def _attached(path: Path, reading: MentionReading, room: int, env: Env) -> tuple[UserPart, ...]:
+async def _attach_path(path: Path, reading: MentionReading, room: int, env: SessionContext) -> tuple[UserPart, ...]:
     """Raises `ToolError` with why it is not."""
     ruling = decide(PermissionRequest("read", "read", (str(path),)), env.call_runner.approval.policy)
     if ruling.verdict != "allow":
         raise ToolError(ruling.rule)
-    if room < LEAST:
+    if room < MIN_ATTACHMENT_BYTES:
         raise ToolError("what is attached already takes all the room there is")
     if kind_of(path) == "folder":
         return await asyncio.to_thread(_folder, path, reading, room)
     return await _file(path, reading, room, env)
 
 
-async def _file(path: Path, reading: MentionReading, room: int, env: Env) -> tuple[UserPart, ...]:
+async def _file(path: Path, reading: MentionReading, room: int, env: SessionContext) -> tuple[UserPart, ...]:
     workspace = env.call_runner.workspace
     limits = ReadLimits(min(room, workspace.reads.most_bytes), workspace.reads.longest_line)
     arguments: dict[str, object] = {"path": str(path), "offset": reading.first}

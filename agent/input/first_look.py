@@ -9,74 +9,79 @@ from pathlib import Path
 
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import decide
-from agent.context.attachments import attached_in, folder_note
-from agent.context.mentions import headed
+from agent.context.attachments import attachment_labels, folder_note
+from agent.context.mentions import note_with_heading
 from agent.context.named_files import files_named, names_in
 from agent.events.session import Noticed
 from agent.messages import Note, User
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 from tools.base import ToolError
 from tools.files.bounded import beginning_of
 from tools.files.paths import locate
 from tools.files.pictures import picture_type
 from tools.files.text import binary_kind, decode, showable
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.outputs.plain_text import printable
 from tools.search.walk import files_below
 
-MOST_LISTED = 40
+MAX_LISTED_FILES = 40
 """Names of files that are shown."""
-MOST_WALKED = 2_000
+MAX_WALKED_FILES = 2_000
 """Files among which those that a message names are looked for."""
-MOST_SEARCHED = 300
+MAX_SEARCHED_FILES = 300
 """Files that are looked through for a name."""
-MOST_SHOWN = 4
+MAX_SHOWN_FILES = 4
 """Files of which the text is shown."""
-LONGEST = 6_000
+MAX_FILE_BYTES = 6_000
 """Bytes of a file that is shown; a longer one is read by parts."""
 SHARE = 6
 """Together they take at most this part of the window."""
 BYTES_A_TOKEN = 3
 
 
-async def with_first_look(said: User, env: Env) -> User:
+async def with_first_look(said: User, env: SessionContext) -> User:
     """The message with what a model needs to begin; as it is where there is nothing to be shown."""
     root = env.call_runner.workspace.root
-    files = await asyncio.to_thread(lambda: list(islice(files_below(str(root)), MOST_WALKED)))
-    notes = [] if env.watch.has_sent else [_listed(files)]
+    files = await asyncio.to_thread(lambda: list(islice(files_below(str(root)), MAX_WALKED_FILES)))
+    notes = [] if env.watch.has_sent else [_file_list_note(files)]
     room = env.provider.window.effective // SHARE * BYTES_A_TOKEN
     attached = {part.name for part in said.parts if isinstance(part, Note) and part.kind == "file"}
     about = [*files_named(said.text, files), *await asyncio.to_thread(_holding, names_in(said.text), files, root)]
-    for name in [each for each in dict.fromkeys(about) if f"@{each}" not in attached][:MOST_SHOWN]:
-        if (note := _shown(name, room, env)) is not None:
+    for name in [each for each in dict.fromkeys(about) if f"@{each}" not in attached][:MAX_SHOWN_FILES]:
+        if (note := _file_text_note(name, room, env)) is not None:
             notes.append(note)
             room -= len(note.text.encode("utf-8", "surrogatepass"))
     if not notes:
         return said
-    env.emit(Noticed(f"attached {', '.join(attached_in(notes))}"))
+    env.emit(Noticed(f"attached {', '.join(attachment_labels(notes))}"))
     return replace(said, parts=(*said.parts, *notes))
 
 
-def _listed(files: Sequence[str]) -> Note:
-    return folder_note("./", [printable(name) for name in files[:MOST_LISTED]], len(files[MOST_LISTED:]))
+def _file_list_note(files: Sequence[str]) -> Note:
+    return folder_note("./", [printable(name) for name in files[:MAX_LISTED_FILES]], len(files[MAX_LISTED_FILES:]))
 
 
-def _shown(name: str, room: int, env: Env) -> Note | None:
+def _file_text_note(name: str, room: int, env: SessionContext) -> Note | None:
     """The text of a file, without numbers before its lines: they would be copied. None where it may not be read, has no
     room or is no text."""
     workspace = env.call_runner.workspace
     try:
         path = locate(name, workspace)
         ruling = decide(PermissionRequest("read", "read", (str(path),)), env.call_runner.approval.policy)
-        raw = beginning_of(path, LONGEST + 1)
+        raw = beginning_of(path, MAX_FILE_BYTES + 1)
     except (ToolError, OSError):
         return None
-    if ruling.verdict != "allow" or not 0 < len(raw) <= min(room, LONGEST) or binary_kind(raw) or picture_type(raw):
+    if (
+        ruling.verdict != "allow"
+        or not 0 < len(raw) <= min(room, MAX_FILE_BYTES)
+        or binary_kind(raw)
+        or picture_type(raw)
+    ):
         return None
     workspace.seen.note(path, raw)
-    text = showable(decode(raw).unified)
-    lines = counted(text.count("\n") + (not text.endswith("\n")), "line")
-    return headed(f"`{printable(name)}` holds ({lines}):\n\n", text, "file", name, lines)
+    text = showable(decode(raw).normalised_text)
+    lines = pluralize(text.count("\n") + (not text.endswith("\n")), "line")
+    return note_with_heading(f"`{printable(name)}` holds ({lines}):\n\n", text, "file", name, lines)
 
 
 def _holding(names: Sequence[str], files: Sequence[str], root: Path) -> list[str]:
@@ -84,12 +89,12 @@ def _holding(names: Sequence[str], files: Sequence[str], root: Path) -> list[str
     if not names:
         return []
     found: dict[str, list[str]] = {name: [] for name in names}
-    for file in files[:MOST_SEARCHED]:
+    for file in files[:MAX_SEARCHED_FILES]:
         try:
-            text = beginning_of(root / file, LONGEST + 1).decode("utf-8", "replace")
+            text = beginning_of(root / file, MAX_FILE_BYTES + 1).decode("utf-8", "replace")
         except OSError:
             continue
         for name in names:
             if name in text:
                 found[name].append(file)
-    return [file for held in found.values() if len(held) <= MOST_SHOWN for file in held]
+    return [file for held in found.values() if len(held) <= MAX_SHOWN_FILES for file in held]

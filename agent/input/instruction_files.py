@@ -17,7 +17,7 @@ from tools.lazy import dataclass, regex
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
 """Of these the first that a folder has, and a later one that imports it."""
-BESIDE_THEM = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
+EXTRA_FILES = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
 """These are read besides."""
 RULE_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
 """Folders with a file for each rule, which says itself what it is for."""
@@ -66,12 +66,12 @@ def files_in(folder: Path) -> Iterator[Path]:
         if os.path.lexists(path) and (first is None or _adds_to(first, path)):
             yield path
             first = first or (path if path.is_file() else None)
-    yield from (folder / name for name in BESIDE_THEM if os.path.lexists(folder / name))
+    yield from (folder / name for name in EXTRA_FILES if os.path.lexists(folder / name))
 
 
 def _adds_to(first: Path, path: Path) -> bool:
     try:
-        text, _ = _decoded(beginning_of(path, MAX_BYTES))
+        text, _ = _decode_text(beginning_of(path, MAX_BYTES))
     except OSError:
         return False
     imported = (os.path.normpath(_target(name, path.parent)) for name in _imports(text, path.parent))
@@ -104,8 +104,8 @@ class InstructionReader:
         self.left -= min(len(raw), limit)
         if len(raw) > limit:
             self.problems.append(f"of `{path}` only the first {limit:,} bytes are read")
-            return f"{_decoded(raw[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
-        text, is_clean = _decoded(raw)
+            return f"{_decode_text(raw[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
+        text, is_clean = _decode_text(raw)
         if not is_clean:
             self.problems.append(f"`{path}` is not UTF-8 throughout: what cannot be read in it is shown as `\ufffd`")
         return text.strip()
@@ -113,13 +113,13 @@ class InstructionReader:
     def takes(self, path: Path, text: str) -> bool:
         """Whether a text that was read is to be told: no other file said the same, and there is room for it."""
         size = len(text.encode("utf-8", "replace"))
-        if _resolved(path) in self.seen or text in self.texts:
+        if _resolve_path(path) in self.seen or text in self.texts:
             return False
         if size > self.left:
             self.problems.append(f"`{path}` is left out: the files before it already take {MAX_TOTAL} bytes")
             return False
         self.left -= size
-        self.seen.add(_resolved(path))
+        self.seen.add(_resolve_path(path))
         self.texts.add(text)
         return True
 
@@ -128,7 +128,7 @@ class UnreadableFile(Exception):
     """Why a file is not in the system text."""
 
 
-def _decoded(raw: bytes) -> tuple[str, bool]:
+def _decode_text(raw: bytes) -> tuple[str, bool]:
     """The text, and whether all of it could be read."""
     text = raw.decode("utf-8", "replace")
     return text, "\ufffd" not in text or text.encode("utf-8") == raw
@@ -144,7 +144,7 @@ def with_imports(
     """The file under its title, and each file that it imports. What fails is said in its place. `places`: folders out
     of which nothing is read."""
     try:
-        real = _resolved(path)
+        real = _resolve_path(path)
         if real in importers:
             raise UnreadableFile("it imports itself")
         if len(importers) > MAX_DEPTH:
@@ -188,7 +188,7 @@ def _target(name: str, folder: Path) -> Path:
     return folder / path
 
 
-def _resolved(path: Path) -> Path:
+def _resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name that is too long or no name at all

@@ -15,12 +15,12 @@ from agent.events.session import Remembered
 from agent.input.instruction_files import MAX_BYTES, PROJECT_FILES
 from agent.input.instructions import memory_folder
 from agent.messages import Conversation, Note, User
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 from tools.files.bounded import beginning_of
 from tools.files.private_folder import make_private
 from tools.memory import OWN, entries_in
 
-LONGEST = 2_000
+MAX_ENTRY_CHARS = 2_000
 """Characters of one entry."""
 
 
@@ -33,11 +33,11 @@ class MemoryFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Reminded:
+class MemoryAnnouncement:
     conversation: Conversation
 
 
-def places(config: Config) -> tuple[MemoryFile, ...]:
+def memory_files(config: Config) -> tuple[MemoryFile, ...]:
     """For everybody who works on the project, unless its file is a link that leads out of it; for this user in the
     project; and for this user everywhere."""
     project = config.project
@@ -51,7 +51,7 @@ def places(config: Config) -> tuple[MemoryFile, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNote:
+class MemoryNote:
     """Something that is remembered for this user alone: a line of a list, or a file."""
 
     path: Path
@@ -60,22 +60,22 @@ class KeptNote:
     is_line: bool = False
 
 
-def kept_notes(config: Config) -> tuple[KeptNote, ...]:
+def memory_notes(config: Config) -> tuple[MemoryNote, ...]:
     """All of them, those of the project first. Files that cannot be read are left out."""
     folder = memory_folder(config.folders.data, config.project)
     own, everywhere = folder / f"{OWN}.md", config.folders.config / "memory.md"
-    files = [KeptNote(folder / f"{one.name}.md", one.text, one.name) for one in entries_in(folder) if one.name != OWN]
+    files = [MemoryNote(folder / f"{one.name}.md", one.text, one.name) for one in entries_in(folder) if one.name != OWN]
     return (*_lines_of(own, "this project"), *files, *_lines_of(everywhere, "all your projects"))
 
 
-def _lines_of(path: Path, about: str) -> Iterator[KeptNote]:
+def _lines_of(path: Path, about: str) -> Iterator[MemoryNote]:
     with suppress(OSError):
         for line in beginning_of(path, MAX_BYTES).decode("utf-8", "surrogateescape").splitlines():
             if line.strip():
-                yield KeptNote(path, line, about, is_line=True)
+                yield MemoryNote(path, line, about, is_line=True)
 
 
-def forget(note: KeptNote) -> None:
+def forget(note: MemoryNote) -> None:
     """Takes a note out of its file, or the file away. Raises `UsageError`, also where it says something else by now."""
     try:
         handle = os.open(note.path, os.O_RDWR | os.O_CLOEXEC)
@@ -101,7 +101,7 @@ def forget(note: KeptNote) -> None:
 def remember(text: str, path: Path) -> Remembered:
     """Adds an entry to a file. What others write there meanwhile stays whole. Raises `UsageError`."""
     entry = f"- {' '.join(text.split())}"
-    if len(entry) > LONGEST:
+    if len(entry) > MAX_ENTRY_CHARS:
         raise UsageError(f"this is too long to remember ({len(entry):,} characters): write it into `{path}` yourself")
     line = f"{entry}\n".encode("utf-8", "replace")
     try:
@@ -123,7 +123,7 @@ def remember(text: str, path: Path) -> Remembered:
         raise UsageError(f"cannot write to `{path}`: {error.strerror or error}") from error
 
 
-def take_back(kept: Remembered) -> None:
+def undo_remember(kept: Remembered) -> None:
     """Makes the file what it was before the entry was added. Raises `UsageError`, also where somebody has changed the
     file since, and then it stays as it is."""
     path = Path(kept.path)
@@ -153,18 +153,18 @@ def _digest_of(handle: int) -> str:
     return hashlib.sha256(os.pread(handle, os.fstat(handle).st_size, 0)).hexdigest()
 
 
-async def reminded_of(
-    conversation: Conversation, env: Env, entry: str, path: str, *, is_taken_back: bool = False
-) -> Reminded:
+async def announce_memory(
+    conversation: Conversation, env: SessionContext, entry: str, path: str, *, is_taken_back: bool = False
+) -> MemoryAnnouncement:
     """Tells the model of the running session what the user wants remembered, or no longer. `path`: the file that has
     changed by that."""
-    if env.instruction_news is not None:
-        env.instruction_news.refresh(path)
+    if env.instruction_updates is not None:
+        env.instruction_updates.refresh(path)
     wish = (
         "The user takes back what you were to remember"
         if is_taken_back
         else "The user wants you to remember from now on"
     )
     said = User((Note(f"[{wish}:\n{entry}]"),))
-    await env.recorder.said(said)
-    return Reminded(conversation.plus(said))
+    await env.recorder.record_user_message(said)
+    return MemoryAnnouncement(conversation.plus(said))

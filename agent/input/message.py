@@ -5,45 +5,45 @@ from dataclasses import replace
 
 from agent.context.attachments import needs_fitting
 from agent.context.job_notes import job_notes, news_notes
-from agent.context.mask import HOOK_SAYS
-from agent.context.message_text import said_meanwhile
+from agent.context.mask import HOOK_NOTE_PREFIX
+from agent.context.message_text import steering_message
 from agent.errors import HookRefused, UsageError
 from agent.events.session import Noticed, Steered
 from agent.messages import Conversation, Note, User
-from agent.window.env import Env
-from agent.window.guard import begin_session
-from agent.window.turn_model import with_wished_model
+from agent.window.model_choice import begin_session
+from agent.window.session_context import SessionContext
+from agent.window.turn_model import with_requested_model
 
 
-async def hear(conversation: Conversation, env: Env) -> Conversation:
+async def take_pending_messages(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation with what the user has said since the step before, behind its outputs. It is on disk before the
     model sees it. In a turn that is interrupted nothing is heard any more: whoever sent it still has it."""
-    if env.interrupt.requested():
+    if env.interrupt.is_requested():
         return conversation
     for said in env.pending_messages():
         try:
-            message = said_meanwhile(await with_hooks(await _with_named(said, env), env))
+            message = steering_message(await with_hooks(await _try_expand_mentions(said, env), env))
         except HookRefused as error:
             env.emit(Noticed(f"what you said meanwhile is not sent: {error}"))
             continue
-        await env.recorder.said(message)
+        await env.recorder.record_user_message(message)
         if env.call_runner.loop_guard is not None:
             env.call_runner.loop_guard.begin()
         env.emit(Steered(said.text))
-        conversation = await with_wished_model(conversation.plus(message), env)
+        conversation = await with_requested_model(conversation.plus(message), env)
     return conversation
 
 
-async def _with_named(said: User, env: Env) -> User:
+async def _try_expand_mentions(said: User, env: SessionContext) -> User:
     """What the user said, with the prompts and resources of servers that it names, as far as there are such."""
     try:
-        return await with_named(said, env)
+        return await expand_mentions(said, env)
     except UsageError as error:
         env.emit(Noticed(str(error)))
         return said
 
 
-async def with_hooks(said: User, env: Env) -> User:
+async def with_hooks(said: User, env: SessionContext) -> User:
     """What the user said, with what hooks add to it. Raises `HookRefused`."""
     if env.hooks is None or all(isinstance(part, Note) for part in said.parts):
         return said
@@ -51,40 +51,42 @@ async def with_hooks(said: User, env: Env) -> User:
     answer = await env.hooks.prompt(said.text)
     if answer.verdict == "deny":
         raise HookRefused(f"a hook refuses it: {answer.reason}")
-    notes = (Note(f"{HOOK_SAYS}`UserPromptSubmit` notes:]\n{answer.context}"),) if answer.context else ()
+    notes = (Note(f"{HOOK_NOTE_PREFIX}`UserPromptSubmit` notes:]\n{answer.context}"),) if answer.context else ()
     return replace(said, parts=(*said.parts, *notes))
 
 
-def notes_between(env: Env) -> tuple[Note, ...]:
+def pending_notes(env: SessionContext) -> tuple[Note, ...]:
     """What hooks had to say since something was sent, and which background jobs are over."""
     said = env.hooks.take_pending() if env.hooks is not None else ()
-    by_hooks = tuple(Note(f"{HOOK_SAYS}`{event}` notes:]\n{text}") for event, text in said)
+    by_hooks = tuple(Note(f"{HOOK_NOTE_PREFIX}`{event}` notes:]\n{text}") for event, text in said)
     jobs = env.call_runner.workspace.jobs
     return (*by_hooks, *job_notes(jobs.ended.values()), *news_notes(jobs.take_news()))
 
 
-async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversation | None:
+async def continuation_after_answer(
+    conversation: Conversation, answer: str, env: SessionContext
+) -> Conversation | None:
     """The conversation with why the model is to go on although it has answered; None where nothing wants that."""
-    if env.provider.facts.is_small and (asked := _asked_for_work(conversation)) is not None:
-        await env.recorder.said(asked)
+    if env.provider.facts.is_small and (asked := _work_reminder(conversation)) is not None:
+        await env.recorder.record_user_message(asked)
         env.emit(Noticed("the model has changed nothing so far and is asked to"))
         return conversation.plus(asked)
     objection = await env.hooks.stops(answer) if env.hooks is not None else ""
     if not objection:
         return None
-    note = User((Note(f"{HOOK_SAYS}`Stop` says that you are not done:]\n{objection}"),))
-    await env.recorder.said(note)
+    note = User((Note(f"{HOOK_NOTE_PREFIX}`Stop` says that you are not done:]\n{objection}"),))
+    await env.recorder.record_user_message(note)
     env.emit(Noticed(f"a hook has the model go on: {objection.splitlines()[0]}"))
     return conversation.plus(note)
 
 
-def _asked_for_work(conversation: Conversation) -> User | None:
-    from agent.context.undone_work import asked_for_work  # noqa: PLC0415  # deferred: for some models only
+def _work_reminder(conversation: Conversation) -> User | None:
+    from agent.context.unfinished_task import work_reminder  # noqa: PLC0415  # deferred: for some models only
 
-    return asked_for_work(conversation)
+    return work_reminder(conversation)
 
 
-async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
+async def sync_server_tools(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation, once the user has decided about what the project brings and servers had their say.
 
     Before the first request the tools of servers are offered; later they wait until the view is rewritten. So do they
@@ -99,12 +101,12 @@ async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
     if not first or not env.server_tools.has_changed:
         return conversation
     is_warm = not env.watch.is_cold(env.provider.facts)
-    if is_warm and env.watch.has_said(env.instructions.text, env.offered):
+    if is_warm and env.watch.has_same_prefix(env.instructions.text, env.offered_tools):
         return conversation
     return begin_session(conversation, env)
 
 
-async def with_named(said: User, env: Env) -> User:
+async def expand_mentions(said: User, env: SessionContext) -> User:
     """What the user said, with the command or the skill, the prompts and resources of servers and the files that it
     names. Raises `UsageError`."""
     if env.extensions is not None:
@@ -113,9 +115,9 @@ async def with_named(said: User, env: Env) -> User:
         said = await env.interrupt.race(with_extensions(said, env.extensions, env)) or said
     with_files = said
     if "@" in said.text or needs_fitting(said):
-        from agent.input.attach import fitted, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
+        from agent.input.attach import fit_user_message, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
 
-        said = fitted(said, env)  # also when the user is faster than what follows
+        said = fit_user_message(said, env)  # also when the user is faster than what follows
         with_files = await env.interrupt.race(with_attached(said, env)) or said
     if env.provider.facts.is_small and said.text.strip():
         from agent.input.first_look import with_first_look  # noqa: PLC0415  # deferred: for some models only
@@ -123,5 +125,5 @@ async def with_named(said: User, env: Env) -> User:
         with_files = await env.interrupt.race(with_first_look(with_files, env)) or with_files
     if env.servers is None:
         return with_files
-    named = await env.interrupt.race(env.servers.with_named(said)) or said
+    named = await env.interrupt.race(env.servers.expand_mentions(said)) or said
     return replace(with_files, parts=(*with_files.parts, *named.parts[len(said.parts) :]))

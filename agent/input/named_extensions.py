@@ -5,38 +5,38 @@ import re
 import secrets
 from dataclasses import replace
 
-from agent.calls.execute import run_apart
+from agent.calls.execute import run_unrecorded
 from agent.calls.policy import parse_rule
 from agent.calls.skill_bounds import begin_use
-from agent.context.mentions import headed
+from agent.context.mentions import note_with_heading
 from agent.errors import UsageError
 from agent.events.session import ToolFinished, ToolStarted
 from agent.extensions import agent_files
 from agent.extensions.custom_commands import CustomCommand
-from agent.extensions.expansion import expanded
+from agent.extensions.expansion import expand_arguments
 from agent.extensions.extension_files import UnusableFile
 from agent.extensions.front_matter import BrokenFrontMatter
-from agent.extensions.session_extensions import Named, SessionExtensions
+from agent.extensions.session_extensions import SessionExtensions, UserInvocable
 from agent.extensions.skills import body_of, line_of
 from agent.input.attach import with_attached
 from agent.messages import Note, Text, ToolCall, User
-from agent.providers.fallbacks import Wish
-from agent.window.env import Env
-from tools.outputs.extent import shortened
+from agent.providers.fallbacks import TurnModelRequest
+from agent.window.session_context import SessionContext
+from tools.outputs.extent import ellipsize
 from tools.program_output import beginning_printed
 
-LONGEST = 200_000
+MAX_COMMAND_CHARS = 200_000
 """Characters that a command may become."""
 AS_USUAL, ALLOW = "ask as usual", "allow these"
 WELL = "\nexit code 0"
 """How the output of a command that has not failed ends: nobody needs it in a text."""
-LONGEST_OUTPUT = 30_000
+MAX_OUTPUT_BYTES = 30_000
 """Bytes of what one shell command prints."""
 
 _FORM = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 
 
-async def with_extensions(said: User, extensions: SessionExtensions, env: Env) -> User:
+async def with_extensions(said: User, extensions: SessionExtensions, env: SessionContext) -> User:
     """The message with the command or the skill that it names, and with the skills that the model does not know of yet.
     Raises `UsageError` for one that cannot be used, since nothing would be left to send."""
     news = extensions.news(env.instructions.skills, env.watch.epoch)
@@ -56,7 +56,9 @@ async def with_extensions(said: User, extensions: SessionExtensions, env: Env) -
     return replace(said, parts=(*said.parts, *parts, *told))
 
 
-async def _parts(named: Named, written: str, extensions: SessionExtensions, env: Env) -> tuple[Note, ...]:
+async def _parts(
+    named: UserInvocable, written: str, extensions: SessionExtensions, env: SessionContext
+) -> tuple[Note, ...]:
     kind = named.item.kind
     if extensions.standing(named) != "on":
         raise UsageError(f"the {kind} `/{named.name}` of this project is not approved; `/trust` shows what is")
@@ -73,24 +75,24 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
         about = f"The user asks for the skill `{named.name}`, in `{named.path.parent}`.{works} It says:\n\n"
         begin_use(named, env.call_runner.approval)
     if named.model:
-        env.targets.wish = Wish(named.model, f"`/{named.name}`")
+        env.targets.wish = TurnModelRequest(named.model, f"`/{named.name}`")
     await _offer_rules(named, extensions, env)
     values = {"CLAUDE_PROJECT_DIR": env.recorder.project, "CLAUDE_SESSION_ID": env.recorder.session}
-    expansion = expanded(text, form, written, named.arguments, values)
+    expansion = expand_arguments(text, form, written, named.arguments, values)
     pieces, size = list[str](), 0
     for part in expansion.parts:
-        pieces.append(await _printed(part.text, named, env) if part.is_shell else part.text)
+        pieces.append(await _command_output(part.text, named, env) if part.is_shell else part.text)
         size += len(pieces[-1])
-        if size > LONGEST:
+        if size > MAX_COMMAND_CHARS:
             raise UsageError(
-                f"the {kind} `/{named.name}` becomes more than {LONGEST:,} characters, the most that one may: not sent"
+                f"the {kind} `/{named.name}` becomes longer than {MAX_COMMAND_CHARS:,} characters: not sent"
             )
     mentioned = await with_attached(User((Text(expansion.words),)), env) if "@" in expansion.words else User(())
     files = tuple(part for part in mentioned.parts[1:] if isinstance(part, Note))
-    return (headed(about, "".join(pieces)), *files)
+    return (note_with_heading(about, "".join(pieces)), *files)
 
 
-async def _offer_rules(named: Named, extensions: SessionExtensions, env: Env) -> None:
+async def _offer_rules(named: UserInvocable, extensions: SessionExtensions, env: SessionContext) -> None:
     """What it would like to run without a question is asked about where that changes something, and holds for this
     session."""
     approval = env.call_runner.approval
@@ -104,18 +106,18 @@ async def _offer_rules(named: Named, extensions: SessionExtensions, env: Env) ->
     question = f"`/{named.name}` would like to run these without a question, in this session:\n\n{lines}"
     if await env.call_runner.workspace.ask(question, (AS_USUAL, ALLOW)) == ALLOW:
         for rule in rules:
-            approval.keep(rule)
+            approval.add_rule(rule)
 
 
-async def _printed(command: str, named: Named, env: Env) -> str:
+async def _command_output(command: str, named: UserInvocable, env: SessionContext) -> str:
     """What a shell command of it prints: as any command of the model it is looked at by the policy, and held. Raises
     `UsageError` where it may not run."""
     call = ToolCall(f"command-{secrets.token_hex(4)}", "bash", {"command": command})
     env.emit(ToolStarted(call.id, call.name, call.arguments))
-    result = await run_apart(call, env.call_runner)
+    result = await run_unrecorded(call, env.call_runner)
     if isinstance(result, str):
         env.emit(ToolFinished(call.id, call.name, "denied", result))
-        raise UsageError(f"`/{named.name}` is not sent, since `{shortened(command, 200)}` may not run: {result}")
-    text = beginning_printed(result, LONGEST_OUTPUT).removesuffix(WELL)
+        raise UsageError(f"`/{named.name}` is not sent, since `{ellipsize(command, 200)}` may not run: {result}")
+    text = beginning_printed(result, MAX_OUTPUT_BYTES).removesuffix(WELL)
     env.emit(ToolFinished(call.id, call.name, "failed" if result.failed else "done", text, program=result.program))
     return text

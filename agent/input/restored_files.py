@@ -3,29 +3,32 @@
 from collections.abc import Sequence
 
 from agent.messages import Conversation, Note, User
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 from tools.lazy import dataclass
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 
-_MOST = 20
+_MAX_LISTED_FILES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RestoreAnnouncement:
     conversation: Conversation
 
 
-async def told_of_files(conversation: Conversation, env: Env, files: Sequence[str]) -> Told:
+async def announce_restored_files(
+    conversation: Conversation, env: SessionContext, files: Sequence[str]
+) -> RestoreAnnouncement:
     """Tells the model which files are not what it left any more."""
     if not files:
-        return Told(conversation)
-    text = f"[The user brought these files back to what they were before; read them again: {listed(files, _MOST)}]"
+        return RestoreAnnouncement(conversation)
+    names = join_limited(files, _MAX_LISTED_FILES)
+    text = f"[The user brought these files back to what they were before; read them again: {names}]"
     said = User((Note(text.encode(errors="replace").decode()),))
-    await env.recorder.said(said)
+    await env.recorder.record_user_message(said)
     # A resumed session reports what changed behind its back; these files did not.
     workspace = env.call_runner.workspace
     paths = [workspace.root / name for name in files]
     for path in paths:
         workspace.seen.forget(path)
     await env.recorder.forget_files(paths)
-    return Told(conversation.plus(said))
+    return RestoreAnnouncement(conversation.plus(said))

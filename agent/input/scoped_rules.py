@@ -13,7 +13,7 @@ from agent.extensions.extension_files import UnusableFile, files_below
 from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
 from agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFile
 from tools.lazy import dataclass
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 from tools.search.globs import GlobError, GlobPattern, parse
 
 Scope: TypeAlias = Literal["always", "matching", "offered", "never"]
@@ -26,9 +26,9 @@ _ENDINGS = {
 _PATTERNS_AT = {".cursor/rules": "globs", ".github/instructions": "applyTo", ".claude/rules": "paths"}
 _EVERYTHING = {"**", "**/*", "*"}
 _COMMA = re.compile(r",(?![^{]*\})")
-MOST_RULES = 200
+MAX_RULES = 200
 """Of one folder."""
-MOST_DESCRIPTION = 300
+MAX_DESCRIPTION_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ def _rules(folder: Path, name: str, boundary: Path, reader: InstructionReader) -
     except UnusableFile as reason:
         reader.problems.append(str(reason))
         return
-    if len(paths) > MOST_RULES:
-        reader.problems.append(f"`{folder / name}` holds {len(paths)} files: the first {MOST_RULES} count")
-    for path in paths[:MOST_RULES]:
+    if len(paths) > MAX_RULES:
+        reader.problems.append(f"`{folder / name}` holds {len(paths)} files: the first {MAX_RULES} count")
+    for path in paths[:MAX_RULES]:
         try:
             rule = _rule(path, folder, name, boundary, reader)
         except (UnreadableFile, BrokenFrontMatter, GlobError) as reason:
@@ -96,7 +96,7 @@ def _rule(path: Path, folder: Path, name: str, boundary: Path, reader: Instructi
     reader.left = left  # it is counted when it is told
     head, body = split(text)
     patterns = _patterns(head.get(_PATTERNS_AT[name]))
-    description = shortened(text_at(head, "description"), MOST_DESCRIPTION)
+    description = ellipsize(text_at(head, "description"), MAX_DESCRIPTION_CHARS)
     is_always = str(head.get("alwaysApply", "")).lower() == "true" or bool(_EVERYTHING & set(patterns))
     scope: Scope = "always" if is_always or (name == ".claude/rules" and not patterns) else "matching"
     if scope == "matching" and not patterns:

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from agent.config.values import Config
-from agent.extensions.trust import FolderTrust, Item, digest_of_text
+from agent.extensions.trust import FolderTrust, TrustItem, digest_of_text
 from tools.files.bounded import beginning_of
 from tools.lsp.spec import PROJECT_FOLDERS, KnownServer, LanguageServerSpec, known_servers
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import NoSandbox, found_sandbox
 
 LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 
 _EFFECT = "A language server runs by itself when files are changed: in the sandbox, where there is one."
 _PACKAGES = (".venv", "venv", "env")
 """Where it has packages of its own."""
-_LARGEST_PACKAGE = 1_000_000
-_LARGEST_PROGRAM = 64_000_000
+_MAX_PACKAGE_BYTES = 1_000_000
+_MAX_PROGRAM_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FoundServer:
     standing: LanguageServerStanding
     source: str
     """Where it was found, for people."""
-    item: Item | None = None
+    item: TrustItem | None = None
     """What has to be approved before it may run, if anything."""
 
 
@@ -42,7 +42,7 @@ def found_servers(config: Config, root: Path, environment: Mapping[str, str]) ->
     """Those that could run in a working folder. Of a known one the user's own comes first, where the project's is not
     approved."""
     trust = FolderTrust(config)
-    found = [*_configured(config, environment), *_known(config, root, environment, trust)]
+    found = [*_configured_servers(config, environment), *_detected_servers(config, root, environment, trust)]
     on = {one.spec.name for one in found if one.standing == "on"}
     instead = {known.instead_of for known in known_servers() if known.name in on}
     return tuple(one for one in found if one.spec.name not in instead)
@@ -50,7 +50,7 @@ def found_servers(config: Config, root: Path, environment: Mapping[str, str]) ->
 
 def language_server_items(
     config: Config, root: Path, environment: Mapping[str, str], endings: Container[str]
-) -> tuple[Item, ...]:
+) -> tuple[TrustItem, ...]:
     """What a project brings that would run as a language server for files with these endings, or be run by one, as far
     as that is to be approved."""
     found = found_servers(config, root, environment)
@@ -58,7 +58,7 @@ def language_server_items(
     return tuple(one.item for one in wanted if one.item is not None)
 
 
-def _configured(config: Config, environment: Mapping[str, str]) -> Iterator[FoundServer]:
+def _configured_servers(config: Config, environment: Mapping[str, str]) -> Iterator[FoundServer]:
     """Those that the user has given a command."""
     for name, table in config.language_servers.items():
         words = (*_words(table.get("command")), *_words(table.get("args")))
@@ -72,7 +72,9 @@ def _configured(config: Config, environment: Mapping[str, str]) -> Iterator[Foun
         yield FoundServer(spec, "on" if table.get("enabled", True) else "off", source)
 
 
-def _known(config: Config, root: Path, environment: Mapping[str, str], trust: FolderTrust) -> Iterator[FoundServer]:
+def _detected_servers(
+    config: Config, root: Path, environment: Mapping[str, str], trust: FolderTrust
+) -> Iterator[FoundServer]:
     for known in known_servers():
         table = config.language_servers.get(known.name, {})
         if table.get("command"):
@@ -89,7 +91,7 @@ def _known(config: Config, root: Path, environment: Mapping[str, str], trust: Fo
 
 def _programs(
     known: KnownServer, config: Config, root: Path, environment: Mapping[str, str]
-) -> Iterator[tuple[str, Item | None]]:
+) -> Iterator[tuple[str, TrustItem | None]]:
     """Its programs, the project's own first, with what has to be approved before one runs."""
     for folder in dict.fromkeys((root, config.project)):
         for name in PROJECT_FOLDERS:
@@ -103,18 +105,18 @@ def _programs(
         yield found, _item(known, found, digest, runs) if known.runs_project else None
 
 
-def _item(known: KnownServer, source: str, digest: str, shown: str) -> Item:
-    return Item("server", f"{known.name} (language server)", "project", source, digest, (shown,), _EFFECT)
+def _item(known: KnownServer, source: str, digest: str, shown: str) -> TrustItem:
+    return TrustItem("server", f"{known.name} (language server)", "project", source, digest, (shown,), _EFFECT)
 
 
-def _standing(known: KnownServer, item: Item | None, config: Config, trust: FolderTrust) -> LanguageServerStanding:
+def _standing(known: KnownServer, item: TrustItem | None, config: Config, trust: FolderTrust) -> LanguageServerStanding:
     if item is None:
         return "on"
     standing = trust.standing(item)
     if standing == "refused":
         return "off"
     is_own = item.source.startswith(f"{config.project}{os.sep}")
-    is_held = config.sandbox != "off" and not isinstance(found_sandbox(), Missing)
+    is_held = config.sandbox != "off" and not isinstance(found_sandbox(), NoSandbox)
     return "on" if standing == "on" or (not is_own and is_held) else "not approved"
 
 
@@ -168,7 +170,7 @@ def _is_server(known: KnownServer, program: Path) -> bool:
     """Whether a program is of a version that can be a server, as its package says."""
     for folder in program.resolve().parents[:3] if known.since else ():
         with suppress(OSError, ValueError, AttributeError, RecursionError):
-            package = json.loads(beginning_of(folder / "package.json", _LARGEST_PACKAGE))
+            package = json.loads(beginning_of(folder / "package.json", _MAX_PACKAGE_BYTES))
             if package.get("name") == known.name:
                 return int(str(package.get("version")).partition(".")[0]) >= known.since
     return not known.since
@@ -180,5 +182,5 @@ def _digest(program: Path) -> str:
     digest = hashlib.sha256(os.fsencode(real))
     for path in (real, *(folder / "package.json" for folder in real.parents[:3])):
         with suppress(OSError):
-            digest.update(beginning_of(path, _LARGEST_PROGRAM))
+            digest.update(beginning_of(path, _MAX_PROGRAM_BYTES))
     return digest.hexdigest()

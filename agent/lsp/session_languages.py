@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.config.values import Config
-from tools.base import Made
+from tools.base import AppliedChange
 from tools.files.endings import endings_in
 from tools.lsp.spec import PROGRAMS, PROJECT_FOLDERS
 from tools.outputs.new_problems import NewProblems
 from tools.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:  # types only: few runs change a file that a server knows
-    from agent.extensions.trust import Item
+    from agent.extensions.trust import TrustItem
     from tools.lsp.pool import LanguageServers, LanguageServerState
     from tools.lsp.spec import LanguageServerSpec
 
@@ -79,13 +79,13 @@ class SessionLanguages:
             is_bare or any(os.access(folder / name, os.X_OK) for folder in folders for name in PROGRAMS)
         )
 
-    def items(self) -> "tuple[Item, ...]":
+    def items(self) -> "tuple[TrustItem, ...]":
         """What has to be approved before it runs, of servers for files that the project has."""
         from agent.lsp.find import language_server_items  # noqa: PLC0415  # deferred: see above
 
         return language_server_items(self._config, self._root, self._environment, endings_in(self._config.project))
 
-    async def after_edit(self, made: Sequence[Made]) -> NewProblems | None:
+    async def after_edit(self, made: Sequence[AppliedChange]) -> NewProblems | None:
         """What changes of files have brought, for the model; None where that is nothing."""
         if not self._config.lsp_enabled or not any(change.path.suffix for change in made):
             return None

@@ -12,20 +12,20 @@ from pathlib import Path
 
 from agent.config.private_table import PrivateTable
 from agent.extensions.extension_files import digest_of_programs
-from agent.extensions.trust import Item
+from agent.extensions.trust import TrustItem
 from agent.extensions.trust_question import APPROVE, LATER
-from agent.mcp.declared import Declared
-from tools.files.diff import unified
+from agent.mcp.declarations import DeclaredServer
+from tools.files.diff import unified_diff
 from tools.mcp.input_schema import words_in
 from tools.mcp.offers import INSTRUCTIONS, McpTool
 from tools.mcp.texts import spelled_out
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.secrets.redaction import without_password
 
 TOOL_OPTIONS = (LATER, APPROVE)
 """What a key that is pressed by mistake answers comes first."""
 
-MOST_NOTES = 40
+MAX_NOTES = 40
 """Remarks that a question shows."""
 
 
@@ -50,10 +50,10 @@ class Approvals:
 
     def of(self, server: str, digest: str) -> ToolApproval | None:
         """What the user said of this declaration; of another one of the same name nothing is known."""
-        found = _decoded(self._table.read().get(self._project, {}).get(server))
+        found = _approval_from_json(self._table.read().get(self._project, {}).get(server))
         return found if found is not None and found.digest == digest else None
 
-    def allow_tools(self, declared: Declared, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
+    def allow_tools(self, declared: DeclaredServer, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
         """Keeps that the model may be offered these tools, and no others of the server. `listed`: all that it offers
         now. Raises `ConfigError`."""
         kept = self.of(declared.name, declared.digest)
@@ -68,7 +68,7 @@ class Approvals:
         )
 
 
-def _decoded(entry: object) -> ToolApproval | None:
+def _approval_from_json(entry: object) -> ToolApproval | None:
     match entry:
         case {"digest": str(digest), "tools": dict(tools), **rest} if _are_texts(tools.values()):
             seen = rest.get("seen")
@@ -81,7 +81,7 @@ def _are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def item_of(declared: Declared) -> Item:
+def item_of(declared: DeclaredServer) -> TrustItem:
     """A server as something that the folder brings, with the files of the folder that it runs, as they are now."""
     can_do = (
         "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can "
@@ -91,18 +91,18 @@ def item_of(declared: Declared) -> Item:
     )
     source = os.path.basename(declared.source) if declared.owner == "project" else declared.source
     digest = "".join((declared.digest, digest_of_programs(declared.scripts)))
-    return Item("server", declared.name, declared.owner, source, digest, terms(declared), can_do)
+    return TrustItem("server", declared.name, declared.owner, source, digest, terms(declared), can_do)
 
 
-def terms(declared: Declared) -> tuple[str, ...]:
+def terms(declared: DeclaredServer) -> tuple[str, ...]:
     """What is approved, a line each."""
     written = declared.written
     rows = (
-        ("command", " ".join(_quoted(word) for word in written.command)),
+        ("command", " ".join(_quote_word(word) for word in written.command)),
         ("address", without_password(written.url)),
         ("folder", str(declared.spec.cwd) if written.command else ""),
-        ("sets", ", ".join(map(_quoted, written.env))),
-        ("sends", ", ".join(map(_quoted, written.headers))),
+        ("sets", ", ".join(map(_quote_word, written.env))),
+        ("sends", ", ".join(map(_quote_word, written.headers))),
         ("is given your", ", ".join(written.reads)),
     )
     lines = (f"{name}: {value}" for name, value in rows if value)
@@ -115,10 +115,10 @@ def tools_question(
     """May the model use these tools of a server? All is shown that would be approved, and of one that was approved
     otherwise, as `seen` has it, what has changed. `notes`: what is remarkable about what the server offers."""
     words = [tool.original for tool in tools if tool.original == INSTRUCTIONS]
-    count = " and ".join((*((counted(len(tools) - len(words), "tool"),) if len(tools) > len(words) else ()), *words))
+    count = " and ".join((*((pluralize(len(tools) - len(words), "tool"),) if len(tools) > len(words) else ()), *words))
     is_new = f"has {count} that you have not approved so" if has_changed else f"offers {count}"
-    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MOST_NOTES]), ""] if notes else []
-    lines = [line for tool in tools for line in (*_told(tool), *_difference(tool, seen), "")]
+    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), ""] if notes else []
+    lines = [line for tool in tools for line in (*_tool_lines(tool), *_difference(tool, seen), "")]
     return "\n".join([f"The server `{server}` {is_new}:", "", *remarks, *lines, "May the model use them?"])
 
 
@@ -126,7 +126,7 @@ def _difference(tool: McpTool, seen: Mapping[str, str]) -> list[str]:
     before = seen.get(tool.original)
     if before is None:
         return []
-    lines = unified(tool.original, before, _definition(tool))[2:]
+    lines = unified_diff(tool.original, before, _definition(tool))[2:]
     return ["    What has changed:", *(f"    {spelled_out(line)}" for line in lines)]
 
 
@@ -145,7 +145,7 @@ def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
     }
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """A word of a command, or a value, so that one can see where it begins and ends."""
     return word if word and not any(sign.isspace() or sign in "\"'," for sign in word) else json.dumps(word)
 
@@ -155,14 +155,14 @@ def _parameters(tool: McpTool) -> str:
     return f"({spelled_out(', '.join(map(str, properties)))})" if isinstance(properties, Mapping) and properties else ""
 
 
-def _told(tool: McpTool) -> list[str]:
+def _tool_lines(tool: McpTool) -> list[str]:
     """All that the model would read of a tool: that is what is approved."""
-    lines = [f"- {tool.original}{_parameters(tool)}", *_indented(tool.description)]
+    lines = [f"- {tool.original}{_parameters(tool)}", *_indent(tool.description)]
     for where, said in words_in(tool.schema):
         if said or "." in where:  # those at the top stand in the first line
-            lines += _indented(spelled_out(": ".join(filter(None, (where, said)))))
+            lines += _indent(spelled_out(": ".join(filter(None, (where, said)))))
     return lines
 
 
-def _indented(text: str) -> list[str]:
+def _indent(text: str) -> list[str]:
     return [f"    {line}" for line in text.strip().splitlines()]

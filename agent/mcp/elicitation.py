@@ -18,7 +18,7 @@ FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "c
 LEAVE_OUT, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
 """Answers that are offered besides those of the field."""
 
-MOST_FIELDS, MOST_CHOICES = 50, 200
+MAX_FIELDS, MAX_CHOICES = 50, 200
 """Of a form, and of a field."""
 
 _KINDS: Mapping[object, FieldKind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
@@ -50,7 +50,7 @@ class FormField:
         own = (_YES, _NO) if self.kind == "flag" else tuple(choice.title for choice in self.choices)
         if self.kind == "choices":
             own = ()
-        suggested = (f"{shown(self.default, self)}",) if self.default is not None and not own else ()
+        suggested = (f"{field_value_text(self.default, self)}",) if self.default is not None and not own else ()
         return (*suggested, *own, *(() if self.required else (LEAVE_OUT,)), DECLINE)
 
     @property
@@ -70,18 +70,18 @@ class FormField:
         }
         told = [self.description, hints[self.kind], *_limits(self.schema)]
         if self.default is not None:
-            told.append(f"usually {shown(self.default, self)}")
+            told.append(f"usually {field_value_text(self.default, self)}")
         return ": ".join(filter(None, (name, "; ".join(filter(None, told)))))
 
     def value(self, answer: str) -> FieldValue:
         """What the user's words stand for. Raises `ValueError` with what is wrong with them."""
-        found = self._read(answer)
+        found = self._parse_answer(answer)
         problems = mismatches(list(found) if isinstance(found, tuple) else found, _checkable(self.schema))
         if problems:
             raise ValueError(problems[0])
         return found
 
-    def _read(self, answer: str) -> FieldValue:
+    def _parse_answer(self, answer: str) -> FieldValue:
         match self.kind:
             case "text":
                 return answer
@@ -92,11 +92,11 @@ class FormField:
                     raise ValueError(f"`{answer}` is neither `{_YES}` nor `{_NO}`")
                 return answer.lower() in (_YES, "true")
             case "choice":
-                return self._chosen(answer)
+                return self._choice_value(answer)
             case "choices":
-                return tuple(self._chosen(each.strip()) for each in answer.split(",") if each.strip())
+                return tuple(self._choice_value(each.strip()) for each in answer.split(",") if each.strip())
 
-    def _chosen(self, answer: str) -> str:
+    def _choice_value(self, answer: str) -> str:
         for choice in self.choices:
             if answer in (choice.title, choice.value):
                 return choice.value
@@ -132,19 +132,19 @@ class Form:
         problem = f"That cannot be: {self.problem}.\n" if self.problem else ""
         return f"{problem}Choose what to fill in, or write several at once: {self.fields[0].name}=… and so on."
 
-    def meant(self, answer: str) -> FormField | None:
+    def field_for(self, answer: str) -> FormField | None:
         """The field that an option stands for."""
         if self._next is not None and answer == f"fill in {self._next.label}":
             return self._next
         return next((field for field in self.fields if answer == self._row(field)), None)
 
-    def filled(self, field: FormField, value: FieldValue) -> "Form":
+    def with_value(self, field: FormField, value: FieldValue) -> "Form":
         """With this value; None takes it out."""
         others = {name: kept for name, kept in self.values.items() if name != field.name}
         values = others if value is None else {**others, field.name: value}
         return Form(self.fields, values, self.asked | {field.name})
 
-    def written(self, answer: str) -> "Form":
+    def with_assignments(self, answer: str) -> "Form":
         """With all that the user wrote as `NAME=VALUE`, or with what is wrong with it."""
         form, known = self, {field.name: field for field in self.fields}
         try:
@@ -152,14 +152,14 @@ class Form:
                 name, equals, text = word.partition("=")
                 if not equals or name not in known:
                     raise ValueError(f"`{word}` is no `NAME=VALUE` of a field")
-                form = form.filled(known[name], known[name].value(text))
+                form = form.with_value(known[name], known[name].value(text))
         except ValueError as error:
             return replace(form, problem=str(error))
         return form
 
     def _row(self, field: FormField) -> str:
         empty = "(has to be filled in)" if field.required else "(empty)"
-        held = shown(self.values[field.name], field) if field.name in self.values else empty
+        held = field_value_text(self.values[field.name], field) if field.name in self.values else empty
         return f"{field.label}: {held}"
 
 
@@ -174,12 +174,12 @@ def fields_of(schema: Mapping[str, object]) -> tuple[FormField, ...]:
     required = schema.get("required", ())
     if not isinstance(properties, Mapping) or not isinstance(required, Sequence):
         raise ValueError("its form has no fields that can be read")
-    if len(properties) > MOST_FIELDS:
-        raise ValueError(f"its form has {len(properties):,} fields, and {MOST_FIELDS} are the most")
+    if len(properties) > MAX_FIELDS:
+        raise ValueError(f"its form has {len(properties):,} fields, and {MAX_FIELDS} are the most")
     return tuple(_field(str(name), inner, name in required) for name, inner in properties.items())
 
 
-def shown(value: FieldValue, field: FormField) -> str:
+def field_value_text(value: FieldValue, field: FormField) -> str:
     """A value as the user would write it."""
     match value:
         case bool():
@@ -191,7 +191,7 @@ def shown(value: FieldValue, field: FormField) -> str:
         case int() | float():
             return str(value)
         case _:
-            return ", ".join(shown(each, field) for each in value)
+            return ", ".join(field_value_text(each, field) for each in value)
 
 
 def _field(name: str, schema: object, required: bool) -> FormField:
@@ -201,8 +201,8 @@ def _field(name: str, schema: object, required: bool) -> FormField:
         raise ValueError(f"its form asks for `{one_line(name)}`, which is no name on one line")
     kind, choices = _kind(name, schema)
     title, description = (one_line(str(schema.get(key) or "")) for key in ("title", "description"))
-    if len(choices) > MOST_CHOICES:
-        raise ValueError(f"its form asks for `{name}` with {len(choices):,} choices, and {MOST_CHOICES} are the most")
+    if len(choices) > MAX_CHOICES:
+        raise ValueError(f"its form asks for `{name}` with {len(choices):,} choices, and {MAX_CHOICES} are the most")
     default = schema.get("default")
     if isinstance(default, list):
         default = tuple(map(str, default))

@@ -16,11 +16,11 @@ from agent.config.values import Config
 from agent.errors import UsageError
 from agent.extensions.trust import FolderTrust, Standing
 from agent.mcp.approvals import Approvals, item_of
-from agent.mcp.declared import Declared, Owner, Unusable, declared_servers, problem_of
+from agent.mcp.declarations import DeclaredServer, Owner, UnusableServer, declared_servers, problem_of
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
 from tools.sandbox.sandbox import Sandbox
-from tools.secrets.redaction import redacted, without_options, without_password
+from tools.secrets.redaction import redact_text, without_options, without_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +45,21 @@ def rows(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...
     return tuple(_row(one, trust) for one in declared_servers(config, environment))
 
 
-def _row(one: Declared | Unusable, trust: FolderTrust) -> ServerRow:
-    if isinstance(one, Unusable):
+def _row(one: DeclaredServer | UnusableServer, trust: FolderTrust) -> ServerRow:
+    if isinstance(one, UnusableServer):
         return ServerRow(one.name, "off" if one.is_off else "unusable", one.problem, one.owner, one.source, "")
     standing = trust.standing(item_of(one))
     why = {"not approved": "the user has not approved it", "changed": "it has changed since it was approved"}
-    target = redacted(" ".join(without_options(one.written.command)) or without_password(one.written.url), {})
+    target = redact_text(" ".join(without_options(one.written.command)) or without_password(one.written.url), {})
     return ServerRow(one.name, standing, why.get(standing, ""), one.owner, one.source, target, one.ignored)
 
 
-def find_server(name: str, config: Config, environment: Mapping[str, str]) -> Declared:
+def find_server(name: str, config: Config, environment: Mapping[str, str]) -> DeclaredServer:
     """The server of that name. Raises `UsageError` when there is none, or none that can be started."""
     found = declared_servers(config, environment)
     for one in found:
         if one.name == name:
-            if isinstance(one, Unusable):
+            if isinstance(one, UnusableServer):
                 raise UsageError(one.line)
             return one
     known = ", ".join(f"`{one.name}`" for one in found if one.name) or "none; `ebb mcp add` adds one"
@@ -76,7 +76,7 @@ def table_for(name: str, given: Mapping[str, object], config: Config) -> dict[st
     return table
 
 
-def make_server(declared: Declared, handlers: ClientHandlers, config: Config) -> Server:
+def make_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> Server:
     """One that a project declares runs in a sandbox, where there is one; the user's own do not."""
     spec = declared.spec
     if declared.owner == "project" and spec.command and config.sandbox != "off":
@@ -87,12 +87,12 @@ def make_server(declared: Declared, handlers: ClientHandlers, config: Config) ->
     return Server(spec, handlers, log_of(declared, config), login_of(declared, config))
 
 
-def log_of(declared: Declared, config: Config) -> Path:
+def log_of(declared: DeclaredServer, config: Config) -> Path:
     """The file with what a server prints on its error output."""
     return config.folders.logs / "mcp" / f"{declared.spec.prefix}.log"
 
 
-def login_of(declared: Declared, config: Config) -> Path:
+def login_of(declared: DeclaredServer, config: Config) -> Path:
     """The file with what a login gave. It is for one address, since it must not be shown to another."""
     address = hashlib.sha256(declared.spec.url.encode()).hexdigest()[:12]
     return config.folders.data / "mcp" / "logins" / f"{declared.spec.prefix}-{address}.json"
@@ -109,7 +109,7 @@ def pins_of(config: Config) -> Approvals:
 
 
 @asynccontextmanager
-async def started(declared: Declared, handlers: ClientHandlers, config: Config) -> AsyncIterator[Server]:
+async def running_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> AsyncIterator[Server]:
     """The server, once it is known whether it can be used. It is closed in the end."""
     server = make_server(declared, handlers, config)
     server.start()

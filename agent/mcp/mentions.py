@@ -5,19 +5,19 @@ import base64
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent.context.attachments import attached_in, file_note
-from agent.context.mentions import headed
+from agent.context.attachments import attachment_labels, file_note
+from agent.context.mentions import note_with_heading
 from agent.errors import UsageError
 from agent.extensions.expansion import words_of
 from agent.messages import Image, Note, User, UserPart
-from tools.base import Attached, Picture, ToolError
+from tools.base import Attachment, Picture, ToolError
 from tools.mcp.offers import ServerPrompt
 from tools.mcp.server import Server
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
-MOST = 10
+MAX_RESOURCES = 10
 """Resources of one message that are read."""
-LONGEST = 50_000
+MAX_RESOURCE_CHARS = 50_000
 """Characters of a resource that stand with the message."""
 
 _MENTION = re.compile(r"(?<![\w@/])@([^\s:@]+):(\S+)")
@@ -26,18 +26,19 @@ _ENDS = ".,;:!?)]}>'\"`"
 """Signs behind an address that belong to the sentence around it."""
 
 
-async def with_named(said: User, servers: Sequence[Server], tell: Callable[[str], None]) -> User:
+async def expand_mentions(said: User, servers: Sequence[Server], tell: Callable[[str], None]) -> User:
     """The message with what it names. A resource that cannot be read is named as such, to the user, too; raises
     `UsageError` for a prompt that cannot be had, since nothing would be left to send."""
     parts: list[UserPart] = []
     command = _COMMAND.fullmatch(said.text.strip())
     if command is not None:
-        parts += await _prompted(command[1], (command[2] or "").strip(), servers)
+        parts += await _named_prompt_parts(command[1], (command[2] or "").strip(), servers)
     named = mentions(said.text, servers)
-    for server, uri in named[:MOST]:
-        parts += await _read(server, uri, tell)
-    if len(named) > MOST:
-        problem = f"{len(named) - MOST} more resources are named than the {MOST} that one message may attach: not read"
+    for server, uri in named[:MAX_RESOURCES]:
+        parts += await _read_resource(server, uri, tell)
+    if len(named) > MAX_RESOURCES:
+        over = len(named) - MAX_RESOURCES
+        problem = f"{over} more resources are named than the {MAX_RESOURCES} that one message may attach: not read"
         tell(problem)
         parts.append(Note(problem))
     return User((*said.parts, *parts)) if parts else said
@@ -78,7 +79,7 @@ def arguments_of(prompt: ServerPrompt, written: str) -> dict[str, str]:
     return given
 
 
-async def _prompted(command: str, written: str, servers: Sequence[Server]) -> list[UserPart]:
+async def _named_prompt_parts(command: str, written: str, servers: Sequence[Server]) -> list[UserPart]:
     for server in servers:
         for prompt in server.state.prompts:
             if prompt.command == command:
@@ -93,17 +94,20 @@ async def _prompt_parts(server: Server, prompt: ServerPrompt, arguments: Mapping
         raise UsageError(f"the prompt `{prompt.name}` of the server `{server.spec.label}` failed: {error}") from error
     named = len({message.role for message in messages}) > 1
     text = "\n\n".join(f"[{message.role}]\n{message.text}" if named else message.text for message in messages)
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} characters more, which are too many for one message …]"
+    if len(text) > MAX_RESOURCE_CHARS:
+        over = len(text) - MAX_RESOURCE_CHARS
+        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {over:,} characters more, which are too many for one message …]"
     parts: list[UserPart] = [
-        headed(f"The user asks what the prompt `{prompt.name}` of the server `{server.spec.label}` says:\n\n", text)
+        note_with_heading(
+            f"The user asks what the prompt `{prompt.name}` of the server `{server.spec.label}` says:\n\n", text
+        )
     ]
     for message in messages:
-        parts += _shown(message.pictures, message.files)
+        parts += _attachment_parts(message.pictures, message.files)
     return parts
 
 
-async def _read(server: Server, uri: str, tell: Callable[[str], None]) -> list[UserPart]:
+async def _read_resource(server: Server, uri: str, tell: Callable[[str], None]) -> list[UserPart]:
     name = f"@{server.spec.name}:{uri}"
     try:
         found = await server.read_resource(uri)
@@ -112,18 +116,19 @@ async def _read(server: Server, uri: str, tell: Callable[[str], None]) -> list[U
         tell(problem)
         return [Note(problem)]
     text = found.text
-    if len(text) > LONGEST:
+    if len(text) > MAX_RESOURCE_CHARS:
         tool = f"mcp__{server.spec.prefix}__read_resource"
-        text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} characters more: `{tool}` brings all of it …]"
+        over = len(text) - MAX_RESOURCE_CHARS
+        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {over:,} characters more: `{tool}` brings all of it …]"
     note = file_note(name, text)
-    tell(f"attached {', '.join(attached_in([note]))}")
-    return [note, *_shown(found.pictures, found.files)]
+    tell(f"attached {', '.join(attachment_labels([note]))}")
+    return [note, *_attachment_parts(found.pictures, found.files)]
 
 
-def _shown(pictures: Sequence[Picture], files: Sequence[Attached]) -> Iterator[UserPart]:
+def _attachment_parts(pictures: Sequence[Picture], files: Sequence[Attachment]) -> Iterator[UserPart]:
     for picture in pictures:
         yield Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
     for each in files:
         yield Note(
-            f"[with a file that cannot be shown: {each.name}, {each.media_type}, {counted(len(each.data), 'byte')}]"
+            f"[with a file that cannot be shown: {each.name}, {each.media_type}, {pluralize(len(each.data), 'byte')}]"
         )

@@ -12,15 +12,15 @@ from agent.config.values import Config
 from agent.errors import ConfigError, LoginNeeded, ServerFailed
 from agent.extensions.session_trust import SessionTrust
 from agent.mcp.approvals import item_of
-from agent.mcp.declared import Declared, Unusable, declared_servers
+from agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
 from agent.mcp.manage import approvals_of, make_server, pins_of
-from agent.mcp.mentions import with_named
+from agent.mcp.mentions import expand_mentions
 from agent.mcp.server_requests import ServerRequests
 from agent.mcp.server_trust import ServerTrust
 from agent.mcp.status import ServerEntry, ServerStatus
 from agent.messages import User
-from agent.window.env import Env
 from agent.window.server_tools import ServerTools
+from agent.window.session_context import SessionContext
 from tools.base import Tool
 from tools.mcp.server import Server, close_all
 from tools.server_log import last_lines
@@ -43,12 +43,12 @@ class RunningServers:
     ) -> None:
         """Those of a folder, to be started. `trust`: in what the project declares."""
         found = declared_servers(config, environment)
-        self.entries = {one.name: ServerEntry(one) for one in found if isinstance(one, Declared)}
-        self._unusable = [one for one in found if isinstance(one, Unusable) and not one.is_off]
+        self.entries = {one.name: ServerEntry(one) for one in found if isinstance(one, DeclaredServer)}
+        self._unusable = [one for one in found if isinstance(one, UnusableServer) and not one.is_off]
         self._config = config
         self._served = served
         self._channel = channel
-        self._requests = ServerRequests(root, channel, self.changed)
+        self._requests = ServerRequests(root, channel, self.on_server_change)
         self._trust = ServerTrust(approvals_of(config), pins_of(config), self._requests, channel)
         self._folder = trust
         self._items = {entry.name: item_of(entry.declared) for entry in self.entries.values()}
@@ -58,15 +58,15 @@ class RunningServers:
         self._has_begun = False
         """Whether a request may be sent: all that is required was there."""
 
-    def start(self, env: Env) -> None:
+    def start(self, env: SessionContext) -> None:
         """Starts those that may run, in the background, to be heard in this session."""
         self._requests.env = env
         for one in self._unusable:
-            if not self._turn_says_why(required=one.required):
-                self._trust.tell(one.line)
+            if not self._turn_reports_failure(required=one.required):
+                self._trust.notice(one.line)
         for entry in self.entries.values():
             if not self._config.trusts_project or entry.declared.owner == "user":
-                approval = self._trust.kept(entry).of(entry.name, entry.declared.digest)
+                approval = self._trust.approvals_for(entry).of(entry.name, entry.declared.digest)
                 entry.allowed = approval.tools if approval is not None else {}
         self._start_approved()
 
@@ -93,32 +93,32 @@ class RunningServers:
         for server in self._start_approved():
             await server.ready()
         if first:
-            await self._wait_for_those_that_start()
-        self._take_stock()
+            await self._wait_for_starting()
+        self._update_tools()
         for entry in self.entries.values():
             if entry.withheld():
                 await self._trust.ask_for_tools(entry)
-        self._take_stock()
+        self._update_tools()
         if first:
             await require(self.entries.values(), self._unusable)
             self._has_begun = True
 
-    async def with_named(self, said: User) -> User:
+    async def expand_mentions(self, said: User) -> User:
         """What the user said, with the prompts and resources that it names. Raises `UsageError`."""
         running = [entry.server for entry in self.entries.values() if entry.server is not None]
-        return await with_named(said, running, self._channel.notice)
+        return await expand_mentions(said, running, self._channel.notice)
 
     def servers(self) -> tuple[ServerStatus, ...]:
         """All of them as their user sees them."""
         env = self._requests.env
         return tuple(entry.status(env) for entry in self.entries.values()) if env is not None else ()
 
-    def named(self) -> tuple[ServerStatus, ...]:
+    def statuses(self) -> tuple[ServerStatus, ...]:
         """The same without their tools. It is asked for at every key that is pressed."""
         return tuple(entry.status() for entry in self.entries.values())
 
     def watch(self, changed: Callable[[], None] | None) -> None:
-        """`changed` is called after every change of a server, until somebody else watches."""
+        """`on_server_change` is called after every change of a server, until somebody else watches."""
         self._watcher = changed
 
     async def restart(self, name: str) -> None:
@@ -162,44 +162,44 @@ class RunningServers:
             with suppress(ConfigError):  # then it holds for this session only
                 self._folder.forget(self._items[name])
             entry.is_refused = False
-        self.changed(name)
+        self.on_server_change(name)
 
     async def close(self) -> None:
         """Ends them all."""
         self._requests.env = self._watcher = None
         await close_all([entry.server for entry in self.entries.values() if entry.server is not None])
 
-    def changed(self, name: str) -> None:
+    def on_server_change(self, name: str) -> None:
         """Something about a server is otherwise than before."""
-        self._take_stock()
+        self._update_tools()
         if self._watcher is not None:
             self._watcher()
         entry = self.entries.get(name)
-        if entry is None or entry.server is None or self._turn_says_why(required=entry.declared.required):
+        if entry is None or entry.server is None or self._turn_reports_failure(required=entry.declared.required):
             return
         match entry.state.phase:
             case "failed":
-                self._trust.tell_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
+                self._trust.notice_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
             case "needs_login":
-                self._trust.tell_once(entry, f"the server `{name}` wants you to log in: run `ebb mcp login {name}`")
+                self._trust.notice_once(entry, f"the server `{name}` wants you to log in: run `ebb mcp login {name}`")
             case "starting" if entry.state.detail:
-                self._trust.tell_once(entry, f"the server `{name}` has broken down: {entry.state.detail}")
+                self._trust.notice_once(entry, f"the server `{name}` has broken down: {entry.state.detail}")
             case "ready":
                 for note in entry.state.notes:
-                    self._trust.tell_once(entry, f"the server `{name}`: {note}")
+                    self._trust.notice_once(entry, f"the server `{name}`: {note}")
             case _:
                 pass
 
-    def _turn_says_why(self, *, required: bool) -> bool:
+    def _turn_reports_failure(self, *, required: bool) -> bool:
         """Whether the first turn fails by what is wrong with a server: a script is not told of it twice."""
         return required and not self._channel.is_interactive and not self._has_begun
 
-    def _take_stock(self) -> None:
+    def _update_tools(self) -> None:
         """What servers offer now is what may be called."""
         for entry in self.entries.values():
             if entry.declared.owner == "user":
                 self._trust.pin(entry)
-        offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered()]
+        offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered_tools()]
         withheld = {tool.name: entry.name for entry in self.entries.values() for tool in entry.withheld()}
         why = "its server `{}` has changed it, and the user has not approved that yet"
         self._served.instructions = tuple(
@@ -207,7 +207,7 @@ class RunningServers:
         )
         self._served.offer(offered, {name: why.format(server) for name, server in withheld.items()})
 
-    async def _wait_for_those_that_start(self) -> None:
+    async def _wait_for_starting(self) -> None:
         wait = self._config.mcp_wait
         if wait is None:
             wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT
@@ -220,10 +220,10 @@ class RunningServers:
         for entry in starting:
             if wait > 0 and entry.state.phase == "starting":
                 late = f"the server `{entry.name}` was not ready within {wait:g} s: its tools come later"
-                self._trust.tell_once(entry, late)
+                self._trust.notice_once(entry, late)
 
 
-async def require(entries: Iterable[ServerEntry], unusable: Iterable[Unusable]) -> None:
+async def require(entries: Iterable[ServerEntry], unusable: Iterable[UnusableServer]) -> None:
     """Returns once every server that is `required` is there with its tools, however long each may take to start. Raises
     `ServerFailed` for one that is not, `LoginNeeded` for one that wants a login."""
     for one in unusable:
@@ -242,7 +242,7 @@ async def _require(entry: ServerEntry) -> None:
     if state.phase != "ready":
         why = state.detail or f"it is {state.phase}"
         raise ServerFailed(f"the server `{name}` is `required` and cannot be used: {why}")
-    if entry.withheld() and not entry.offered():
+    if entry.withheld() and not entry.offered_tools():
         raise ServerFailed(
             f"the server `{name}` is `required` and none of its tools is approved: start `ebb` in a terminal to "
             f"decide, or run `ebb mcp test {name} --approve`"

@@ -16,28 +16,28 @@ from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, FormField, fields_of
 from agent.messages import Assistant, Image, Message, Text, User
 from agent.providers.base import Request
 from agent.providers.stream import stream_reply
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 from tools.mcp.client_handlers import (
-    Accepted,
+    AcceptedAnswer,
     Answer,
     ClientHandlers,
-    Declined,
-    Dismissed,
+    DeclinedAnswer,
+    DismissedAnswer,
     FieldValue,
     Sample,
     SampleRequest,
     SamplingMessage,
-    SamplingRefused,
+    SamplingRefusal,
 )
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
 ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
-YES, OPENED = "yes", "I have done so"
-MOST_STEPS = 200
+YES, OPENED_ANSWER = "yes", "I have done so"
+MAX_FORM_ANSWERS = 200
 """Answers to one form."""
-MOST_ATTEMPTS = 5
+MAX_FIELD_ATTEMPTS = 5
 """Answers to one field that are read before the whole form counts as not answered."""
-SHOWN = 4000
+MAX_SHOWN_CHARS = 4000
 """Characters of a request to the model that the user is shown."""
 
 
@@ -45,8 +45,8 @@ class ServerRequests(ClientHandlers):
     """What a server asks while nobody is there, or between two turns, is not answered."""
 
     def __init__(self, root: Path, channel: Channel, changed: Callable[[str], None]) -> None:
-        """`changed` is told of every change of a server, by its name."""
-        self.env: Env | None = None
+        """`notify_change` is told of every change of a server, by its name."""
+        self.env: SessionContext | None = None
         """What the session is made of; None until servers are started, and when they are closed."""
         self.shows_login: dict[str, Callable[[str], None]] = {}
         """Who is to be shown where to log in to a server, by its name."""
@@ -62,13 +62,13 @@ class ServerRequests(ClientHandlers):
         """The user's answer; empty when there is none, as between two turns."""
         if not self._channel.is_interactive or not self._channel.is_open:
             return ""
-        asked = self._channel.questions.words(question, options, is_lasting=True, takes_words=takes_words)
+        asked = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=takes_words)
         return await self._channel.interrupt.race(asked) or ""
 
     def roots(self) -> tuple[Path, ...]:
         return (self._root,)
 
-    def changed(self, server: str) -> None:
+    def notify_change(self, server: str) -> None:
         self._changed(server)
 
     async def open_login(self, server: str, url: str) -> None:
@@ -79,37 +79,37 @@ class ServerRequests(ClientHandlers):
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         """Puts a form to the user, or asks to open an address."""
         async with self._turn:  # questions of two forms must not come in between each other
-            return await (self._opened(server, message, url) if url else self._filled_in(server, message, schema))
+            return await (self._ask_to_open(server, message, url) if url else self._filled_in(server, message, schema))
 
-    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
+    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefusal:
         """Has the session's model write, once the user has allowed it."""
         if (env := self.env) is None:
-            return SamplingRefused("no session is open")
+            return SamplingRefusal("no session is open")
         async with self._turn:
             if server not in self._trusted:
                 question = (
                     f"The server `{server}` wants `{env.provider.facts.id}` to write something for it, which you pay "
                     f"for: about {size_of(request):,} tokens, and at most {request.most_tokens:,} back. Allow it?\n\n"
                 )
-                answer = await self.answer(question + shown(request), (NO, ONCE, ALWAYS))
+                answer = await self.answer(question + sample_text(request), (NO, ONCE, ALWAYS))
                 if answer not in (ONCE, ALWAYS):
-                    return SamplingRefused("the user does not want that")
+                    return SamplingRefusal("the user does not want that")
                 if answer == ALWAYS:
                     self._trusted.add(server)
         return await write_sample(request, env)
 
-    async def _opened(self, server: str, message: str, url: str) -> Answer:
+    async def _ask_to_open(self, server: str, message: str, url: str) -> Answer:
         question = (
             f"The server `{server}` asks you to open an address at `{_host(url)}`: {message}\n\n{url}\n\n"
             "Open it only if you trust it."
         )
-        match await self.answer(question, (DECLINE, OPENED)):
+        match await self.answer(question, (DECLINE, OPENED_ANSWER)):
             case "":
-                return Dismissed()
-            case answer if answer == OPENED:
-                return Accepted({})
+                return DismissedAnswer()
+            case answer if answer == OPENED_ANSWER:
+                return AcceptedAnswer({})
             case _:
-                return Declined()
+                return DeclinedAnswer()
 
     async def _filled_in(self, server: str, message: str, schema: Mapping[str, object]) -> Answer:
         said = f"The server `{server}` asks: {message}"
@@ -117,43 +117,47 @@ class ServerRequests(ClientHandlers):
             fields = fields_of(schema)
         except ValueError as error:
             self._channel.notice(f"a question of the server `{server}` was declined: {error}")
-            return Declined()
+            return DeclinedAnswer()
         if not fields:
             answer = await self.answer(said, (YES, DECLINE))
-            return Accepted({}) if answer == YES else Declined() if answer else Dismissed()
+            return AcceptedAnswer({}) if answer == YES else DeclinedAnswer() if answer else DismissedAnswer()
         form = form_of(fields)
         if len(fields) == 1:
             found = await self._field(said, fields[0])
-            return found if isinstance(found, Declined | Dismissed) else Accepted(form.filled(fields[0], found).values)
-        for _ in range(MOST_STEPS):
+            return (
+                found
+                if isinstance(found, DeclinedAnswer | DismissedAnswer)
+                else AcceptedAnswer(form.with_value(fields[0], found).values)
+            )
+        for _ in range(MAX_FORM_ANSWERS):
             answer = await self.answer(f"{said}\n\n{form.question()}", form.options, takes_words=True)
             if not answer or answer == DECLINE:
-                return Declined() if answer else Dismissed()
+                return DeclinedAnswer() if answer else DismissedAnswer()
             if answer == SEND:
-                return Accepted(form.values)
-            field = form.meant(answer)
+                return AcceptedAnswer(form.values)
+            field = form.field_for(answer)
             found = await self._field(said, field) if field is not None else None
-            if isinstance(found, Declined | Dismissed):
+            if isinstance(found, DeclinedAnswer | DismissedAnswer):
                 return found
-            form = form.filled(field, found) if field is not None else form.written(answer)
-        return Dismissed()
+            form = form.with_value(field, found) if field is not None else form.with_assignments(answer)
+        return DismissedAnswer()
 
-    async def _field(self, said: str, field: FormField) -> FieldValue | Declined | Dismissed:
+    async def _field(self, said: str, field: FormField) -> FieldValue | DeclinedAnswer | DismissedAnswer:
         """The user's value; None when it is left out."""
         problem = ""
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_FIELD_ATTEMPTS):
             answer = await self.answer(f"{said}\n\n{problem}{field.question()}", field.options, takes_words=True)
             if not answer:
-                return Dismissed()
+                return DismissedAnswer()
             if answer == DECLINE:
-                return Declined()
+                return DeclinedAnswer()
             if answer == LEAVE_OUT and not field.required:
                 return None
             try:
                 return field.value(answer)
             except ValueError as error:
                 problem = f"That cannot be: {error}.\n"
-        return Dismissed()
+        return DismissedAnswer()
 
 
 def _host(url: str) -> str:
@@ -164,16 +168,16 @@ def _host(url: str) -> str:
         return "no host at all"
 
 
-async def write_sample(request: SampleRequest, env: Env) -> Sample | SamplingRefused:
+async def write_sample(request: SampleRequest, env: SessionContext) -> Sample | SamplingRefusal:
     """What the session's model writes, at the user's expense. It says why not when it is not asked."""
     provider, messages = env.provider, _messages(request, images=env.provider.facts.images)
-    if env.limits.cost is not None and env.spent >= env.limits.cost:
-        return SamplingRefused("the limit of what this run may cost is reached")
+    if env.limits.cost is not None and env.cost_so_far >= env.limits.cost:
+        return SamplingRefusal("the limit of what this run may cost is reached")
     if not messages or not isinstance(messages[-1], User):
-        return SamplingRefused("there is no message of the user to answer")
+        return SamplingRefusal("there is no message of the user to answer")
     size = size_of(request)
     if size > provider.window.effective:
-        return SamplingRefused(
+        return SamplingRefusal(
             f"it takes about {size:,} tokens, and the model has room for {provider.window.effective:,}"
         )
     most = max(1, min(request.most_tokens, provider.window.output))
@@ -181,9 +185,9 @@ async def write_sample(request: SampleRequest, env: Env) -> Sample | SamplingRef
     try:
         reply = await stream_reply(provider, asked, env.interrupt, _quietly(env.emit))
     except AgentError as error:
-        return SamplingRefused(str(error))
-    if reply.stop_reason == "interrupted" or env.interrupt.requested():
-        return SamplingRefused("the user interrupted it")
+        return SamplingRefusal(str(error))
+    if reply.stop_reason == "interrupted" or env.interrupt.is_requested():
+        return SamplingRefusal("the user interrupted it")
     text, was_stopped = _until(reply.message.text, request.stop)
     if was_stopped:
         return Sample(text, provider.facts.name, "stopSequence")
@@ -195,15 +199,15 @@ def size_of(request: SampleRequest) -> int:
     return estimate_text(request.system) + sum(map(estimate_message, _messages(request, images=True)))
 
 
-def shown(request: SampleRequest) -> str:
+def sample_text(request: SampleRequest) -> str:
     """What the model would be sent, for the user to judge."""
     texts = [f"[system] {request.system}"] if request.system else []
     for said in request.messages:
-        pictures = f" [{counted(len(said.pictures), 'picture')}]" if said.pictures else ""
+        pictures = f" [{pluralize(len(said.pictures), 'picture')}]" if said.pictures else ""
         texts.append(f"[{said.role}] {said.text}{pictures}")
     whole = "\n".join(texts)
-    more = len(whole) - SHOWN
-    return whole if more <= 0 else f"{whole[:SHOWN]}\n… and {more:,} characters more"
+    more = len(whole) - MAX_SHOWN_CHARS
+    return whole if more <= 0 else f"{whole[:MAX_SHOWN_CHARS]}\n… and {more:,} characters more"
 
 
 def _messages(request: SampleRequest, *, images: bool) -> tuple[Message, ...]:
@@ -222,7 +226,7 @@ def _message(said: SamplingMessage, images: bool) -> Message:
     if said.role == "assistant":
         return Assistant((Text(said.text),), "")
     left_out = (
-        f"\n[{counted(len(said.pictures), 'picture')}, which this model cannot see]"
+        f"\n[{pluralize(len(said.pictures), 'picture')}, which this model cannot see]"
         if said.pictures and not images
         else ""
     )

@@ -31,7 +31,7 @@ class ServerTrust:
         digests = frozenset(digests_of(tools).values())
         if digests <= entry.postponed:
             return
-        kept = self.kept(entry).of(entry.name, entry.declared.digest)
+        kept = self.approvals_for(entry).of(entry.name, entry.declared.digest)
         seen = kept.seen if kept is not None else {}
         has_changed = bool(entry.allowed)
         question = tools_question(entry.name, tools, entry.state.notes, seen, has_changed=has_changed)
@@ -40,11 +40,11 @@ class ServerTrust:
             named = ", ".join(f"`{tool.original}`" for tool in tools[:5]) + (" and others" if len(tools) > 5 else "")
             what = "have changed" if entry.declared.owner == "user" else "are not approved"
             told = f"the tools {named} of the server `{entry.name}` {what}, so they are left out"
-            self.tell_once(entry, f"{told}; {_DECIDE_ON_TOOLS.format(entry.name)}")
+            self.notice_once(entry, f"{told}; {_DECIDE_ON_TOOLS.format(entry.name)}")
         elif answer == APPROVE:
             allowed = {**(entry.allowed or {}), **digests_of(tools)}
             entry.allowed = allowed
-            self._keep(lambda: self.kept(entry).allow_tools(entry.declared, allowed, entry.state.pinned))
+            self._keep(lambda: self.approvals_for(entry).allow_tools(entry.declared, allowed, entry.state.approvable))
         else:
             entry.postponed |= digests
 
@@ -54,20 +54,20 @@ class ServerTrust:
         new, allowed = entry.note_new(), entry.allowed
         if not new or allowed is None:
             return
-        self._keep(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.pinned))
+        self._keep(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.approvable))
         if was_known:
             names = ", ".join(f"`{tool.original}`" for tool in new[:5]) + (" and others" if len(new) > 5 else "")
-            self.tell_once(entry, f"the server `{entry.name}` offers what it did not before: {names}")
+            self.notice_once(entry, f"the server `{entry.name}` offers what it did not before: {names}")
 
-    def kept(self, entry: ServerEntry) -> Approvals:
+    def approvals_for(self, entry: ServerEntry) -> Approvals:
         return self.pins if entry.declared.owner == "user" else self.approvals
 
-    def tell_once(self, entry: ServerEntry, line: str) -> None:
-        if line not in entry.told:
-            entry.told.add(line)
-            self.tell(line)
+    def notice_once(self, entry: ServerEntry, line: str) -> None:
+        if line not in entry.reported_lines:
+            entry.reported_lines.add(line)
+            self.notice(line)
 
-    def tell(self, line: str) -> None:
+    def notice(self, line: str) -> None:
         if self._requests.env is not None:
             self._channel.notice(line)
 
@@ -79,4 +79,4 @@ class ServerTrust:
         try:
             write()
         except ConfigError as error:
-            self.tell(f"what you approved holds for this session only: {error}")
+            self.notice(f"what you approved holds for this session only: {error}")

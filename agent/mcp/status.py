@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.mcp.approvals import digests_of, terms
-from agent.mcp.declared import Declared
+from agent.mcp.declarations import DeclaredServer
 from agent.window.deferral import specs_of
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 from tools.mcp.offers import McpTool, ReadResource, ServerState
 from tools.mcp.server import Server
 
@@ -31,7 +31,7 @@ class ToolStatus:
 class ServerStatus:
     """One server as its user sees it."""
 
-    declared: Declared
+    declared: DeclaredServer
     state: ServerState
     log: Path | None
     """What it printed on its error output; None while it does not run."""
@@ -62,7 +62,7 @@ class ServerStatus:
 class ServerEntry:
     """One server and what is known of it in this session."""
 
-    declared: Declared
+    declared: DeclaredServer
     server: Server | None = None
     """None while it may not be started."""
     is_refused: bool = False
@@ -72,7 +72,7 @@ class ServerEntry:
     the user has said so for this run."""
     postponed: frozenset[str] = frozenset()
     """Digests of the tools that the user did not want to decide about now."""
-    told: set[str] = field(default_factory=set)
+    reported_lines: set[str] = field(default_factory=set)
     """What the user was told of it in this session."""
     is_off: bool = False
     """The user has ended it for this session."""
@@ -94,11 +94,11 @@ class ServerEntry:
             return "switched off in this session"
         return "refused in this project" if self.is_refused else "not approved"
 
-    def offered(self) -> tuple[McpTool | ReadResource, ...]:
+    def offered_tools(self) -> tuple[McpTool | ReadResource, ...]:
         """Tools that may be called now: the server's own, and one for its resources where it has any."""
         state = self.state
         own: tuple[McpTool | ReadResource, ...] = tuple(
-            tool for tool in self._listed() if tool.name and self._is_allowed(tool)
+            tool for tool in self._listed_tools() if tool.name and self._is_allowed(tool)
         )
         if self.server is None or state.phase not in ("ready", "starting") or not (state.resources or state.templates):
             return own
@@ -109,40 +109,42 @@ class ServerEntry:
     def instructions(self) -> str:
         """What the server says of itself, where the user has approved that."""
         said = self.state.instructions
-        return said.description if said is not None and said in self._listed() and self._is_allowed(said) else ""
+        return said.description if said is not None and said in self._listed_tools() and self._is_allowed(said) else ""
 
     def withheld(self) -> tuple[McpTool, ...]:
         """Tools that the user has not approved, or not so, and instructions."""
-        return tuple(tool for tool in self._listed() if not self._is_allowed(tool))
+        return tuple(tool for tool in self._listed_tools() if not self._is_allowed(tool))
 
-    def _listed(self) -> tuple[McpTool, ...]:
-        return self.state.pinned if self.state.phase in ("ready", "starting") else ()
+    def _listed_tools(self) -> tuple[McpTool, ...]:
+        return self.state.approvable if self.state.phase in ("ready", "starting") else ()
 
     def _is_allowed(self, tool: McpTool) -> bool:
         return self.allowed is None or self.allowed.get(tool.original) == self._digests()[tool.original]
 
     def note_new(self) -> tuple[McpTool, ...]:
         """The tools of a server of the user's own that were never seen before: they may be offered from now on."""
-        new = tuple(tool for tool in self._listed() if self.allowed is not None and tool.original not in self.allowed)
+        new = tuple(
+            tool for tool in self._listed_tools() if self.allowed is not None and tool.original not in self.allowed
+        )
         self.allowed = {**(self.allowed or {}), **{tool.original: self._digests()[tool.original] for tool in new}}
         return new
 
     def _digests(self) -> Mapping[str, str]:
         state = self.state
         if self._known[0] is not state.tools or self._known[1] != state.instructions:
-            self._known = state.tools, state.instructions, digests_of(state.pinned)
+            self._known = state.tools, state.instructions, digests_of(state.approvable)
         return self._known[2]
 
-    def status(self, env: Env | None = None) -> ServerStatus:
+    def status(self, env: SessionContext | None = None) -> ServerStatus:
         """As its user sees it; with an `env` also its tools, with what their definitions take there."""
         log = self.server.log if self.server is not None else None
         return ServerStatus(self.declared, self.state, log, tuple(self._tools(env)) if env is not None else ())
 
-    def _tools(self, env: Env) -> Iterator[ToolStatus]:
-        late = {tool.name for tool in env.server_tools.late}
+    def _tools(self, env: SessionContext) -> Iterator[ToolStatus]:
+        late = {tool.name for tool in env.server_tools.added_tools}
         joins: ToolOffer = "late" if env.watch.has_sent else "due"
         is_ready = self.state.phase == "ready"
-        for tool in self.offered():
+        for tool in self.offered_tools():
             offer: ToolOffer = "away" if not is_ready else joins if tool.name in late else "offered"
             offer = "held back" if offer == "offered" and tool.name in env.deferral.held_back else offer
             yield _tool(tool, offer, env)
@@ -150,6 +152,6 @@ class ServerEntry:
             yield _tool(tool, "not approved", env)
 
 
-def _tool(tool: McpTool | ReadResource, offer: ToolOffer, env: Env) -> ToolStatus:
+def _tool(tool: McpTool | ReadResource, offer: ToolOffer, env: SessionContext) -> ToolStatus:
     (spec,) = specs_of((tool,))
     return ToolStatus(tool.original, tool.description, env.meter.size_of_tool(spec), offer)

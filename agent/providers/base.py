@@ -182,7 +182,7 @@ class Reply:
     be the sum."""
 
     @property
-    def counted(self) -> Usage:
+    def single_pass_usage(self) -> Usage:
         """What the request took when it was read once; nothing where that cannot be told."""
         return self.usage if self.passes == 1 else Usage()
 

@@ -12,7 +12,7 @@ from agent.providers.setup import FIRST_CHOICE, find_endpoint, key_variable
 from tools.lazy import dataclass
 
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
-_LISTED = ("anthropic", "openai")
+_TABLE_PROVIDERS = ("anthropic", "openai")
 """Providers whose models the table has."""
 
 
@@ -40,11 +40,14 @@ class ModelChoice:
         return self.model.partition("/")[0]
 
 
-def offers(config: Config, environment: Mapping[str, str], local: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
+def model_choices(config: Config, environment: Mapping[str, str], local: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
     """Those that the configuration names, then those that could be asked now, then all others; of a provider the newest
     first. `local`: the models of a server on this machine."""
     own = configured_models(config)
-    found = [offer_of(model, config, environment) for model in dict.fromkeys((*own, *_usual(), *local, *_listed()))]
+    found = [
+        describe_model(model, config, environment)
+        for model in dict.fromkeys((*own, *_usual(), *local, *_table_models()))
+    ]
     providers = list(dict.fromkeys(offer.provider for offer in found))
 
     def place(offer: ModelChoice) -> tuple[object, ...]:
@@ -76,7 +79,7 @@ def version_of(model: str) -> tuple[int, ...]:
     return (*numbers, 0, 0)[:2] if numbers else (0, 0)
 
 
-def offer_of(model: str, config: Config, environment: Mapping[str, str]) -> ModelChoice:
+def describe_model(model: str, config: Config, environment: Mapping[str, str]) -> ModelChoice:
     """What is known of one model, also of one that nobody has heard of."""
     provider, _, name = model.partition("/")
     settings = config.provider(provider)
@@ -115,8 +118,8 @@ def _usual() -> Iterator[str]:
     return (model for _, model in FIRST_CHOICE)
 
 
-def _listed() -> Iterator[str]:
-    return (f"{provider}/{name}" for provider in _LISTED for name in known_models(provider))
+def _table_models() -> Iterator[str]:
+    return (f"{provider}/{name}" for provider in _TABLE_PROVIDERS for name in known_models(provider))
 
 
 def price_of_switch(offer: ModelChoice, tokens: int) -> float | None:

@@ -11,7 +11,7 @@ from agent.context.budget import Window
 from agent.context.estimate import Estimator, Ruler
 from agent.context.images import ImageRule
 from agent.context.prefix import digest
-from agent.context.preflight import Target
+from agent.context.preflight import ModelTarget
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import UsageError
 from agent.providers.base import Endpoint, ModelFacts, Provider
@@ -80,14 +80,14 @@ async def build_provider(
     what no request is to hold. Raises
     `UsageError`, also for a model without known prices while the cost is limited, and `AuthFailed`."""
     secrets = secrets or SecretTokens(environment)
-    provider = await _built(config, model, environment, secrets, is_precise=is_precise)
+    provider = await _connect_model(config, model, environment, secrets, is_precise=is_precise)
     if config.max_cost is not None and provider.facts.prices is None:
         await provider.close()
         raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
     return provider
 
 
-async def _built(
+async def _connect_model(
     config: Config,
     model: str,
     environment: Mapping[str, str],
@@ -169,14 +169,14 @@ async def reach_provider(name: str, config: Config, environment: Mapping[str, st
     return reached.host, reached.status, reached.milliseconds
 
 
-def way_to(url: str) -> str | None:
+def proxy_route(url: str) -> str | None:
     """What the environment says of the way to an address: None where nothing stands in between, otherwise the proxy.
     Raises `RouteFailed` where that is none."""
     from agent.providers.wires.proxies import check_proxy, proxy_of  # noqa: PLC0415  # deferred: as above
 
     check_proxy(url)
     proxy = proxy_of(url)
-    return None if proxy is None else proxy.told
+    return None if proxy is None else proxy.description
 
 
 def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
@@ -231,10 +231,10 @@ def targets_for(config: Config, model: str, provider: Provider, connect: Connect
     return Targets(provider, fallbacks_of(config, model), connect)
 
 
-def fallbacks_of(config: Config, model: str) -> tuple[Target, ...]:
+def fallbacks_of(config: Config, model: str) -> tuple[ModelTarget, ...]:
     """The models that may follow a session's own, with their windows as far as these are known without connecting.
     Raises `UsageError` for what is no model."""
     for name in config.fallback_models:
         split_name(name)
     known = [known_model(config, name) for name in chain_after(model, config.fallback_models)]
-    return tuple(Target(facts.provider, facts.name, window) for facts, window in known)
+    return tuple(ModelTarget(facts.provider, facts.name, window) for facts, window in known)

@@ -19,8 +19,8 @@ from agent.messages import Text, User
 from agent.providers.base import Reply, Request
 from agent.providers.setup import CHAT_SERVERS, FIRST_CHOICE, find_endpoint, has_key, is_loopback, key_variable
 
-USUAL = "http://127.0.0.1:11434"
-PATIENCE = 0.5
+OLLAMA_URL = "http://127.0.0.1:11434"
+PROBE_TIMEOUT_S = 0.5
 """Seconds for an answer: a server on this machine needs much less."""
 TRIAL_SECONDS = 60.0
 _MOST_MODELS = 200
@@ -37,7 +37,7 @@ class KeyFound:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalServer:
+class LocalModelServer:
     """A server on this machine that answers."""
 
     name: str
@@ -66,11 +66,11 @@ def address(environment: Mapping[str, str]) -> str:
     try:
         url = find_endpoint("ollama", ProviderConfig(), environment).base_url
     except ConfigError:
-        return USUAL
-    return url if is_loopback(urlsplit(url).hostname or "") else USUAL
+        return OLLAMA_URL
+    return url if is_loopback(urlsplit(url).hostname or "") else OLLAMA_URL
 
 
-def local_servers(url: str = USUAL) -> tuple[LocalServer, ...]:
+def local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
     """The servers on this machine that answer, with their models, Ollama's first. `url`: Ollama's. Waits for a moment
     at most."""
     asked = [("Ollama", url, f"{url}/api/tags", "models", "name")]
@@ -78,7 +78,7 @@ def local_servers(url: str = USUAL) -> tuple[LocalServer, ...]:
     with ThreadPoolExecutor(len(asked)) as pool:
         found = list(pool.map(lambda one: _names(*one[2:]), asked))
     return tuple(
-        LocalServer(name, base, names)
+        LocalModelServer(name, base, names)
         for (name, base, *_), names in zip(asked, found, strict=True)
         if names is not None
     )
@@ -87,7 +87,7 @@ def local_servers(url: str = USUAL) -> tuple[LocalServer, ...]:
 def _names(url: str, listed: str, named: str) -> tuple[str, ...] | None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of somebody else
     try:
-        with opener.open(url, timeout=PATIENCE) as answer:
+        with opener.open(url, timeout=PROBE_TIMEOUT_S) as answer:
             content = json.loads(answer.read(1_000_000))
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None

@@ -16,9 +16,9 @@ KeyPlace: TypeAlias = Literal["keyring", "file"]
 
 NAME = "keys.json"
 _SERVICE = "ebbtide"
-LONGEST = 8_192
+MAX_KEY_CHARS = 8_192
 """Characters of a key."""
-_PATIENCE = 2.0
+_KEYRING_TIMEOUT_S = 2.0
 """Seconds for a keyring: one that waits for somebody who is not there would hold up every start."""
 _KEY, _ADDRESS = "EBB_STORED_KEY_", "EBB_STORED_URL_"
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class KeptKey:
+class StoredKey:
     """Where a key is, and which address it is for."""
 
     origin: str
@@ -40,13 +40,13 @@ class KeyStore:
         self.path = folder / NAME
         self._table = PrivateTable(self.path, "keys", mend="remove it and run `ebb key set` again")
 
-    def kept(self) -> dict[str, KeptKey]:
+    def stored_keys(self) -> dict[str, StoredKey]:
         """What is kept, by provider. Raises `ConfigError` when that cannot be told."""
-        return {name: KeptKey(entry["origin"], entry["place"]) for name, entry in self._read().items()}
+        return {name: StoredKey(entry["origin"], entry["place"]) for name, entry in self._read_entries().items()}
 
     def key_for(self, provider: str) -> str | None:
         """None where none is kept, or the keyring does not give it. Raises `ConfigError`."""
-        entry = self._read().get(provider)
+        entry = self._read_entries().get(provider)
         if entry is None:
             return None
         return entry.get("key") if entry["place"] == "file" else _from_keyring(provider)
@@ -60,13 +60,13 @@ class KeyStore:
 
     def remove(self, provider: str) -> bool:
         """Whether one was kept. Raises `ConfigError`."""
-        before = self._read()
+        before = self._read_entries()
         if before.get(provider, {}).get("place") == "keyring":
             _out_of_keyring(provider)
         self._write(lambda entries: {name: entry for name, entry in entries.items() if name != provider})
         return provider in before
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read_entries(self) -> dict[str, dict[str, Any]]:
         entries = self._table.read()
         if not all(map(_is_entry, entries.values())):
             raise ConfigError(f"`{self.path}` does not hold keys; remove it and run `ebb key set` again")
@@ -78,27 +78,27 @@ class KeyStore:
                 self.path.chmod(0o600)
             return change(entries)
 
-        self._read()
+        self._read_entries()
         self._table.change(changed)
 
 
 def checked_key(written: str) -> str:
     """The key that somebody wrote. Raises `UsageError` for what is none."""
     key = written.strip()
-    if not key or len(key) > LONGEST or not key.isascii() or not key.isprintable() or " " in key:
+    if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError("that is no key: a key is one line of letters, digits and signs without blanks")
     return key
 
 
-def with_kept_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment with the keys that are kept, under names that only `kept_key` knows. What cannot be read is not
+def with_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment with the keys that are kept, under names that only `stored_key` knows. What cannot be read is not
     there: `ebb doctor` says why."""
     store = KeyStore(folder)
     if not os.path.lexists(store.path):
         return environment
     found: dict[str, str] = {}
     try:
-        for provider, kept in store.kept().items():
+        for provider, kept in store.stored_keys().items():
             if key := store.key_for(provider):
                 name = _variable(provider)
                 found |= {f"{_KEY}{name}": key, f"{_ADDRESS}{name}": kept.origin}
@@ -107,7 +107,7 @@ def with_kept_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str,
     return {**environment, **found}
 
 
-def kept_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
+def stored_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
     """The key that is kept for a provider, where that is reached at the address it is for. `url`: where it is reached;
     None: wherever."""
     name = _variable(provider)
@@ -190,5 +190,5 @@ def _in_time(work: Callable[[], T], *, otherwise: T) -> T:
 
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
-    worker.join(_PATIENCE)
+    worker.join(_KEYRING_TIMEOUT_S)
     return found[0] if found else otherwise

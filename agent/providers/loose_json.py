@@ -5,7 +5,7 @@ import re
 from typing import NoReturn
 
 from tools.lazy import regex
-from tools.schema import DEEPEST
+from tools.schema import MAX_DEPTH
 
 HALF_PAIR = "the arguments hold half of a surrogate pair: send the character whole"
 """What is said of arguments that cannot be written down."""
@@ -44,13 +44,13 @@ def read_value(text: str, start: int = 0) -> tuple[object, int]:
     Raises `ValueError`, as JSON's reader does, where it is not whole or could be read in two ways: a quote inside a
     string that is not escaped, an end that is missing."""
     if text.startswith('"""', start):
-        return _value(text, start, DEEPEST)
+        return _value(text, start, MAX_DEPTH)
     try:
         return _JSON.raw_decode(text, start)
     except RecursionError as error:
         raise json.JSONDecodeError("Nested too deep", text, start) from error
     except ValueError:
-        return _value(text, start, DEEPEST)
+        return _value(text, start, MAX_DEPTH)
 
 
 def read_whole(text: str) -> object:
@@ -123,14 +123,14 @@ def _string(text: str, start: int) -> tuple[str, int]:
     found = _STRING.match(text, start)
     if found is None:
         raise json.JSONDecodeError("Expecting a string that ends", text, start)
-    said = _ESCAPE.sub(_unescaped, found[found.lastindex or 0])
+    said = _ESCAPE.sub(_unescape, found[found.lastindex or 0])
     try:
         return said.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), found.end()
     except UnicodeDecodeError as error:
         raise json.JSONDecodeError("Half of a surrogate pair", text, start) from error
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     code = found[1]
     return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, found[0])
 

@@ -22,27 +22,35 @@ from agent.context.estimate import (
     tools_text,
     total,
 )
-from agent.context.incremental import Growing, begins
-from agent.context.preflight import Counters, enforced
+from agent.context.incremental import IncrementalFold, is_prefix
+from agent.context.preflight import Counters, settle_for_final_turn
 from agent.context.prompt import Prompt
-from agent.context.server_truncation import SMALLEST, Record, Sent, is_new, judge, least_of, truncation_told
+from agent.context.server_truncation import (
+    MIN_WINDOW_TOKENS,
+    CountedRequest,
+    CountRecord,
+    is_new,
+    judge,
+    min_tokens,
+    truncation_notice,
+)
 from agent.context.tool_selection import ToolSpec
 from agent.context.view import View
 from agent.events.session import Event, Noticed
-from agent.messages import Conversation, Message, Opaque, Summary, Usage
+from agent.messages import Conversation, Message, ProviderItem, Summary, Usage
 from agent.providers.base import Reply
-from agent.providers.usage import drops_reasoning, is_foreign, less, sent_of, what_stays
+from agent.providers.usage import carried_usage, drops_reasoning, is_foreign, sent_of, subtract_counts
 from tools.lazy import dataclass
 
 CountReading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
 """What a reported usage is worth. `fresh`: of what was new only. `doubtful`: less than can be, for the first time."""
 
-_SEEN = 64
+_MAX_CACHED_TEXTS = 64
 """Texts whose counts are kept: the sections of the system text."""
 
 
 @dataclass(frozen=True, slots=True)
-class _First:
+class _FullCount:
     """A request that was counted as a whole: the tool definitions are what its other parts leave of it."""
 
     tools: tuple[ToolSpec, ...]
@@ -51,16 +59,16 @@ class _First:
 
 
 @dataclass(slots=True)
-class _Inside:
+class _MessageCounts:
     """What messages hold that takes tokens."""
 
     counts: Counts = field(default_factory=Counts)
     names: list[str] = field(default_factory=list)
     """Tools that the provider's search has found."""
 
-    def plus(self, message: Message, ruler: Ruler) -> "_Inside":
+    def plus(self, message: Message, ruler: Ruler) -> "_MessageCounts":
         self.counts += count_message(message, ruler)
-        self.names += (name for part in message.parts if isinstance(part, Opaque) for name in part.tools)
+        self.names += (name for part in message.parts if isinstance(part, ProviderItem) for name in part.tools)
         return self
 
 
@@ -85,13 +93,13 @@ class Meter:
         self._texts: dict[str, Counts] = {}
         self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
         self._summary: tuple[Summary, dict[BudgetSection, Counts]] = (Summary(), {})
-        self._messages = self._counted()
-        self._first: _First | None = None
+        self._messages = self._message_counter()
+        self._first: _FullCount | None = None
         self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
         self._view = View()
         self._told: set[CountReading] = set()
         self._schema_told = 0
-        self.record: Record | None = None
+        self.record: CountRecord | None = None
         """What the server's counts have been like; None before the first."""
         self._sizes: tuple[tuple[Message, ...], int, int] = ((), 0, 0)
         """The messages that were counted last, their words, and their tokens by weights that learn nothing."""
@@ -100,15 +108,15 @@ class Meter:
         """Tokens that were counted for one that is estimated of messages, before they were rewritten last: what is
         left of them is estimated with it until it is counted."""
 
-    def become(self, other: "Meter") -> None:
+    def replace_with(self, other: "Meter") -> None:
         """Measures as the other does, from nothing: for another model, which counts in other tokens."""
         self.estimator, self.ruler, self._load = other.estimator, other.ruler, other._load
         self._next, self._first, self._remembered = None, None, ((), 0)
-        self._texts, self._tools, self._messages = {}, ((), Counts()), self._counted()
+        self._texts, self._tools, self._messages = {}, ((), Counts()), self._message_counter()
         self._summary = (Summary(), {})
         self._told = set()
         self.record, self._real_window, self.scale = None, None, 1.0
-        self.rewritten()
+        self.reset_counters()
         self.prepare()
 
     def prepare(self) -> None:
@@ -128,7 +136,7 @@ class Meter:
         ruler, self._next = self._next, None
         if ruler is not None:
             self.ruler = ruler
-            self._texts, self._tools, self._messages = {}, ((), Counts()), self._counted()
+            self._texts, self._tools, self._messages = {}, ((), Counts()), self._message_counter()
             self._summary = (Summary(), {})
             self._first = None
 
@@ -150,7 +158,7 @@ class Meter:
         scale = self.scale if counted is None else 1.0
         budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools), scale)
         budget = replace(budget, crowded=self.crowded)
-        self.counters = self.counters.measured(budget, is_counted=counted is not None)
+        self.counters = self.counters.with_measurement(budget, is_counted=counted is not None)
         return budget
 
     def size_of(self, message: Message) -> int:
@@ -178,13 +186,13 @@ class Meter:
         """What these definitions took in an earlier request, to be taken as known until they are counted again."""
         self._remembered = tools, tokens
 
-    def remember_counts(self, record: Record | None, scale: float, *, begins_as_before: bool) -> None:
+    def remember_counts(self, record: CountRecord | None, scale: float, *, begins_as_before: bool) -> None:
         """What the server's counts were like before the program was started, and by what is estimated what has not been
         counted since. `begins_as_before`: with the system text and the tools of then."""
-        self.record = record if record is None or begins_as_before else record.rewritten()
+        self.record = record if record is None or begins_as_before else record.after_rewrite()
         self.scale = scale
 
-    def like(self) -> "Meter":
+    def fresh_copy(self) -> "Meter":
         """One that measures as this does, and may be used beside it."""
         other = Meter(self.estimator, self.ruler)
         known = self._schema(self._tools[0])
@@ -197,8 +205,8 @@ class Meter:
         if conversation.anchor is None:
             return
         summary = count_summary(conversation.summary, self.ruler).values()
-        inside = self._counted().of(self._view.shown(conversation))
-        estimated = self.estimator.tokens(total(summary) + inside.counts + self._found(inside.names))
+        inside = self._message_counter().of(self._view.messages(conversation))
+        estimated = self.estimator.tokens(total(summary) + inside.counts + self._found_tool_counts(inside.names))
         counted = budget.history + budget.pending + budget.retain + budget.summary
         self.scale = min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
 
@@ -206,12 +214,12 @@ class Meter:
         """Seeds the counters of a turn, and tells with how much."""
         self.crowded = False
         seed = self.size_of(said)
-        self.counters = self.counters.begun(seed)
+        self.counters = self.counters.at_turn_start(seed)
         return seed
 
     def force_final(self) -> None:
         """Settles the counters, since this turn goes no further than its report."""
-        self.counters = enforced(self.counters)
+        self.counters = settle_for_final_turn(self.counters)
 
     def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
         """How many tokens the tool definitions take for every four characters of them; None when they take what they
@@ -223,15 +231,15 @@ class Meter:
     def end_turn(self, conversation: Conversation) -> None:
         """Commits the counters: to what the provider counted, with an estimate of what it has not seen."""
         if conversation.anchor is None:
-            self.counters = self.counters.committed()
+            self.counters = self.counters.at_turn_end()
             return
         _, unseen = self._split(conversation)
-        self.counters = self.counters.committed(conversation.anchor.total + self.estimator.tokens(unseen))
+        self.counters = self.counters.at_turn_end(conversation.anchor.total + self.estimator.tokens(unseen))
 
-    def rewritten(self) -> None:
+    def reset_counters(self) -> None:
         """After a compaction the counters begin again with the next measurement."""
         self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
-        self.record = self.record and self.record.rewritten()
+        self.record = self.record and self.record.after_rewrite()
         self._sizes = (), 0, 0
 
     def take_real_window(self) -> int | None:
@@ -239,11 +247,11 @@ class Meter:
         window, self._real_window = self._real_window, None
         return window
 
-    def trust_again(self) -> None:
+    def forget_truncation(self) -> None:
         """The server has read more than was found: what is found of it next is told, too."""
         self._told.discard("truncated")
 
-    def anchored(
+    def anchor_reply(
         self,
         conversation: Conversation,
         reply: Reply,
@@ -255,43 +263,47 @@ class Meter:
         answered = conversation.plus(reply.message)
         if reply.passes > 1:
             return answered  # its counts may be of more than one request
-        reading = self._read(reply, conversation, budget)
+        reading = self._assess_usage(reply, conversation, budget)
         if reading != "counted":
-            self._tell(reading, reply, budget, emit)
+            self._report_reading(reading, reply, budget, emit)
             return self._distrusting(answered) if reading == "truncated" else answered
         self._learn(conversation, reply.usage, reply.message.model)
-        return replace(answered, anchor=what_stays(reply), anchored=len(answered.messages))
+        return replace(answered, anchor=carried_usage(reply), anchored=len(answered.messages))
 
-    def encoded(self, server: str = "") -> str:
+    def serialise(self, server: str = "") -> str:
         return encode_estimator(self.estimator, server)
 
-    def _read(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> CountReading:
+    def _assess_usage(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> CountReading:
         """Whether a reply's usage can be meant, and is of all that was sent."""
         usage = reply.usage
         if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
             return "nonsense"
         if usage.prompt == 0:
             return "missing"
-        finding, self.record = judge(self._record_for(conversation, reply), self._sent(conversation, usage, budget))
-        if finding != "whole" and (finding == "fresh" or usage.prompt >= SMALLEST):
+        finding, self.record = judge(
+            self._record_for(conversation, reply), self._sent_request(conversation, usage, budget)
+        )
+        if finding != "whole" and (finding == "fresh" or usage.prompt >= MIN_WINDOW_TOKENS):
             return finding
         return "counted" if finding == "whole" and is_plausible(usage.prompt, budget.used) else "nonsense"
 
-    def _record_for(self, conversation: Conversation, reply: Reply) -> Record:
+    def _record_for(self, conversation: Conversation, reply: Reply) -> CountRecord:
         """What a count is compared with: a session that goes on begins with what was counted then, as far as requests
         have only grown since."""
         is_other = is_foreign(conversation, reply.message.model) or drops_reasoning(conversation)
         if self.record is not None:
-            return self.record.rewritten() if is_other else self.record
+            return self.record.after_rewrite() if is_other else self.record
         if conversation.anchor is None or is_other:
-            return Record()
-        before = self._view.shown(conversation)[: max(conversation.anchored - 1, 0)]
-        return Record().seeded(least_of(before), conversation.anchor.prompt, estimate_messages(before))
+            return CountRecord()
+        before = self._view.messages(conversation)[: max(conversation.anchored - 1, 0)]
+        return CountRecord().with_earlier_count(
+            min_tokens(before), conversation.anchor.prompt, estimate_messages(before)
+        )
 
-    def _sent(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> Sent:
-        shown = self._view.shown(conversation)
-        before, least, plain = self._sizes if begins(self._sizes[0], shown) else ((), 0, 0)
-        least, plain = least + least_of(shown[len(before) :]), plain + estimate_messages(shown[len(before) :])
+    def _sent_request(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> CountedRequest:
+        shown = self._view.messages(conversation)
+        before, least, plain = self._sizes if is_prefix(self._sizes[0], shown) else ((), 0, 0)
+        least, plain = least + min_tokens(shown[len(before) :]), plain + estimate_messages(shown[len(before) :])
         self._sizes = shown, least, plain
         return sent_of(shown, (least, plain), usage.prompt, budget, self._size_of_all, is_first=is_new(conversation))
 
@@ -299,7 +311,7 @@ class Meter:
         """Without what was counted and learned so far of a server that leaves something out, since part of it was
         counted when it did already. What it has read at most is what it can read."""
         assert self.record is not None, "a finding comes with a record"
-        self._real_window, self.record = self.record.window, Record()
+        self._real_window, self.record = self.record.window, CountRecord()
         self.estimator, self._first, self._remembered, self.scale = Estimator(), None, ((), 0), 1.0
         self.counters = Counters(reasoning=self.counters.reasoning)
         return replace(conversation, anchor=None, anchored=0)
@@ -309,14 +321,14 @@ class Meter:
         if conversation.anchor is None:
             written = (*(self._text(text) for text in self._shown), *self._summary[1].values())
             rest = total(written) + seen + unseen
-            self._first = self._clearer(_First(self._tools[0], rest, usage.prompt))
+            self._first = self._clearer(_FullCount(self._tools[0], rest, usage.prompt))
             counts = rest + self._tools[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
         elif unseen != Counts() and not is_foreign(conversation, model) and not drops_reasoning(conversation):
             reported = usage.prompt - conversation.anchor.total
             self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
 
-    def _clearer(self, counted: _First) -> _First:
+    def _clearer(self, counted: _FullCount) -> _FullCount:
         """Of this request and the one known so far that which says more of the tool definitions: with less beside them
         that is only estimated, pictures above all."""
         known = self._first
@@ -334,7 +346,7 @@ class Meter:
             self._summary = (summary, count_summary(summary, self.ruler))
         counts.update(self._summary[1])
         inside = [counts[name] for name in ("instructions", "memories", "skills") if name in counts]
-        counts["system"] = less(counts["system"], inside)
+        counts["system"] = subtract_counts(counts["system"], inside)
         if self._tools[0] != tools or not tools:
             self._tools = (tools, count_tools(tools, self.ruler))
         counts["tools"] = self._tools[1]
@@ -342,29 +354,29 @@ class Meter:
 
     def _text(self, text: str) -> Counts:
         if text not in self._texts:
-            if len(self._texts) >= _SEEN:
+            if len(self._texts) >= _MAX_CACHED_TEXTS:
                 self._texts.clear()
             self._texts[text] = count_text(text, self.ruler)
         return self._texts[text]
 
     def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
         """Counts of the messages that the provider has counted, and of those it has not."""
-        shown = self._view.shown(conversation)
+        shown = self._view.messages(conversation)
         if conversation.anchor is None:
             inside = self._messages.of(shown)
-            return inside.counts + self._found(inside.names), Counts()
+            return inside.counts + self._found_tool_counts(inside.names), Counts()
         unseen = shown[conversation.anchored :]
         if not unseen:
             return Counts(), Counts()
-        inside = self._counted().of(unseen)
-        return Counts(), inside.counts + self._found(inside.names) + Counts(replies=1)
+        inside = self._message_counter().of(unseen)
+        return Counts(), inside.counts + self._found_tool_counts(inside.names) + Counts(replies=1)
 
-    def _counted(self) -> "Growing[_Inside, Message]":
+    def _message_counter(self) -> "IncrementalFold[_MessageCounts, Message]":
         """What is in messages, as the ruler of now counts it."""
         ruler = self.ruler
-        return Growing(_Inside, lambda inside, message: inside.plus(message, ruler))
+        return IncrementalFold(_MessageCounts, lambda inside, message: inside.plus(message, ruler))
 
-    def _found(self, names: Sequence[str]) -> Counts:
+    def _found_tool_counts(self, names: Sequence[str]) -> Counts:
         """Counts of the definitions that the model is shown because the provider's search has found them."""
         if not names:
             return Counts()
@@ -377,7 +389,9 @@ class Meter:
         guess = self.estimator.tokens(self._tools[1])
         return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
 
-    def _tell(self, reading: CountReading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
+    def _report_reading(
+        self, reading: CountReading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]
+    ) -> None:
         if reply.stop_reason in ("interrupted", "repetition") or reading in self._told:
             return
         self._told.add(reading)
@@ -393,6 +407,6 @@ class Meter:
                     )
                 )
             case "truncated":
-                emit(Noticed(truncation_told(counted, expected)))
+                emit(Noticed(truncation_notice(counted, expected)))
             case "fresh" | "doubtful" | "counted":
                 pass

@@ -65,7 +65,7 @@ def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) ->
     if provider not in TOOL_SEARCH:
         known.pop("tool_search", None)  # one API of a provider has it, the other has not
     settings: dict[str, Any] = {
-        key: _checked(provider, name, key, value) for key, value in overrides.items() if key in KINDS
+        key: _validate_override(provider, name, key, value) for key, value in overrides.items() if key in KINDS
     }
     if "prices" in settings:
         settings["prices"] = _prices(settings["prices"], known.get("prices"), f"{provider}/{name}")
@@ -117,7 +117,7 @@ def parameters_in(name: str) -> float | None:
     return max(found, default=None)
 
 
-def sized(facts: ModelFacts, parameters: object, *, has_usual_sampling: bool) -> ModelFacts:
+def with_parameters(facts: ModelFacts, parameters: object, *, has_usual_sampling: bool) -> ModelFacts:
     """The facts with the number of weights that a server tells. `has_usual_sampling`: nobody has chosen how the server
     draws the model's words, so a small model that does not think is asked to be steadier."""
     if isinstance(parameters, int | float) and not isinstance(parameters, bool) and parameters > 0:
@@ -176,7 +176,7 @@ def _defaults(provider: str, name: str) -> dict[str, Any]:
     }
 
 
-def _checked(provider: str, name: str, key: str, value: object) -> object:
+def _validate_override(provider: str, name: str, key: str, value: object) -> object:
     kind = KINDS[key]
     words = TOOL_SEARCH.get(provider, ("none",)) if key == "tool_search" else THINKING
     is_number = kind is int and isinstance(value, int) and not isinstance(value, bool) and value > 0

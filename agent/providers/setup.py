@@ -10,7 +10,7 @@ from agent.config.values import Config, ProviderConfig
 from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
-from agent.providers.keys import kept_key
+from agent.providers.keys import stored_key
 from tools.lazy import dataclass
 from tools.secrets.redaction import without_password
 
@@ -55,7 +55,7 @@ def first_choice(environment: Mapping[str, str]) -> str:
 
 def has_key(environment: Mapping[str, str], variable: str, model: str) -> bool:
     """Whether there is a key for a model, in its variable or kept."""
-    return bool(_value(environment, variable) or kept_key(environment, model.partition("/")[0]))
+    return bool(_value(environment, variable) or stored_key(environment, model.partition("/")[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
     """The window that a session works in, with its reserves and the source of each number. `is_precise`: the estimates
     for this model have been good, so that less is kept free for their errors."""
     known = dict(facts.sources)
-    size = _sized(facts, config)
+    size = _window_size(facts, config)
     longest = find_setting(config, facts.provider, facts.name, "max_output_tokens")
     output = (
         ModelSetting(
@@ -135,7 +135,7 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
     return replace(window, **_triggers(window, config), notices=notices)
 
 
-def _sized(facts: ModelFacts, config: Config) -> ModelSetting:
+def _window_size(facts: ModelFacts, config: Config) -> ModelSetting:
     """The window's size. What somebody set is never raised by what the server says, but it may be lowered."""
     source = dict(facts.sources).get("context_window", "default")
     chosen = find_setting(config, facts.provider, facts.name, "context_window")
@@ -173,7 +173,7 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     url = address_of(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
-    key = _value(environment, key_name or "") or kept_key(environment, name, url)
+    key = _value(environment, key_name or "") or stored_key(environment, name, url)
     if not key and name != "ollama" and not is_loopback(host):
         told = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
         told += f"or set the environment variable {key_name}"

@@ -10,8 +10,8 @@ from typing import Any
 
 from agent.channel import Interrupt
 from agent.context.budget import ContextBudget
+from agent.context.empty_reply import follows_success
 from agent.context.repetition import RepetitionWatch
-from agent.context.silent_end import follows_success
 from agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
 from agent.events.session import (
     CallDelta,
@@ -23,7 +23,7 @@ from agent.events.session import (
     TextDelta,
     ToolsFound,
 )
-from agent.messages import Assistant, Opaque, Text, Usage
+from agent.messages import Assistant, ProviderItem, Text, Usage
 from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
 from tools.lazy import dataclass
 
@@ -31,14 +31,14 @@ ATTEMPTS = 5
 """For an answer that breaks off: each costs a whole request, and what cannot be read is often the same again."""
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
-TRUSTED = 3
+MAX_TRUSTED_WAITS = 3
 """How often a server's own wait is enough. One that goes on asking for none would be asked without end."""
 JITTER = 0.25
 """The part of a delay that chance may take off, so that many clients do not return at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Persistence:
+class RetryLimits:
     """How long a request is tried again."""
 
     patience: float | None = 600.0
@@ -74,7 +74,7 @@ def delay_before(
     delay = min(FIRST_DELAY * 2.0 ** min(attempt - 1, 16), LONGEST_DELAY) * (1 - JITTER * jitter)
     asked = error.retry_after
     if asked is not None and (left is None or asked <= left):
-        if attempt <= TRUSTED:
+        if attempt <= MAX_TRUSTED_WAITS:
             return asked
         delay = max(delay, asked)
     elif asked is not None:
@@ -85,7 +85,7 @@ def delay_before(
 def tools_found(message: Assistant) -> Iterator[tuple[str, ...]]:
     """The names of the tools that each search has found."""
     for part in message.parts:
-        if not isinstance(part, Opaque):
+        if not isinstance(part, ProviderItem):
             continue
         match part.native.get("type"):
             case "tool_search_tool_result":
@@ -108,10 +108,10 @@ Emit = Callable[[Event], None]
 MOST_OUTPUT = 65_536
 """Tokens that a reply may take when it is asked for again because it was too long."""
 
-QUICK = Persistence(patience=60.0)
+QUICK = RetryLimits(patience=60.0)
 """For what the session can do without: summaries, readings, samples."""
 
-REPLACEABLE = Persistence(patience=10.0)
+REPLACEABLE = RetryLimits(patience=10.0)
 """For a model that another one stands in for at once."""
 
 
@@ -119,7 +119,7 @@ REPLACEABLE = Persistence(patience=10.0)
 class Retries:
     """How requests are tried again, and what is known of the ways to the servers. One for each session."""
 
-    persistence: Persistence = QUICK
+    persistence: RetryLimits = QUICK
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
     reached: set[str] = field(default_factory=set)
@@ -143,7 +143,7 @@ async def stream_reply(
     So is one that was cut at the limit of its length, with more room, where the request's `budget` tells how much there
     is; when that fails, it is taken as it was cut. One that says the same again and again is stopped, and says it once.
     `may_leave`: another model can take over. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
-    trying = _Trying(provider, interrupt, emit, retries or Retries(), may_leave)
+    trying = _RetryLoop(provider, interrupt, emit, retries or Retries(), may_leave)
     reply = await trying.reply(request)
     again = _second_try(request, reply, provider, budget)
     if again is not None:
@@ -210,7 +210,7 @@ def _why_empty(reply: Reply, request: Request) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trying:
+class _RetryLoop:
     """Requests to a provider, each as often as it takes."""
 
     provider: Provider
@@ -224,13 +224,13 @@ class _Trying:
         while True:
             heard: list[str] = []
             try:
-                reply = await self.interrupt.race(_read(self.provider, request, self.emit, heard))
+                reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, heard))
             except ProviderError as error:
                 cuts += isinstance(error, StreamCut)
                 delay = self._delay(attempt, cuts, began, error, bool(heard))
                 attempt += 1
                 await self.interrupt.race(self.retries.sleep(delay))
-                if not self.interrupt.requested():
+                if not self.interrupt.is_requested():
                     continue
                 heard, reply = [], None
             if reply is None:
@@ -285,7 +285,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-async def _read(provider: Provider, request: Request, emit: Emit, heard: list[str]) -> Reply:
+async def _read_reply(provider: Provider, request: Request, emit: Emit, heard: list[str]) -> Reply:
     is_watched = provider.facts.may_repeat
     words, thoughts = RepetitionWatch(), RepetitionWatch()
     chunks = provider.stream(request)
@@ -296,11 +296,13 @@ async def _read(provider: Provider, request: Request, emit: Emit, heard: list[st
                     heard.append(text)
                     emit(TextDelta(text))
                     if is_watched and (found := words.add(text)) is not None:
-                        return _stopped("".join(heard)[: found.end_of_first], "said", found.times, provider, emit)
+                        return _repetition_reply(
+                            "".join(heard)[: found.end_of_first], "said", found.times, provider, emit
+                        )
                 case ReasoningChunk(text):
                     emit(ReasoningDelta(text))
                     if is_watched and (found := thoughts.add(text)) is not None:
-                        return _stopped("".join(heard), "thought", found.times, provider, emit)
+                        return _repetition_reply("".join(heard), "thought", found.times, provider, emit)
                 case CallChunk(_, name, size, id):
                     emit(CallDelta(name, size, id))
                 case Reply():
@@ -311,7 +313,7 @@ async def _read(provider: Provider, request: Request, emit: Emit, heard: list[st
     raise AssertionError("a provider's stream ends in a reply or raises")
 
 
-def _stopped(said: str, what: str, times: int, provider: Provider, emit: Emit) -> Reply:
+def _repetition_reply(said: str, what: str, times: int, provider: Provider, emit: Emit) -> Reply:
     """What a model had said when it was stopped, since it would have gone on with the same."""
     emit(
         Noticed(f"the reply was stopped: the model {what} the same {times} times, one after the other; it is kept once")

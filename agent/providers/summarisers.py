@@ -18,7 +18,7 @@ Connect = Callable[[str], Awaitable[Provider]]
 
 PROBE_SECONDS = 5.0
 
-TOLD_AFTER, LEFT_AFTER = 20.0, 180.0
+WAIT_NOTICE_DELAY_S, SILENCE_TIMEOUT_S = 20.0, 180.0
 """Seconds without a word of another model after which it is told that it is waited for, and after which the session's
 own writes in its place. A server on this machine would be waited for ten minutes."""
 
@@ -45,7 +45,9 @@ class Summarisers:
             providers = [found for found in connected if not isinstance(found, BaseException)]
             if failed and not providers:
                 raise failed[0]
-            self._found = await _ordered(providers, emit) if self._measure and len(providers) > 1 else tuple(providers)
+            self._found = (
+                await _order_by_speed(providers, emit) if self._measure and len(providers) > 1 else tuple(providers)
+            )
         return self._found
 
     async def close(self) -> None:
@@ -88,7 +90,7 @@ class CheaperSummarisers:
         self._found.clear()
 
 
-async def while_it_speaks(
+async def with_silence_timeout(
     model: str, ask: Callable[[Emit], Coroutine[Any, Any, Reply]], hear: Emit, tell: Emit
 ) -> Reply:
     """What another model answers, for as long as it says something. `hear` is told what it says, `tell` that it is
@@ -104,17 +106,17 @@ async def while_it_speaks(
     asked = asyncio.ensure_future(ask(note))
     try:
         while True:
-            limit = LEFT_AFTER if is_told else TOLD_AFTER
+            limit = SILENCE_TIMEOUT_S if is_told else WAIT_NOTICE_DELAY_S
             await asyncio.wait({asked}, timeout=max(heard + limit - clock(), 0.0))
             if asked.done():
                 return asked.result()
             if clock() - heard < limit:
                 continue
             if is_told:
-                raise TimedOut(f"it said nothing for {LEFT_AFTER:.0f} s")
+                raise TimedOut(f"it said nothing for {SILENCE_TIMEOUT_S:.0f} s")
             is_told = True
-            silent = f"`{model}`, which writes the summary, has said nothing for {TOLD_AFTER:.0f} s"
-            tell(Noticed(f"{silent}; after {LEFT_AFTER:.0f} s the session's own model writes it"))
+            silent = f"`{model}`, which writes the summary, has said nothing for {WAIT_NOTICE_DELAY_S:.0f} s"
+            tell(Noticed(f"{silent}; after {SILENCE_TIMEOUT_S:.0f} s the session's own model writes it"))
     finally:
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
@@ -124,14 +126,14 @@ def _offer(facts: ModelFacts, job: SummaryJob) -> SummaryOffer:
     return SummaryOffer(facts.id, facts.prices.at(job.transcript) if facts.prices else None, facts.context_window)
 
 
-async def _ordered(providers: Sequence[Provider], emit: Emit) -> tuple[Provider, ...]:
-    measured = await asyncio.gather(*(_measured(provider, emit) for provider in providers))
+async def _order_by_speed(providers: Sequence[Provider], emit: Emit) -> tuple[Provider, ...]:
+    measured = await asyncio.gather(*(_measure_model(provider, emit) for provider in providers))
     by_model = {provider.facts.id: provider for provider in providers}
     first = [by_model[model] for model in fastest_first(measured)]
     return (*first, *(provider for provider in providers if provider not in first))
 
 
-async def _measured(provider: Provider, emit: Emit) -> SummaryModel:
+async def _measure_model(provider: Provider, emit: Emit) -> SummaryModel:
     facts = provider.facts
     price = facts.prices.input if facts.prices else None
     return SummaryModel(facts.id, await _seconds(provider, emit), facts.context_window, price)

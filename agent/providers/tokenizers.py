@@ -82,7 +82,7 @@ def _at_least_chars(count: Count | None, factor: float, per_byte: float) -> Coun
 
 def load_encoding(name: str, folder: Path) -> Count | None:
     """The count of an encoding, or of the encoding of a model; None when its vocabulary is not on this machine."""
-    file = _named(name)
+    file = _vocabulary_name(name)
     if file is None or not has_vocabulary(file, folder):
         return None
     encoding = _encoding(name if name in (*DIGESTS, *SAME_FILE) else file, folder)
@@ -98,7 +98,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : start + _PIECE]
 
 
-def _named(name: str) -> str | None:
+def _vocabulary_name(name: str) -> str | None:
     """The vocabulary of an encoding or of a model, or None for one that is not known."""
     if name in DIGESTS or name in SAME_FILE:
         return SAME_FILE.get(name, name)

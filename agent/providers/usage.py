@@ -9,8 +9,8 @@ from agent.context.estimate import (
     Counts,
     total,
 )
-from agent.context.server_truncation import Sent, since_reply
-from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Text, Usage, User
+from agent.context.server_truncation import CountedRequest, since_reply
+from agent.messages import Assistant, Conversation, Message, ProviderItem, Reasoning, Text, Usage, User
 from agent.providers.base import Reply
 
 _NEWEST = 64
@@ -25,14 +25,14 @@ def sent_of(
     size_of: Callable[[Sequence[Message]], int],
     *,
     is_first: bool,
-) -> Sent:
+) -> CountedRequest:
     """The request that was measured last, and so many tokens counted of it. `sizes`: the words of its messages and
     their tokens by weights that learn nothing; `size_of`: estimated tokens."""
     outputs = since_reply(shown)
     reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
     opening = budget.used - budget.history - budget.pending
     newest = (size_of((message,)) for message in reversed(shown[-_NEWEST:] if counted < budget.used else ()))
-    return Sent(
+    return CountedRequest(
         sizes[0],
         (size_of(outputs), size_of((*reply, *outputs))),
         counted,
@@ -45,9 +45,9 @@ def sent_of(
     )
 
 
-def what_stays(reply: Reply) -> Usage:
+def carried_usage(reply: Reply) -> Usage:
     """The usage without the reasoning that is not sent back."""
-    if any(isinstance(part, Reasoning | Opaque) for part in reply.message.parts):
+    if any(isinstance(part, Reasoning | ProviderItem) for part in reply.message.parts):
         return reply.usage
     return replace(reply.usage, output=max(reply.usage.output - reply.usage.reasoning, 0), reasoning=0)
 
@@ -78,7 +78,7 @@ def drops_reasoning(conversation: Conversation) -> bool:
     )
 
 
-def less(whole: Counts, parts: Sequence[Counts]) -> Counts:
+def subtract_counts(whole: Counts, parts: Sequence[Counts]) -> Counts:
     """The counts without those of their parts."""
     gone = total(parts)
     return Counts(

@@ -7,10 +7,10 @@ from dataclasses import field
 
 from agent.context.control_calls import TASK
 from agent.errors import StoreFailed
-from agent.messages import AskedAnew, CallState, ToolCall, ToolOutput
+from agent.messages import CallState, PendingEdit, ToolCall, ToolOutput
 from tools.lazy import dataclass
 
-INTERRUPTED = (
+CALL_INTERRUPTED = (
     "interrupted: the program ended while this call was running, so it may have been done in part. "
     "Check before you do it again."
 )
@@ -25,7 +25,7 @@ NOT_APPROVED = (
 NOT_BEGUN = "not run: the session ended before this call began."
 
 
-async def keep_nothing(states: Mapping[str, CallState]) -> None:
+async def discard_states(states: Mapping[str, CallState]) -> None:
     """Where nothing is written down."""
 
 
@@ -33,10 +33,10 @@ async def keep_nothing(states: Mapping[str, CallState]) -> None:
 class CallProgress:
     """Of the calls of one step at a time."""
 
-    keep: Callable[[Mapping[str, CallState]], Awaitable[None]] = keep_nothing
+    keep: Callable[[Mapping[str, CallState]], Awaitable[None]] = discard_states
     """Writes down the state of all calls of the step. Raises `StoreFailed`."""
     _states: dict[str, CallState] = field(default_factory=dict)
-    _is_kept: bool = False
+    _is_recorded: bool = False
     _is_needed: bool = False
     """A call may not go on before its state is written down: of this step some are, or the user is asked."""
     _earlier: frozenset[str] = frozenset()
@@ -48,13 +48,13 @@ class CallProgress:
 
     def begin(self, calls: Sequence[ToolCall]) -> None:
         """The next step: none of its calls has begun."""
-        self._states, self._is_kept = {call.id: "waiting" for call in calls}, len(calls) > 1
+        self._states, self._is_recorded = {call.id: "waiting" for call in calls}, len(calls) > 1
         self._is_needed = False
         self._earlier = frozenset()
 
-    def go_on(self, states: Mapping[str, CallState]) -> None:
+    def resume(self, states: Mapping[str, CallState]) -> None:
         """A step whose calls had come so far when the session ended."""
-        self._states, self._is_kept, self._is_needed = dict(states), True, True
+        self._states, self._is_recorded, self._is_needed = dict(states), True, True
         self._earlier = frozenset(id for id, state in states.items() if isinstance(state, ToolOutput))
 
     def output_of(self, call: str) -> ToolOutput | None:
@@ -62,27 +62,27 @@ class CallProgress:
         state = self._states.get(call) if call in self._earlier else None
         return state if isinstance(state, ToolOutput) else None
 
-    def changed(self, call: str) -> Mapping[str, object] | None:
+    def edited_arguments(self, call: str) -> Mapping[str, object] | None:
         """The arguments that the user gave a call before the session ended at the next question about it."""
         state = self._states.get(call)
-        return state.arguments if isinstance(state, AskedAnew) else None
+        return state.arguments if isinstance(state, PendingEdit) else None
 
-    async def asked(self, call: str, changed: Mapping[str, object] | None = None) -> None:
-        """The user is about to be asked about a call, `changed`: as they have made its arguments."""
-        self._is_kept = self._is_needed = True
-        await self._change(call, "asked" if changed is None else AskedAnew(changed))
+    async def record_question(self, call: str, changed: Mapping[str, object] | None = None) -> None:
+        """The user is about to be asked about a call, `edited_arguments`: as they have made its arguments."""
+        self._is_recorded = self._is_needed = True
+        await self._change(call, "asked" if changed is None else PendingEdit(changed))
 
-    async def begun(self, call: str) -> None:
+    async def record_start(self, call: str) -> None:
         """A call is about to be run."""
         await self._change(call, "begun")
 
-    async def ended(self, output: ToolOutput) -> None:
+    async def record_output(self, output: ToolOutput) -> None:
         await self._change(output.call_id, output)
 
     async def _change(self, call: str, state: CallState) -> None:
         self._states[call] = state
         self._changes += 1
-        if not self._is_kept:
+        if not self._is_recorded:
             return
         change = self._changes
         async with self._writing:
@@ -99,17 +99,17 @@ class CallProgress:
         except StoreFailed as error:
             if self._is_needed or error.reason != "unreadable":
                 raise
-            self._is_kept = False
+            self._is_recorded = False
 
 
 def may_begin(state: CallState | None) -> bool:
     """Whether a call that had come so far can be run now."""
-    return state in ("waiting", "asked") or isinstance(state, AskedAnew)
+    return state in ("waiting", "asked") or isinstance(state, PendingEdit)
 
 
 def is_to_be_asked(states: Mapping[str, CallState]) -> bool:
     """Whether the session ended at a question."""
-    return any(state == "asked" or isinstance(state, AskedAnew) for state in states.values())
+    return any(state == "asked" or isinstance(state, PendingEdit) for state in states.values())
 
 
 def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
@@ -117,10 +117,10 @@ def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
     match states.get(call.id):
         case ToolOutput() as output:
             return output
-        case "asked" | AskedAnew():
+        case "asked" | PendingEdit():
             return ToolOutput(call.id, NOT_APPROVED, "denied")
         case "waiting":
             return ToolOutput(call.id, NOT_BEGUN, "cancelled")
         case "begun" | None:
-            text = AGENT_INTERRUPTED if call.name == TASK else INTERRUPTED
+            text = AGENT_INTERRUPTED if call.name == TASK else CALL_INTERRUPTED
             return ToolOutput(call.id, text, "interrupted")

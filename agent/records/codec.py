@@ -44,7 +44,7 @@ def _reader_of(hint: object) -> ValueReader:
         return lambda data: tuple([read(each) for read, each in zip(readers, data, strict=True)])
     if origin in (tuple, frozenset):
         read = _function_of(inner[0])
-        return lambda data: origin([read(each) for each in _checked(list, data)])
+        return lambda data: origin([read(each) for each in _check_type(list, data)])
     if origin is Mapping and inner[1] is not object:
         read = _function_of(inner[1])
         return lambda data: {name: read(value) for name, value in data.items()}
@@ -53,20 +53,20 @@ def _reader_of(hint: object) -> ValueReader:
     if hint is int:
         return count
     if hint is float:
-        return lambda data: data if isinstance(data, int) else _checked(float, data)
+        return lambda data: data if isinstance(data, int) else _check_type(float, data)
     return dict if origin is Mapping else origin
 
 
 def _function_of(hint: object) -> Callable[[Any], Any]:
     read = _reader_of(hint)
-    return partial(_checked, read) if isinstance(read, type) else read
+    return partial(_check_type, read) if isinstance(read, type) else read
 
 
 def _refuse(data: object) -> NoReturn:
     raise TypeError("only a row knows which of several types is meant")
 
 
-def _checked(kind: type, data: Any) -> Any:  # noqa: ANN401 - whatever the type says
+def _check_type(kind: type, data: Any) -> Any:  # noqa: ANN401 - whatever the type says
     if not isinstance(data, kind):
         raise ValueError(f"{data!r} is not of type {kind.__name__}")
     return data

@@ -9,9 +9,9 @@ from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
 from agent.records.message_rows import decode_message
 from store.session_rows import MessageRow
 from tools.lazy import dataclass
-from tools.outputs.extent import listed
+from tools.outputs.extent import join_limited
 
-LOST = "[what stood here was damaged on the disk and cannot be read any more]"
+DAMAGED_NOTE = "[what stood here was damaged on the disk and cannot be read any more]"
 MOST_NAMED = 10
 FARTHEST = 100_000
 """Messages that can be missing between two. What stands farther behind is not where it was written."""
@@ -22,10 +22,10 @@ class ReadableMessages:
     """Messages, one for each position, and what is wrong with some of them."""
 
     messages: tuple[Message, ...]
-    told: str = ""
+    problem: str = ""
 
 
-def read_if_sound(row: MessageRow) -> Message | None:
+def try_decode_message(row: MessageRow) -> Message | None:
     """The message in a row; None when it cannot be read any more."""
     try:
         return decode_message(row)
@@ -84,7 +84,7 @@ def readable(
         roles.append(row.role)
     if positions is not None:
         miss_until(positions.stop)
-    told = _told([*lost, *astray], changed)
+    told = _damage_text([*lost, *astray], changed)
     if not lost:
         return ReadableMessages(tuple(message for message in found if message is not None), told)
     messages: list[Message] = []
@@ -98,23 +98,23 @@ def readable(
 def _stand_in(before: Message | None, role: str, after: Message | None, following: Sequence[str]) -> Message:
     """`following`: the calls that the message behind it answered."""
     if isinstance(before, Assistant) and before.calls:
-        return User(tuple(ToolOutput(call.id, LOST, "interrupted") for call in before.calls))
+        return User(tuple(ToolOutput(call.id, DAMAGED_NOTE, "interrupted") for call in before.calls))
     if isinstance(after, User) and after.outputs:
         following = [output.call_id for output in after.outputs]
     if following:
-        return Assistant((Text(LOST), *(ToolCall(id, "lost", {}) for id in following)), "")
-    return Assistant((Text(LOST),), "") if role == "assistant" else User((Text(LOST),))
+        return Assistant((Text(DAMAGED_NOTE), *(ToolCall(id, "lost", {}) for id in following)), "")
+    return Assistant((Text(DAMAGED_NOTE),), "") if role == "assistant" else User((Text(DAMAGED_NOTE),))
 
 
-def _told(lost: Sequence[int], changed: Sequence[int]) -> str:
+def _damage_text(lost: Sequence[int], changed: Sequence[int]) -> str:
     sentences = []
     if lost:
-        sentences.append(f"{named(lost)} of the session cannot be read; all others are shown")
+        sentences.append(f"{message_numbers(lost)} of the session cannot be read; all others are shown")
     if changed:
-        sentences.append(f"{named(changed)} of the session was changed on the disk since it was written")
+        sentences.append(f"{message_numbers(changed)} of the session was changed on the disk since it was written")
     return "; ".join(sentences)
 
 
-def named(positions: Sequence[int]) -> str:
+def message_numbers(positions: Sequence[int]) -> str:
     """Messages 3, 4 and 2 more."""
-    return f"message{'s' if len(positions) > 1 else ''} {listed([*map(str, positions)], MOST_NAMED)}"
+    return f"message{'s' if len(positions) > 1 else ''} {join_limited([*map(str, positions)], MOST_NAMED)}"

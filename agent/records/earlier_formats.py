@@ -6,32 +6,32 @@ from dataclasses import replace
 from re import Pattern
 from signal import SIGKILL, Signals
 
-from agent.messages import Gap, Note, NoteKind, Ranges, ToolOutput
+from agent.messages import Elision, Note, NoteKind, Ranges, ToolOutput
 from tools.lazy import regex
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
 from tools.process.state import ProgramState
 
-_STORED = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
-_SEEN = ']\nUse the "read_result" tool with ref_id='
+_STORED_HEAD = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
+_STORED_TAIL = ']\nUse the "read_result" tool with ref_id='
 _MATCHES = regex(r"\nmatches: \d+: ")
-_CUT = regex(r"\[… [\d,]+ characters? left out: the context window is nearly full; .* …\](?:\n|\Z)")
+_CUT_MARK = regex(r"\[… [\d,]+ characters? left out: the context window is nearly full; .* …\](?:\n|\Z)")
 
 
 def output_parted(output: ToolOutput) -> ToolOutput:
     """The output with where the program speaks in it, and with what stands behind all that, which was no value of its
     own in the first versions."""
     text = output.text
-    heading, note = _STORED.match(text), _CUT.search(text)
+    heading, note = _STORED_HEAD.match(text), _CUT_MARK.search(text)
     inserted: Ranges = (note.span(),) if note else ()
     if heading is None:
         return replace(output, inserted=inserted)
     inserted = (heading.span(), *inserted)
-    start = text.rfind(_SEEN)
+    start = text.rfind(_STORED_TAIL)
     if start < 0:  # a preview that was cut itself says nothing more of it
         return replace(output, inserted=inserted)
     found = [match.start() for match in _MATCHES.finditer(text, heading.end(), start)]
-    end = text.find("\n", start + len(_SEEN))
+    end = text.find("\n", start + len(_STORED_TAIL))
     end = len(text) if end < 0 else end
     matches = [(found[-1], start)] if found else []
     ranges = (*(one for one in inserted if one[1] <= start), *matches, (start, end))
@@ -41,24 +41,24 @@ def output_parted(output: ToolOutput) -> ToolOutput:
 _GAP = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
 
 
-def gap_of_words(text: str) -> Gap | None:
+def gap_of_words(text: str) -> Elision | None:
     """Where the middle of what the user gave is left out, if it is."""
     found = _GAP.search(text)
-    return Gap(*found.span(), int(found[1].replace(",", ""))) if found else None
+    return Elision(*found.span(), int(found[1].replace(",", ""))) if found else None
 
 
 _PROGRAM = regex(
     r"(?:(?P<job>job-\d+): )?(?:exit code (?P<code>\d+)|killed by (?:signal (?P<number>\d+)|(?P<name>SIG\w+)))"
     r"|ended: not finished after (?P<limit>\d+) s;.*|(?P<running>job-\d+)(?:: still running| is running;.*)"
 )
-_LOOKED_AT = 40
+_MAX_TAIL_LINES = 40
 """Lines from the end among which the one is that says how a command ended: hooks may speak behind it."""
 
 
 def program_of_words(ending: str, text: str) -> ProgramState | None:
     """How it stood with a call's program, if there was one. `ending`: what the call says of it, where that was a value
     of its own; `text`: the words of the output."""
-    for line in reversed((ending or text).split("\n")[-_LOOKED_AT:]):
+    for line in reversed((ending or text).split("\n")[-_MAX_TAIL_LINES:]):
         if found := _PROGRAM.fullmatch(line):
             code, limit = (int(found[name]) if found[name] else None for name in ("code", "limit"))
             signal, job = _signal_of(found["number"], found["name"]), found["job"] or found["running"] or ""
@@ -119,7 +119,7 @@ def note_of_words(note: Note) -> Note:
 def _about_text(held: str) -> str:
     lines = held.split("\n")
     is_part = lines[-1].startswith("(lines ")
-    return counted(len(lines) - is_part, "line") + (" of it" if is_part else "")
+    return pluralize(len(lines) - is_part, "line") + (" of it" if is_part else "")
 
 
 def _about_folder(held: str) -> str:

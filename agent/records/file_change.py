@@ -25,8 +25,8 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FileChanges:
     scope: ChangeScope
     files: tuple[FileChange, ...] = ()
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What is not known, a sentence each."""

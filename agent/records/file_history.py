@@ -8,17 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import StoreFailed
-from agent.records.file_change import Changes, ChangeScope, FileChange
+from agent.records.file_change import ChangeScope, FileChange, FileChanges
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from store.errors import StoreError
-from store.file_versions import ChangeRow, changes, keep_change
+from store.file_versions import ChangeRow, changes, save_change
 from store.sessions import SessionStore
-from tools.base import Made, ToolError
+from tools.base import AppliedChange, ToolError
 from tools.files.paths import display
 from tools.files.read_write import content_of
 
-LARGEST = 8_000_000
+MAX_FILE_BYTES = 8_000_000
 """Bytes of a file that are kept."""
 
 
@@ -32,7 +32,7 @@ class FileLog:
         self._root = root
         self._noted: dict[tuple[int, str], ChangeRow] = {}
 
-    async def note(self, made: Sequence[Made]) -> None:
+    async def note(self, made: Sequence[AppliedChange]) -> None:
         """Keeps what the files held before the turn changed them. Nothing fails where that cannot be kept."""
         turn, _ = self._recorder.turn or (0, 0.0)
         for change in made:
@@ -40,23 +40,23 @@ class FileLog:
             after = "" if change.after is None else hashlib.sha256(change.after).hexdigest()
             with suppress(StoreFailed, UnicodeEncodeError):
                 earlier = self._noted.get(key)
-                before = earlier.before if earlier else await self._kept(change.before)
+                before = earlier.before if earlier else await self._store_content(change.before)
                 row = ChangeRow(turn, str(change.path), before, after, time.time())
                 self._noted[key] = row
-                await self._recorder.writes.put(keep_change, self._store, self._recorder.session, row)
+                await self._recorder.writes.put(save_change, self._store, self._recorder.session, row)
 
-    async def _kept(self, content: bytes | None) -> str | None:
+    async def _store_content(self, content: bytes | None) -> str | None:
         blobs = self._store.blobs
         if content is None:
             return ""
-        if blobs is None or len(content) > LARGEST:
+        if blobs is None or len(content) > MAX_FILE_BYTES:
             return None
         try:
             return (await asyncio.to_thread(blobs.put, iter([content]), self._recorder.session)).digest
         except StoreError:  # then it is not known what was there
             return None
 
-    async def changes(self, scope: ChangeScope) -> Changes:
+    async def changes(self, scope: ChangeScope) -> FileChanges:
         """What the last turn, or the whole session, changed: each file from what it held first to what it holds now.
         What git knows besides is among it. Raises `StoreFailed`."""
         rows = await self._thread.run(changes, self._store, self._recorder.session)
@@ -65,7 +65,7 @@ class FileLog:
         if scope == "turn":
             rows = tuple(row for row in rows if row.turn == turn)
         since = (running[1] if running else min((row.at for row in rows), default=0.0)) if scope == "turn" else 0.0
-        return await asyncio.to_thread(self._compared, scope, rows, since)
+        return await asyncio.to_thread(self._compare_files, scope, rows, since)
 
     async def by_tools(self) -> tuple[FileChange, ...]:
         """What tools of the session changed, likewise; git is not asked. Raises `StoreFailed`."""
@@ -78,11 +78,11 @@ class FileLog:
             first[row.path] = first.get(row.path, row)._replace(after=row.after)
         return tuple(map(self._ours, first.values()))
 
-    def _compared(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> Changes:
-        from agent.records.git import others_in  # noqa: PLC0415  # deferred: only who looks at changes needs git
+    def _compare_files(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> FileChanges:
+        from agent.records.git import git_changes  # noqa: PLC0415  # deferred: only who looks at changes needs git
 
-        others = others_in(self._root, {Path(row.path) for row in rows}, since)
-        return Changes(scope, (*self._of_tools(rows), *others.files), others.told)
+        others = git_changes(self._root, {Path(row.path) for row in rows}, since)
+        return FileChanges(scope, (*self._of_tools(rows), *others.files), others.notes)
 
     def _ours(self, row: ChangeRow) -> FileChange:
         path = Path(row.path)

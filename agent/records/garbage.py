@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from agent.records.rows import decode_snapshot
-from store.archive import ArchiveStore, Expired, Need
+from store.archive import ArchiveStore, ExpiryResult, OutputPosition
 from store.locks import is_open
 from store.sessions import SessionStore
 from tools.lazy import dataclass, regex
@@ -14,7 +14,7 @@ from tools.lazy import dataclass, regex
 OVER = "over"
 """Begins the name of the file, beside the bytes, that tells that more is in use than the limit allows."""
 
-_NAMED = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
+_OUTPUT_REF = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
 _ELSEWHERE = regex(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{8}-[0-9a-f-]{0,27}|[0-9a-f]{1,12})[0-9a-f]*/r([1-9]\d{0,17})")
 
 
@@ -38,11 +38,11 @@ class References:
         self._known: dict[str, _InUse] = {}
         self._elsewhere: frozenset[tuple[str, int]] | None = None
 
-    def need(self, outputs: Sequence[Need]) -> bool:
+    def is_needed(self, outputs: Sequence[OutputPosition]) -> bool:
         """Whether one of the outputs is shown or named in any session, or belongs to one that runs."""
-        return any(map(self._needs, outputs))
+        return any(map(self._is_output_needed, outputs))
 
-    def _needs(self, one: Need) -> bool:
+    def _is_output_needed(self, one: OutputPosition) -> bool:
         if one.session not in self._known:
             self._known[one.session] = self._in_use(one.session)
         known = self._known[one.session]
@@ -61,7 +61,7 @@ class References:
         bodies += [row.body for row in self._store.messages(session, start)]
         return _InUse(start, frozenset(number for text in _texts(bodies) for number in _numbers_in(text)))
 
-    def _is_named_elsewhere(self, one: Need) -> bool:
+    def _is_named_elsewhere(self, one: OutputPosition) -> bool:
         if self._elsewhere is None:
             self._elsewhere = frozenset(self._named_elsewhere())
         return any(number == one.number and one.session.startswith(session) for session, number in self._elsewhere)
@@ -95,12 +95,12 @@ def _texts(bodies: Sequence[str]) -> Iterator[str]:
 
 
 def _numbers_in(text: str) -> Iterator[int]:
-    return (int(number) for number in _NAMED.findall(text))
+    return (int(number) for number in _OUTPUT_REF.findall(text))
 
 
 def remove_garbage(
     store: SessionStore, locks: Path, *, older_than: float | None = None, most_bytes: int | None = None
-) -> Expired:
+) -> ExpiryResult:
     """Removes garbage that is older than a time in Unix seconds, and the oldest of it while all takes too many bytes.
     A file beside the bytes keeps what is to be told once when that was not enough. Raises `StoreError`."""
 
@@ -109,10 +109,10 @@ def remove_garbage(
 
     archive = ArchiveStore(store)
     expired = archive.expire(
-        older_than=older_than, most_bytes=most_bytes, spares=References(store, runs).need, is_open=runs
+        older_than=older_than, most_bytes=most_bytes, spares=References(store, runs).is_needed, is_open=runs
     )
     if most_bytes is not None and store.blobs is not None:
-        _note_excess(store.blobs.folder, expired.held, most_bytes)
+        _note_excess(store.blobs.folder, expired.stored_size, most_bytes)
     return expired
 
 
@@ -133,7 +133,7 @@ def _note_excess(folder: Path, held: int, most_bytes: int) -> None:
         note.write_text(excess(held, most_bytes), "utf-8")
 
 
-def excess_to_tell(folder: Path, most_bytes: int) -> str:
+def pending_excess_note(folder: Path, most_bytes: int) -> str:
     """The sentence that was kept, once; it is told again when the limit is another one, or was met meanwhile."""
     note = folder / f"{OVER}-{most_bytes}"
     try:

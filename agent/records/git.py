@@ -13,18 +13,18 @@ from tools.files.read_write import content_of
 from tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
 from tools.search.walk import is_generated
 
-MOST = 500
+MAX_FILES = 500
 """Files that are looked at."""
-LARGEST = 8_000_000
+MAX_COMPARED_BYTES = 8_000_000
 """Bytes of a file that are compared."""
 
 _NOTHING = re.compile("0+")
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class GitChanges:
     files: tuple[FileChange, ...] = ()
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class _Entry:
     """The mode in the last commit, such as `100644`; empty when it was not there."""
 
 
-def others_in(root: Path, known: Collection[Path], since: float) -> Others:
+def git_changes(root: Path, known: Collection[Path], since: float) -> GitChanges:
     """The files below a folder that differ from the last commit, without those that are known; of these the ones that
     have changed since then, in Unix seconds."""
     git = program_outside("git", root)
     if git is None:
-        return Others(told=("git is not there, so what commands changed is not known",))
+        return GitChanges(notes=("git is not there, so what commands changed is not known",))
     try:
         settings = {**SETTINGS, **without_filters(git, root)}
         top = Path(os.fsdecode(run_git(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
@@ -52,16 +52,16 @@ def others_in(root: Path, known: Collection[Path], since: float) -> Others:
         )  # fmt: skip
         entries = [entry for entry in _entries(status) if _is_other(entry, top / entry.path, root, known)]
         recent = [entry for entry in entries if _changed_at(top / entry.path) >= since]
-        blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MOST] if entry.blob])
+        blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MAX_FILES] if entry.blob])
     except GitError as error:
-        return Others(told=(f"what commands changed is not known: {error}",))
+        return GitChanges(notes=(f"what commands changed is not known: {error}",))
     told = ["git compares with the last commit, which may be older than this session"]
     if since:
         told = ["which of the other files this turn changed is told from the times of the files"]
-    if len(recent) > MOST:
-        told.append(f"{len(recent) - MOST:,} more files differ from the last commit and are not listed")
-    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent[:MOST])
-    return Others(files, tuple(told) if files else ())
+    if len(recent) > MAX_FILES:
+        told.append(f"{len(recent) - MAX_FILES:,} more files differ from the last commit and are not listed")
+    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent[:MAX_FILES])
+    return GitChanges(files, tuple(told) if files else ())
 
 
 def _is_other(entry: _Entry, path: Path, root: Path, known: Collection[Path]) -> bool:
@@ -104,7 +104,7 @@ def _blobs(git: str, root: Path, settings: Mapping[str, str], digests: Sequence[
     asked = "".join(f"{digest}\n" for digest in digests).encode()
     sizes = run_git(git, root, settings, "cat-file", "--batch-check", given=asked).decode(errors="replace").split("\n")
     known = [line.split(" ") for line in sizes if line.count(" ") == 2]
-    small = {name: int(size) for name, kind, size in known if kind == "blob" and int(size) <= LARGEST}
+    small = {name: int(size) for name, kind, size in known if kind == "blob" and int(size) <= MAX_COMPARED_BYTES}
     found: dict[str, bytes | None] = dict.fromkeys(digests)
     given = run_git(git, root, settings, "cat-file", "--batch", given="".join(f"{name}\n" for name in small).encode())
     at = 0
@@ -125,7 +125,7 @@ def _file_change(entry: _Entry, path: Path, root: Path, blobs: Mapping[str, byte
     if entry.blob and before is None:
         return FileChange(name, unknown="what the last commit holds of it is too large to be compared", by_tool=False)
     try:
-        if path.exists() and path.stat().st_size > LARGEST:
+        if path.exists() and path.stat().st_size > MAX_COMPARED_BYTES:
             return FileChange(name, unknown="it is too large to be compared", by_tool=False)
         return FileChange(name, before, content_of(path), by_tool=False)
     except (OSError, ToolError) as error:

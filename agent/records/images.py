@@ -10,17 +10,17 @@ from agent.messages import Image, Message, ToolOutput, User
 from store.blobs import Blobs
 from store.errors import StoreError
 
-GONE = "[a picture ({}) is not there any more]"
+MISSING_IMAGE_NOTE = "[a picture ({}) is not there any more]"
 
 
-def are_apart(messages: Sequence[Message]) -> bool:
+def needs_image_bytes(messages: Sequence[Message]) -> bool:
     """Whether the bytes of some pictures have to be read before the messages can be sent."""
     return any(_lacks_bytes(output) for message in messages if isinstance(message, User) for output in message.outputs)
 
 
-def brought_in(messages: Sequence[Message], blobs: Blobs | None) -> tuple[Message, ...]:
+def with_image_bytes(messages: Sequence[Message], blobs: Blobs | None) -> tuple[Message, ...]:
     """The messages with all of their pictures; a line stands for each whose bytes cannot be had."""
-    return tuple(_with_pictures(message, blobs) if are_apart([message]) else message for message in messages)
+    return tuple(_with_pictures(message, blobs) if needs_image_bytes([message]) else message for message in messages)
 
 
 def as_in_log(message: User) -> User:
@@ -41,12 +41,12 @@ def _lacks_bytes(output: ToolOutput) -> bool:
 
 def _with_pictures(message: Message, blobs: Blobs | None) -> Message:
     assert isinstance(message, User)
-    return User(tuple(_filled(part, blobs) if isinstance(part, ToolOutput) else part for part in message.parts))
+    return User(tuple(_with_bytes(part, blobs) if isinstance(part, ToolOutput) else part for part in message.parts))
 
 
-def _filled(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
+def _with_bytes(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
     found = [image if image.data else replace(image, data=_bytes_of(image, blobs)) for image in output.images]
-    gone = [GONE.format(image.media_type) for image in found if not image.data]
+    gone = [MISSING_IMAGE_NOTE.format(image.media_type) for image in found if not image.data]
     text = "\n".join(filter(None, (output.text, *gone)))
     return replace(output, text=text, images=tuple(image for image in found if image.data))
 

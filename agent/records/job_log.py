@@ -22,9 +22,9 @@ def job_listener(channel: Channel, recorder: Recorder, secrets: SecretTokens) ->
 
     async def tell(ended: EndedJob) -> None:
         lines = tuple(map(secrets.hide, ended.last_lines))
-        channel.tell(JobEnded(ended.id, secrets.hide(ended.command), ended.how, lines))
+        channel.emit_now(JobEnded(ended.id, secrets.hide(ended.command), ended.how, lines))
         with suppress(StoreFailed):  # it is written down with the next message
-            await recorder.keep_jobs()
+            await recorder.record_jobs()
 
     return tell
 

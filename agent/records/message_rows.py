@@ -6,7 +6,7 @@ from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast, get_args
 
-from agent.context.offload import own_words
+from agent.context.offload import text_without_insertions
 from agent.context.references import message_digits
 from agent.errors import StoreFailed
 from agent.messages import (
@@ -15,7 +15,7 @@ from agent.messages import (
     Image,
     Message,
     Note,
-    Opaque,
+    ProviderItem,
     Reasoning,
     Text,
     ToolCall,
@@ -67,7 +67,7 @@ _PARTS: Mapping[str, type] = {
     "image": Image,
     "note": Note,
     "reasoning": Reasoning,
-    "opaque": Opaque,
+    "opaque": ProviderItem,
     "call": ToolCall,
     "output": ToolOutput,
 }
@@ -120,7 +120,7 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
 
 def _program_of(output: ToolOutput, ending: str = "") -> ProgramState | None:
     """What the words of an output say of one."""
-    return program_of_words(ending, own_words(output.text, output.inserted))
+    return program_of_words(ending, text_without_insertions(output.text, output.inserted))
 
 
 def _encode_program(program: ProgramState) -> dict[str, object]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from agent.channel import Interrupt
 from agent.context.control_calls import TodoState
-from agent.context.incremental import Growing
-from agent.context.job_notes import told_jobs
-from agent.context.last_request import Mark
+from agent.context.incremental import IncrementalFold
+from agent.context.job_notes import reported_job_ids
+from agent.context.last_request import RequestMark
 from agent.context.mask import outputs_so_far
-from agent.context.tool_selection import meant
+from agent.context.tool_selection import unwrapped_call
 from agent.errors import StoreFailed
 from agent.events.session import (
     AgentActivity,
@@ -37,7 +37,7 @@ from agent.records.rows import (
     changes_of,
     decode_call_state,
     decode_mark,
-    decode_situation,
+    decode_session_state,
     decode_snapshot,
     encode_call_state,
     encode_snapshot,
@@ -45,13 +45,13 @@ from agent.records.rows import (
     summary_row,
 )
 from agent.records.session_reader import SessionLog
-from agent.records.situation import Situation, as_left, with_jobs_of
+from agent.records.session_state import SessionState, with_jobs_of, with_todos
 from agent.records.store_thread import StoreThread
 from agent.records.turn_endings import ending_row
-from agent.records.usage import Spent, rewrite_row, usage_row
+from agent.records.usage import SessionUsage, rewrite_row, usage_row
 from agent.records.write_queue import WriteQueue
 from store.archive import ArchiveStore
-from store.calls import keep_tool_uses, tool_uses
+from store.calls import save_tool_uses, tool_uses
 from store.session_rows import (
     FactRow,
     MessageRow,
@@ -64,7 +64,7 @@ from store.session_rows import (
     ViewRow,
 )
 from store.sessions import SessionStore
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 
 _CALL = "call"
 """The kind of the facts that tell how far calls have come."""
@@ -72,7 +72,7 @@ _CALL = "call"
 UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
 
 
-def told_of_nothing(jobs: Collection[str]) -> None:
+def ignore_jobs(jobs: Collection[str]) -> None:
     """Where there are no jobs."""
 
 
@@ -86,8 +86,8 @@ class Recorder:
         row: SessionRow,
         *,
         is_new: bool = True,
-        look: Callable[[], Situation] = Situation,
-        note_told: Callable[[Collection[str]], None] = told_of_nothing,
+        look: Callable[[], SessionState] = SessionState,
+        note_told: Callable[[Collection[str]], None] = ignore_jobs,
         writes: WriteQueue | None = None,
     ) -> None:
         """`look`: what the workspace says of the situation, which each snapshot keeps. `note_told`: takes the
@@ -107,19 +107,19 @@ class Recorder:
         self._output_rows: list[OutputRow] = []
         self._summary = Summary()
         self._archive = ArchiveStore(store)
-        self.situation = Situation()
+        self.situation = SessionState()
         """As it was last read or written."""
         self._changed: FilesChanged | None = None
         """What the turn changed in files, as far as that is known."""
-        self._kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
+        self._kept: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
         self._look = look
         self._note_told = note_told
         self._writing = asyncio.Lock()
-        self.spent = Spent()
+        self.spent = SessionUsage()
         """What all requests of the session took."""
-        self.spent_here = Spent()
+        self.spent_here = SessionUsage()
         """What those took that were sent since the program was started."""
-        self.mark: Mark | None = None
+        self.mark: RequestMark | None = None
         """The last request, as the snapshot that was read remembers it."""
         self.turn: tuple[int, float] | None = None
         """How many messages the session had when the last turn began, and when that was in Unix seconds; None before
@@ -160,7 +160,7 @@ class Recorder:
     def title(self) -> str:
         return self._row.title
 
-    def renamed(self, title: str) -> None:
+    def set_title(self, title: str) -> None:
         """The session has another title from now on."""
         self._row = replace(self._row, title=title)
 
@@ -170,17 +170,17 @@ class Recorder:
         question."""
         self.problems.clear()
         conversation = await self.read()
-        self.situation = await self._last_situation()
-        if self.spent_here == Spent():  # what was spent here may not be written yet
-            self.spent = await self.log.spent()
-        self.left_open = await self._kept_states() if conversation.unanswered else {}
-        if conversation.unanswered and not (ask_again and is_to_be_asked(self.left_open)):
-            outputs = User(tuple(output_left(call, self.left_open) for call in conversation.unanswered))
+        self.situation = await self._last_session_state()
+        if self.spent_here == SessionUsage():  # what was spent here may not be written yet
+            self.spent = await self.log.total_usage()
+        self.left_open = await self._stored_states() if conversation.unanswered_calls else {}
+        if conversation.unanswered_calls and not (ask_again and is_to_be_asked(self.left_open)):
+            outputs = User(tuple(output_left(call, self.left_open) for call in conversation.unanswered_calls))
             await self._write(self._rows(outputs), states={})
             conversation = conversation.plus(outputs)
         return conversation
 
-    async def _kept_states(self) -> Mapping[str, CallState]:
+    async def _stored_states(self) -> Mapping[str, CallState]:
         """How far the calls of the last step had come, as far as that was written down."""
         try:
             rows = await self._thread.run(self._store.facts, self.session, _CALL)
@@ -190,14 +190,14 @@ class Recorder:
         found = {row.key: decode_call_state(row.body) for row in rows}
         return {id: state for id, state in found.items() if state is not None}
 
-    async def keep_states(self, states: Mapping[str, CallState]) -> None:
+    async def record_call_states(self, states: Mapping[str, CallState]) -> None:
         """How far the calls of a step have come is on disk when this returns."""
         await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
 
     async def read(self) -> Conversation:
         """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
         used it is everything that was said."""
-        await self.writes.settled()
+        await self.writes.wait_until_written()
         start, conversation = await self._view()
         messages, self._position = await self.log.messages(start)
         if start and not await self.log.may_begin(start, messages):
@@ -215,7 +215,7 @@ class Recorder:
             before = await self._thread.run(self._archive.count_before, self.session, start)
         conversation = replace(conversation, messages=messages, outputs_before=before, messages_before=start)
         self._outputs = outputs_so_far(conversation)
-        self._tools = {call.id: meant(call).name for call in conversation.unanswered}
+        self._tools = {call.id: unwrapped_call(call).name for call in conversation.unanswered_calls}
         return conversation
 
     async def _view(self) -> tuple[int, Conversation]:
@@ -230,14 +230,14 @@ class Recorder:
             self.problems.append(UNREADABLE_SNAPSHOT)
         return decoded or (0, Conversation())
 
-    async def _last_situation(self) -> Situation:
+    async def _last_session_state(self) -> SessionState:
         try:
-            return decode_situation(await self._thread.run(self._store.situation, self.session))
+            return decode_session_state(await self._thread.run(self._store.situation, self.session))
         except StoreFailed as error:
             self.problems.append(f"files, list and background jobs of the session could not be restored: {error}")
-            return Situation()
+            return SessionState()
 
-    async def said(self, message: User) -> None:
+    async def record_user_message(self, message: User) -> None:
         """What the user said is on disk when this returns. The session is made with its first message."""
         if self._is_new:
             self._row = replace(self._row, title=title_of(message.text))
@@ -245,8 +245,8 @@ class Recorder:
             self._is_new = False
         elif not self._row.title and (title := title_of(message.text)):  # it began with a note
             await self.writes.put(self._store.rename, self.session, title)
-            self.renamed(title)
-        told = told_jobs(message)
+            self.set_title(title)
+        told = reported_job_ids(message)
         await self._write(self._rows(message), situation=with_jobs_of(self.situation, self._look(), told))
         self._note_told(told)
 
@@ -255,12 +255,12 @@ class Recorder:
         seen = {path: digest for path, digest in self.situation.seen.items() if path not in paths}
         await self._write([], situation=replace(self.situation, seen=seen))
 
-    async def keep_jobs(self) -> None:
+    async def record_jobs(self) -> None:
         """Which jobs are over is on disk when this returns."""
         if not self._is_new:
             await self._write([], situation=with_jobs_of(self.situation, self._look(), ()))
 
-    async def replied(self, reply: Assistant) -> None:
+    async def record_reply(self, reply: Assistant) -> None:
         """The reply and its calls are on disk when this returns; only then may a call run."""
         await self._write(self._rows(reply))
 
@@ -288,7 +288,7 @@ class Recorder:
         self,
         conversation: Conversation,
         outputs: User,
-        mark: Mark | None,
+        mark: RequestMark | None,
         before: Conversation | None = None,
         back: int = 0,
     ) -> None:
@@ -299,8 +299,8 @@ class Recorder:
         rows = self._rows(outputs)
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, mark))
         left = ViewRow(self._position, encode_snapshot(before, self._position, mark)) if before else None
-        seen, told = self._look(), told_jobs(outputs)
-        left_by_calls = as_left(self.situation, self._kept.of(conversation.messages))
+        seen, told = self._look(), reported_job_ids(outputs)
+        left_by_calls = with_todos(self.situation, self._kept.of(conversation.messages))
         situation = with_jobs_of(replace(left_by_calls, seen=seen.seen), seen, told)
         summaries = await self._new_summary(conversation)
         try:
@@ -318,14 +318,14 @@ class Recorder:
                 await self._write([encode_message(as_in_log(outputs), row.position) for row in rows])
             self.writes.tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 
-    async def keep_learned(self, model: str, learned: str) -> None:
+    async def record_learned(self, model: str, learned: str) -> None:
         """The next session with the model begins with what is known of its tokens."""
         if self.writes.is_stuck:
             return
         with suppress(StoreFailed):  # it will be learned again; no turn fails for it
-            await self._thread.run(self._store.keep_calibration, model, learned)
+            await self._thread.run(self._store.save_calibration, model, learned)
 
-    async def goes_on_with(self, model: str, mode: str | None = None) -> None:
+    async def switch_model(self, model: str, mode: str | None = None) -> None:
         """The session is one with another model, or in another mode, when this returns, whenever the program ends;
         while another program holds the database, only from the end of the turn on."""
         row = replace(self._row, model=model, mode=mode or self._row.mode)
@@ -344,11 +344,11 @@ class Recorder:
             return await self._thread.run(tool_uses, self._store, self._row.project)
         return {}
 
-    async def keep_tool_uses(self, uses: Mapping[str, float]) -> None:
+    async def record_tool_uses(self, uses: Mapping[str, float]) -> None:
         """The next session of the project knows when these tools were used."""
         if uses and not self.writes.is_stuck:
             with suppress(StoreFailed):  # as above
-                await self._thread.run(keep_tool_uses, self._store, self._row.project, uses)
+                await self._thread.run(save_tool_uses, self._store, self._row.project, uses)
 
     async def end_turn(
         self,
@@ -368,7 +368,7 @@ class Recorder:
                 if ending is not None:
                     await self.writes.put(self._store.write, self.session, (), (), None, (ending,))
         if learned is not None:
-            await self.keep_learned(model, learned)
+            await self.record_learned(model, learned)
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)
@@ -390,7 +390,7 @@ class Recorder:
         self,
         rows: list[MessageRow],
         shown: SnapshotRow | None = None,
-        situation: Situation | None = None,
+        situation: SessionState | None = None,
         summaries: tuple[SummaryRow, ...] = (),
         before: ViewRow | None = None,
         back: int = 0,
@@ -404,7 +404,7 @@ class Recorder:
         self,
         rows: list[MessageRow],
         shown: SnapshotRow | None,
-        situation: Situation | None,
+        situation: SessionState | None,
         summaries: tuple[SummaryRow, ...],
         before: ViewRow | None,
         back: int,
@@ -445,7 +445,7 @@ class Recorder:
             return []
         row = encode_message(message, self._position)
         if isinstance(message, Assistant):
-            self._tools = {call.id: meant(call).name for call in message.calls}
+            self._tools = {call.id: unwrapped_call(call).name for call in message.calls}
         elif message.outputs:
             self._output_rows += output_rows(message, self._position, self._outputs, self._tools)
             self._outputs += len(message.outputs)
@@ -457,4 +457,4 @@ def title_of(text: str) -> str:
     """The first line of what the user said, as the session's name: at most 80 characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return shortened(first, 80)
+    return ellipsize(first, 80)

@@ -3,12 +3,12 @@
 import asyncio
 import time
 
-from agent.context.mask import as_shown
+from agent.context.mask import visible_messages
 from agent.debug import Debug
 from agent.events.session import Resumed
 from agent.messages import Conversation
 from agent.records.recorder import Recorder
-from agent.records.situation import over_since, shown_paths
+from agent.records.session_state import display_paths, jobs_ended_by_exit
 from tools.base import Workspace
 from tools.seen_files import differences
 
@@ -22,11 +22,11 @@ async def restore(
     began = time.perf_counter()
     conversation = await recorder.load(ask_again=ask_again)
     took = round((time.perf_counter() - began) * 1000, 1)
-    debug.say("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
-    await asyncio.to_thread(as_shown, conversation)  # in a thread: of a long one that takes a while
+    debug.log("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
+    await asyncio.to_thread(visible_messages, conversation)  # in a thread: of a long one that takes a while
     situation = recorder.situation
     workspace.seen.digests.update(situation.seen)
-    jobs = over_since(situation)
+    jobs = jobs_ended_by_exit(situation)
     workspace.jobs.restore(jobs)
     found = await asyncio.to_thread(differences, situation.seen)
     event = Resumed(
@@ -35,8 +35,8 @@ async def restore(
         model,
         mode,
         tuple((item.text, item.status) for item in situation.todos),
-        shown_paths(found.changed, workspace.root),
-        shown_paths(found.gone, workspace.root),
+        display_paths(found.changed, workspace.root),
+        display_paths(found.deleted, workspace.root),
         tuple(job.command for job in jobs.values()),
         tuple(recorder.problems),
     )

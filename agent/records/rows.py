@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from agent.context.control_calls import TodoItem
-from agent.context.last_request import Mark
+from agent.context.last_request import RequestMark
 from agent.errors import StoreFailed
 from agent.messages import (
-    AskedAnew,
     CallState,
+    CarriedPart,
     Conversation,
     Image,
-    Kept,
     Message,
-    Stored,
+    PendingEdit,
+    StoredBlob,
     Summary,
     Text,
     ToolOutput,
@@ -26,7 +26,7 @@ from agent.messages import (
 from agent.records.codec import as_json, count, from_json
 from agent.records.earlier_formats import title_parted
 from agent.records.message_rows import decode_message, decode_part, encode_part
-from agent.records.situation import Situation
+from agent.records.session_state import SessionState
 from store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
 from tools.process.jobs import EndedJob
 
@@ -35,7 +35,7 @@ def encode_call_state(state: CallState) -> str:
     match state:
         case ToolOutput():
             return as_json({"output": encode_part(state)})
-        case AskedAnew(arguments):
+        case PendingEdit(arguments):
             return as_json({"state": "asked", "arguments": arguments})
         case _:
             return as_json({"state": state})
@@ -49,14 +49,14 @@ def decode_call_state(text: str) -> CallState | None:
             part = decode_part(body["output"])
             return part if isinstance(part, ToolOutput) else None
         if isinstance(body.get("arguments"), dict):
-            return AskedAnew(body["arguments"])
+            return PendingEdit(body["arguments"])
         state: CallState | None = next((name for name in ("waiting", "asked", "begun") if name == body["state"]), None)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return state
 
 
-def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None = None) -> str:
+def encode_snapshot(conversation: Conversation, position: int, mark: RequestMark | None = None) -> str:
     """The view as JSON: it names the first message it still shows instead of repeating the messages. `mark`: the last
     request."""
     body = {
@@ -94,11 +94,11 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
         return None
 
 
-def decode_mark(text: str) -> Mark | None:
+def decode_mark(text: str) -> RequestMark | None:
     """The last request that a snapshot remembers; None when it remembers none, or cannot be read."""
     try:
         found = json.loads(text).get("sent")
-        return from_json(Mark, found) if found else None
+        return from_json(RequestMark, found) if found else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -111,13 +111,13 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
         "ledger": summary.ledger,
         "request": request,
         "facts": summary.facts,
-        "kept": [_encode_kept(one) for one in summary.kept],
-        "carried": [_encode_kept(one) for one in summary.carried],
+        "kept": [_encode_carried_part(one) for one in summary.kept],
+        "carried": [_encode_carried_part(one) for one in summary.carried],
         "names": summary.names,
     }
 
 
-def _encode_kept(kept: Kept) -> list[object]:
+def _encode_carried_part(kept: CarriedPart) -> list[object]:
     return [kept.key, kept.what, kept.ref, [encode_part(part) for part in kept.parts]]
 
 
@@ -128,16 +128,16 @@ def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
     # A snapshot of an earlier version holds no names, and no more facts than its ledger shows.
     texts = {"facts": "", "names": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
     request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, texts.pop("request")))))
-    kept, carried = (tuple(_decode_kept(*one) for one in texts.pop(name, ())) for name in ("kept", "carried"))
+    kept, carried = (tuple(_decode_carried_part(*one) for one in texts.pop(name, ())) for name in ("kept", "carried"))
     return from_json(Summary, texts, request=request, kept=kept, carried=carried)
 
 
-def _decode_kept(key: str, *told: Any) -> Kept:  # noqa: ANN401 - texts, and then parts
+def _decode_carried_part(key: str, *told: Any) -> CarriedPart:  # noqa: ANN401 - texts, and then parts
     *texts, body = told
     parts = tuple(map(decode_part, body))
     if not all(isinstance(part, Text | Image) for part in parts):
         raise ValueError("what is pinned shows texts and pictures")
-    return from_json(Kept, [key, *(texts if len(texts) > 1 else title_parted(*texts))], parts=parts)
+    return from_json(CarriedPart, [key, *(texts if len(texts) > 1 else title_parted(*texts))], parts=parts)
 
 
 def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:
@@ -186,10 +186,10 @@ def decoded_size(data: str) -> int:
     return len(data) * 3 // 4 - data.count("=", -2)
 
 
-def in_message(output: ToolOutput) -> Stored:
+def in_message(output: ToolOutput) -> StoredBlob:
     """The size of an output that stands whole in its message."""
     data = output.text.encode("utf-8", "surrogatepass")
-    return Stored("", len(data), data.count(b"\n") + (bool(data) and not data.endswith(b"\n")))
+    return StoredBlob("", len(data), data.count(b"\n") + (bool(data) and not data.endswith(b"\n")))
 
 
 def summary_row(summary: Summary, number: int, position: int) -> SummaryRow:
@@ -204,7 +204,7 @@ def read_summary(row: SummaryRow) -> Summary:
         raise StoreFailed(f"summary {row.number} of the session cannot be read: {error}", "corrupt") from error
 
 
-def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
+def changes_of(before: SessionState, after: SessionState) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
     """The rows that make one situation another, and kind and key of those that go."""
     if before == after:
         return (), ()
@@ -244,7 +244,7 @@ def _keyed_path(key: str) -> Path:
     return Path(str(json.loads(key)) if key.startswith('"') else key)
 
 
-def decode_situation(rows: Iterable[FactRow]) -> Situation:
+def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
     """The situation that the rows tell of; what cannot be read is left out."""
     todos: tuple[TodoItem, ...] = ()
     notes = ""
@@ -267,4 +267,4 @@ def decode_situation(rows: Iterable[FactRow]) -> Situation:
                     notes = str(json.loads(row.body))
                 case _:
                     pass  # a later version's
-    return Situation(todos, notes, seen, jobs, ended)
+    return SessionState(todos, notes, seen, jobs, ended)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from agent.context.last_request import Mark
-from agent.context.tool_selection import meant
+from agent.context.last_request import RequestMark
+from agent.context.tool_selection import unwrapped_call
 from agent.errors import StoreFailed
 from agent.messages import BY_USER, Assistant, Conversation, Message, ToolCall, Usage, User
-from agent.records.damage import FARTHEST, in_place, read_if_sound, readable, unreadable
-from agent.records.images import are_apart, brought_in
+from agent.records.damage import FARTHEST, in_place, readable, try_decode_message, unreadable
+from agent.records.images import needs_image_bytes, with_image_bytes
 from agent.records.message_rows import decode_message
 from agent.records.rows import decode_mark, decode_snapshot
 from agent.records.store_thread import StoreThread
-from agent.records.usage import RequestUsage, Rewrite, Spent, asked_of, rewrite_of
+from agent.records.usage import RequestUsage, Rewrite, SessionUsage, request_usage, rewrite_of
 from store.archive import ArchiveStore
 from store.calls import replies_with_calls
 from store.session_rows import MessageRow
@@ -26,7 +26,7 @@ _BEHIND_ALL = 1 << 60
 """A position that no message has."""
 SLICE = 2_000
 """Messages of a long session that are read at once: others may use the store in between, and whoever reads may stop."""
-MOST = 1_000
+MAX_REPLIES = 1_000
 """Replies that are looked at, the newest first."""
 
 
@@ -56,16 +56,16 @@ class SessionLog:
         found = await asyncio.to_thread(readable, rows, None, start, decode=decode)
         sound = in_place(rows, start)
         begin, end = (sound[0].position, sound[-1].position + 1) if sound else (start, start)
-        is_cut = bool(found.told) or begin > start
+        is_cut = bool(found.problem) or begin > start
         calls = await self._calls_of_lost(range(start, end), is_cut=is_cut)
         if found.messages and begin > start and _is_cut_inside_a_step(found.messages):
             begin = start
         begin, end = min([begin, *(position - 1 for position in calls)]), max([end, *(at + 1 for at in calls)])
         if calls or (sound and begin < sound[0].position):
             found = await asyncio.to_thread(readable, rows, range(max(begin, start), end), start, calls, decode)
-        messages, self.damage = found.messages, found.told
-        if are_apart(messages):
-            messages = await self._thread.run(brought_in, messages, self._store.blobs)
+        messages, self.damage = found.messages, found.problem
+        if needs_image_bytes(messages):
+            messages = await self._thread.run(with_image_bytes, messages, self._store.blobs)
         return messages, end
 
     async def _rows(self, start: int) -> tuple[Sequence[MessageRow], Mapping[int, Message | None]]:
@@ -77,17 +77,17 @@ class SessionLog:
             more = await self._thread.run(self._store.messages, self._session, after, SLICE)
             if not more:
                 break
-            known |= await asyncio.to_thread(_decoded, more)
+            known |= await asyncio.to_thread(_decode_rows, more)
             rows += more
             self.progress(len(rows), count)
         return rows, known
 
-    async def used(self, start: int, end: int) -> Mapping[int, Usage]:
+    async def usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
         """What the replies from a position on took, by their distance from it: all requests for steps since the reply
         before."""
-        return await self._thread.run(self._used, start, end)
+        return await self._thread.run(self._usage_by_reply, start, end)
 
-    def _used(self, start: int, end: int) -> Mapping[int, Usage]:
+    def _usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
         rows = iter([row for row in self._store.usage(self._session) if row.purpose == "step"])
         row, found = next(rows, None), dict[int, Usage]()
         for position, created in self._store.reply_times(self._session):
@@ -130,7 +130,7 @@ class SessionLog:
         is_behind_one = bool(before) and before[0].position == start - 1
         return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
 
-    async def before_rewrite(self, now: Conversation) -> tuple[int, Conversation, Mark | None] | None:
+    async def before_rewrite(self, now: Conversation) -> tuple[int, Conversation, RequestMark | None] | None:
         """The number of the view that the last rewrite replaced, that view with all that was said since, and the last
         request of that time. `now`: what is shown. None when there is none that can be shown."""
         for row in await self._thread.run(self._store.views, self._session):
@@ -142,29 +142,29 @@ class SessionLog:
             if start and not await self.may_begin(start, messages):
                 return None
             view = replace(view, messages=await self._thread.run(_known_ones, messages, start, now))
-            if _shown_by(view) != _shown_by(now):
+            if _view_state(view) != _view_state(now):
                 return row.number, view, decode_mark(row.body)
         return None
 
-    async def spent(self) -> Spent:
-        used = await self._thread.run(self._store.used, self._session)
-        return Spent(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
+    async def total_usage(self) -> SessionUsage:
+        used = await self._thread.run(self._store.usage_total, self._session)
+        return SessionUsage(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
 
     async def requests(self) -> tuple[RequestUsage, ...]:
         """What each request of the session took, oldest first."""
-        return tuple(map(asked_of, await self._thread.run(self._store.usage, self._session)))
+        return tuple(map(request_usage, await self._thread.run(self._store.usage, self._session)))
 
     async def rewrites(self) -> tuple[Rewrite, ...]:
         """Oldest first."""
         return tuple(map(rewrite_of, await self._thread.run(self._store.rewrites, self._session)))
 
 
-def _decoded(rows: Sequence[MessageRow]) -> Mapping[int, Message | None]:
+def _decode_rows(rows: Sequence[MessageRow]) -> Mapping[int, Message | None]:
     """The messages by their positions; None for one that cannot be read."""
-    return {row.position: read_if_sound(row) for row in rows}
+    return {row.position: try_decode_message(row) for row in rows}
 
 
-def _shown_by(view: Conversation) -> tuple[object, ...]:
+def _view_state(view: Conversation) -> tuple[object, ...]:
     """All that decides what a view shows."""
     return view.messages, view.summary, view.masked, view.retold, view.held_back
 
@@ -187,7 +187,7 @@ async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, 
     """The calls of a project's sessions, the newest first, without those of the session's last reply: they are what is
     being asked about. Empty when they cannot be read."""
     try:
-        rows = await thread.run(replies_with_calls, store, project, session, MOST)
+        rows = await thread.run(replies_with_calls, store, project, session, MAX_REPLIES)
     except StoreFailed:  # no question waits for this
         return ()
     calls: list[ToolCall] = []
@@ -195,7 +195,7 @@ async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, 
         with suppress(StoreFailed):
             message = decode_message(row)
             if isinstance(message, Assistant):
-                calls += [meant(call) for call in reversed(message.calls) if is_asked_about(call)]
+                calls += [unwrapped_call(call) for call in reversed(message.calls) if is_asked_about(call)]
     return calls
 
 

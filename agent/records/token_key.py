@@ -17,7 +17,7 @@ KEY_SIZE = 32
 def token_key(path: Path) -> bytes:
     """The key that is kept in a file, which is made where it is not there or holds none. Where it can be neither read
     nor made, another one in each run: then tokens of earlier runs stand for nothing."""
-    if (kept := _kept(path)) is not None:
+    if (kept := _stored_key(path)) is not None:
         return kept
     new = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     made = secrets.token_bytes(KEY_SIZE)
@@ -25,8 +25,8 @@ def token_key(path: Path) -> bytes:
         make_private(path.parent)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(made)
-        _put(new, path)
-        return _kept(path) or made
+        _install_key(new, path)
+        return _stored_key(path) or made
     except OSError:
         return made
     finally:
@@ -34,16 +34,16 @@ def token_key(path: Path) -> bytes:
             new.unlink()
 
 
-def _put(new: Path, path: Path) -> None:
+def _install_key(new: Path, path: Path) -> None:
     """In its place, unless another process has put its own key there a moment ago. Raises `OSError`."""
     try:
         os.link(new, path)
     except OSError:  # something is there, or the file system knows no second name for a file
-        if _kept(path) is None:
+        if _stored_key(path) is None:
             new.replace(path)
 
 
-def _kept(path: Path) -> bytes | None:
+def _stored_key(path: Path) -> bytes | None:
     try:
         found = beginning_of(str(path), KEY_SIZE + 1)
     except OSError:

@@ -39,7 +39,7 @@ def ending_row(position: int, ended: TurnFinished | TurnFailed, changed: FilesCh
 
 def turn_endings(store: SessionStore, session: str) -> tuple[TurnEnding, ...]:
     """The ends of a session's turns, in order. What cannot be read is left out."""
-    return tuple(_decoded(store.facts(session, TURN_END)))
+    return tuple(_decode_endings(store.facts(session, TURN_END)))
 
 
 def endings_before(facts: Iterable[FactRow], position: int) -> tuple[FactRow, ...]:
@@ -47,7 +47,7 @@ def endings_before(facts: Iterable[FactRow], position: int) -> tuple[FactRow, ..
     return tuple(fact for fact in facts if fact.kind == TURN_END and fact.key <= f"{position:09}")
 
 
-def _decoded(facts: Iterable[FactRow]) -> Iterable[TurnEnding]:
+def _decode_endings(facts: Iterable[FactRow]) -> Iterable[TurnEnding]:
     for fact in facts:
         try:
             body = json.loads(fact.body)

@@ -11,15 +11,15 @@ from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SessionUsage:
     """What a session has used so far."""
 
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
     """US dollars; None when the price of any request was not known."""
 
-    def plus(self, usage: Usage, cost: float | None) -> "Spent":
-        return Spent(self.usage + usage, None if cost is None or self.cost is None else self.cost + cost)
+    def plus(self, usage: Usage, cost: float | None) -> "SessionUsage":
+        return SessionUsage(self.usage + usage, None if cost is None or self.cost is None else self.cost + cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def rewrite_row(event: Rewriting, position: int, now: float) -> RewriteRow | Non
             return RewriteRow(position, ", ".join(reasons), "", 0, 0, 0.0, now)
 
 
-def asked_of(row: UsageRow) -> RequestUsage:
+def request_usage(row: UsageRow) -> RequestUsage:
     used = Usage(row.input, row.cache_read, row.cache_write, row.output)
     return RequestUsage(row.purpose, row.model, used, row.cost, row.created)
 

@@ -13,16 +13,16 @@ from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
 from tools.lazy import dataclass
 
-PATIENCE, PAUSE = 600.0, 0.2
+LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
 """Seconds for which something waits for a database that another program holds, and between two tries."""
-GRACE = 0.5
+INTERRUPT_GRACE_S = 0.5
 """Seconds that a write may take before the user's wish to stop counts for more."""
-WAITING = "another program has locked the session database; what is to be stored waits in memory until it lets go"
+LOCKED_NOTE = "another program has locked the session database; what is to be stored waits in memory until it lets go"
 CLOSING = (
     "another program has locked the session database; the session closes when what waits in memory is stored: leaving "
     "before that loses it"
 )
-WRITTEN = "the session database is free again, and all that waited is stored"
+UNLOCKED_NOTE = "the session database is free again, and all that waited is stored"
 
 P = ParamSpec("P")
 
@@ -65,14 +65,14 @@ class WriteQueue:
         lost, self._lost = self._lost, None
         if lost is not None:
             raise lost
-        is_over = self.interrupt.requested()
+        is_over = self.interrupt.is_requested()
         self._has_told = self._has_told and is_over
         write = _Write(partial(work, *args, **kwargs), asyncio.get_running_loop().create_future())
         self._writes.append(write)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         try:
-            await asyncio.wait((write.done,), timeout=0 if is_over and self.is_stuck else GRACE)
+            await asyncio.wait((write.done,), timeout=0 if is_over and self.is_stuck else INTERRUPT_GRACE_S)
             if not write.done.done():
                 await self.interrupt.race(_end(write.done))
         finally:
@@ -80,25 +80,25 @@ class WriteQueue:
         if not write.is_left:
             write.done.result()
 
-    async def settled(self) -> None:
+    async def wait_until_written(self) -> None:
         """All that was put is written when this returns, or told to be lost."""
         if self._worker is not None:
             await asyncio.wait((self._worker,))
 
     async def close(self) -> None:
-        """As `settled`, and tells what it waits for. Whoever does not wait for it drops what is not written."""
+        """As `wait_until_written`, and reports what it waits for. If it is not awaited, unwritten rows are dropped."""
         try:
             if self.is_stuck:
                 self.tell(CLOSING)
                 self._has_told = True
-            await self.settled()
+            await self.wait_until_written()
         finally:
             if self._worker is not None:
                 self._worker.cancel()
 
     async def _work(self) -> None:
         while self._writes:
-            failed = await self._tried(self._writes[0].work)
+            failed = await self._try_write(self._writes[0].work)
             write = self._writes.popleft()
             if failed is not None and write.is_left:
                 self._lose(failed)
@@ -108,9 +108,9 @@ class WriteQueue:
                 write.done.set_result(None)
         if self._has_told:
             self._has_told = False
-            self.tell(WRITTEN)
+            self.tell(UNLOCKED_NOTE)
 
-    async def _tried(self, work: Callable[[], None]) -> BaseException | None:
+    async def _try_write(self, work: Callable[[], None]) -> BaseException | None:
         """Why the work could not be done, as often as it was tried; None when it is."""
         began = time.monotonic()
         while True:
@@ -120,16 +120,16 @@ class WriteQueue:
                 self._held_since = None
                 return failed
             self._held_since = self._held_since or began
-            if time.monotonic() - self._held_since >= PATIENCE:
+            if time.monotonic() - self._held_since >= LOCK_TIMEOUT_S:
                 return failed
             if not self._has_told:
                 self._has_told = True
-                self.tell(WAITING)
-            await asyncio.sleep(PAUSE)
+                self.tell(LOCKED_NOTE)
+            await asyncio.sleep(RETRY_DELAY_S)
 
     def _at_once(self, work: Callable[[], None]) -> None:
         """Does not keep the store's thread from others by waiting in it."""
-        with self._store.at_once():
+        with self._store.without_waiting():
             work()
 
     def _lose(self, failed: BaseException) -> None:

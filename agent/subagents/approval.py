@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Policy
 from agent.config.options import Mode, stricter_mode
@@ -11,7 +11,7 @@ from agent.events.permissions import Decision, PermissionAsked
 from agent.events.session import Event
 
 
-class AgentApproval(Approval):
+class AgentApproval(Approver):
     """Rules, folders and the mode are its session's, whenever they change; so are the questions, and the rules
     that are kept when one of them is answered."""
 
@@ -19,7 +19,7 @@ class AgentApproval(Approval):
 
     def __init__(
         self,
-        of: Approval,
+        of: Approver,
         ceiling: Mode,
         readable: tuple[str, ...],
         label: str,
@@ -35,9 +35,9 @@ class AgentApproval(Approval):
             of.ask,
             of.earlier,
             of.rules,
-            kept_here=of.kept_here,
-            is_heard=of.is_heard,
-            why_unheld=of.why_unheld,
+            session_rules=of.session_rules,
+            can_ask=of.can_ask,
+            why_unsandboxed=of.why_unsandboxed,
             roots=of.roots,
         )
 
@@ -50,11 +50,11 @@ class AgentApproval(Approval):
     @policy.setter
     def policy(self, changed: Policy) -> None:
         """Only what was found out about the sandbox is its session's to know."""
-        if changed.unheld != self._of.policy.unheld:
-            self._of.policy = replace(self._of.policy, unheld=changed.unheld)
+        if changed.sandbox_problem != self._of.policy.sandbox_problem:
+            self._of.policy = replace(self._of.policy, sandbox_problem=changed.sandbox_problem)
 
-    def keep(self, rule: str) -> None:
-        self._of.keep(rule)
+    def add_rule(self, rule: str) -> None:
+        self._of.add_rule(rule)
 
     async def answer_to(
         self, question: PermissionAsked, asked: PermissionRequest | None, emit: Callable[[Event], None]

@@ -31,7 +31,7 @@ class AgentDefinition:
     model: str | None = None
     mode: Mode = "auto"
     """The most that it may do; its session's mode holds besides."""
-    is_heard: bool = True
+    runs_hooks: bool = True
     """Hooks are told of its calls."""
     max_turns: int | None = None
     """Requests that it may make, where that is fewer than usual."""
@@ -45,7 +45,7 @@ class AgentDefinition:
         return names.isdisjoint(self.without) and (self.tools is None or not names.isdisjoint(self.tools))
 
 
-def named(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
+def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
     """The one that a model means: by its name, also in other letters or with blanks in it, or, as other programs call
     those of plugins, behind the name of the plugin."""
     plain = name.strip().replace(" ", "-").lower()

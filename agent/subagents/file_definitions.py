@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from agent.calls.tool_aliases import LISTERS, by_their_name, our_tool, plain_name
 from agent.config.options import Mode
-from agent.extensions.agent_files import MOST_DESCRIPTION, AgentFile
+from agent.extensions.agent_files import MAX_DESCRIPTION_CHARS, AgentFile
 from agent.extensions.skills import Skill
-from agent.extensions.skills import listed as listed_skills
+from agent.extensions.skills import skills_prompt as listed_skills
 from agent.hooks.tool_names import OURS, our_names
 from agent.subagents.definitions import AgentDefinition, built_in
 from tools.base import ToolError
-from tools.outputs.extent import listed, shortened
+from tools.outputs.extent import ellipsize, join_limited
 
-_MOST_NAMED = 5
+_MAX_LISTED_NAMES = 5
 _OF_OTHERS = frozenset(
     """
     agent askuserquestion enterplanmode exitplanmode killshell listmcpresourcestool lsp mcpsearch notebookread
@@ -41,8 +41,8 @@ def unknown_tools(files: Sequence[AgentFile], known: Collection[str]) -> tuple[s
         for name in (*(file.tools or ()), *file.without):
             if _is_unknown(name, known):
                 found.setdefault(name, []).append(file.name)
-    named = [f"`{name}` ({listed(agents, _MOST_NAMED)})" for name, agents in found.items()]
-    return (f"agents name tools that are not there here: {listed(named, _MOST_NAMED)}",) if named else ()
+    named = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in found.items()]
+    return (f"agents name tools that are not there here: {join_limited(named, _MAX_LISTED_NAMES)}",) if named else ()
 
 
 def _is_unknown(name: str, known: Collection[str]) -> bool:
@@ -65,7 +65,7 @@ def _of_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
     if {"edit", "write"} & {*without}:
         without = (*without, "apply_patch")
     model = None if file.model in ("", "inherit") else file.model
-    description = shortened(file.description, MOST_DESCRIPTION)
+    description = ellipsize(file.description, MAX_DESCRIPTION_CHARS)
     mode: Mode = "plan" if file.only_plans else "auto"
     named = {name.replace(" ", "-").rpartition(":")[2] for name in file.skills}
     known = listed_skills([replace(skill, for_model=True) for skill in skills if skill.name in named])

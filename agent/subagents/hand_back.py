@@ -9,11 +9,11 @@ from agent.events.session import Event, ReplyFinished, StepStarted, ToolFinished
 from agent.events.subagents import AgentEnd, AgentFinished, AgentReference
 from agent.messages import Usage
 from tools.lazy import dataclass, regex
-from tools.outputs.extent import listed, shortened
+from tools.outputs.extent import ellipsize, join_limited
 
-LONGEST_ANSWER = 16_384
+MAX_ANSWER_CHARS = 16_384
 """Characters of an answer that are shown; all of it is kept."""
-MOST_NAMED, MOST_REFERENCES, MOST_FINDINGS = 20, 12, 50
+MAX_LISTED_FILES, MAX_REFERENCES, MAX_FINDINGS = 20, 12, 50
 _OWN_REFERENCE = regex(r"(?<![\w/])r([1-9]\d{0,5})(?!\w)")
 _FINDINGS = regex(r"^[#* ]*findings[*: ]*$", 2)  # IGNORECASE
 _ENDS: Mapping[str, str] = {
@@ -67,10 +67,10 @@ class AgentWork:
 def call_line(name: str, arguments: Mapping[str, object]) -> str:
     """A call in one short line."""
     told = " ".join(value if isinstance(value, str) else json.dumps(value) for value in arguments.values())
-    return shortened(" ".join(f"{name} {told}".split()), 100)
+    return ellipsize(" ".join(f"{name} {told}".split()), 100)
 
 
-def finished(work: AgentWork, agent: str, call: str, name: str, project: str, seconds: float) -> AgentFinished:
+def finished_event(work: AgentWork, agent: str, call: str, name: str, project: str, seconds: float) -> AgentFinished:
     """What the agent hands back. References of its own in its answer are written so that other sessions understand
     them. `project`: the name of its project."""
     place = f"ebb://{project}/{agent}"
@@ -112,29 +112,29 @@ def findings_in(answer: str) -> tuple[str, ...]:
             found.append(text[2:].strip())
         elif text and found:
             break
-    return tuple(found[:MOST_FINDINGS])
+    return tuple(found[:MAX_FINDINGS])
 
 
-def told(done: AgentFinished) -> tuple[str, str]:
+def hand_back_text(done: AgentFinished) -> tuple[str, str]:
     """The hand-back as the model reads it, and all of it, where that is more."""
     price = "" if done.cost is None else f", ${done.cost:.4f}"
     head = f"[Agent {done.name} {_ENDS[done.end]}: {done.steps} requests, {done.usage.total:,} tokens{price}]"
     answer = done.answer or "(it said nothing)"
     tail = _tail(done)
     whole = "\n".join(filter(None, (head, answer, tail)))
-    if len(answer) <= LONGEST_ANSWER:
+    if len(answer) <= MAX_ANSWER_CHARS:
         return whole, ""
-    cut = f"{answer[:LONGEST_ANSWER]}\n[… {len(answer) - LONGEST_ANSWER:,} characters more]"
+    cut = f"{answer[:MAX_ANSWER_CHARS]}\n[… {len(answer) - MAX_ANSWER_CHARS:,} characters more]"
     return "\n".join(filter(None, (head, cut, tail))), whole
 
 
 def _tail(done: AgentFinished) -> str:
     lines = []
     if done.changed:
-        lines.append(f"Files changed: {listed(list(done.changed), MOST_NAMED)}")
+        lines.append(f"Files changed: {join_limited(list(done.changed), MAX_LISTED_FILES)}")
     if done.read:
-        lines.append(f"Files read: {listed(list(done.read), MOST_NAMED)}")
+        lines.append(f"Files read: {join_limited(list(done.read), MAX_LISTED_FILES)}")
     if done.references:
         lines.append("What it saw, by reference for `recall`:")
-        lines += [f"{one.reference} {one.call}" for one in done.references[-MOST_REFERENCES:]]
+        lines += [f"{one.reference} {one.call}" for one in done.references[-MAX_REFERENCES:]]
     return "\n".join(lines)

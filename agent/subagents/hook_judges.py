@@ -15,20 +15,20 @@ from agent.providers.stream import stream_reply
 from agent.session import Session
 from agent.subagents.definitions import READING, AgentDefinition
 from agent.subagents.role import model_of
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 from tools.base import ToolError
 
-Compose: TypeAlias = Callable[[AgentDefinition, Env, AsyncExitStack], Awaitable[Session]]
+Compose: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
 
 JUDGE = f"You judge for a hook of a coding agent whether what happens is as it should be. {ANSWER}"
-MOST_ANSWER = 1024
+MAX_ANSWER_TOKENS = 1024
 """Tokens."""
 
 
 class HookJudges:
     """Those of one session, whose costs are part of its own."""
 
-    def __init__(self, env: Env, connect: Connect, compose: Compose) -> None:
+    def __init__(self, env: SessionContext, connect: Connect, compose: Compose) -> None:
         self._env, self._connect, self._compose = env, connect, compose
 
     async def model(self, question: str, model: str) -> str:
@@ -38,7 +38,7 @@ class HookJudges:
         try:
             provider = env.provider if named == usual else (await self._connect(named)).provider
             try:
-                tokens = min(provider.window.output, MOST_ANSWER)
+                tokens = min(provider.window.output, MAX_ANSWER_TOKENS)
                 request = Request(JUDGE, (User((Text(question),)),), (), tokens, env.recorder.session)
                 reply = await stream_reply(provider, request, env.interrupt, self._quietly)
             finally:
@@ -50,7 +50,7 @@ class HookJudges:
 
     async def agent(self, question: str, model: str) -> str:
         """An agent that may look, and of whose calls no hook is told."""
-        definition = AgentDefinition("hook", "", JUDGE, READING, model=model or None, mode="plan", is_heard=False)
+        definition = AgentDefinition("hook", "", JUDGE, READING, model=model or None, mode="plan", runs_hooks=False)
         answer = ""
         try:
             async with AsyncExitStack() as closing:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.calls.execute import Guard, unguarded
+from agent.calls.execute import Guard, no_checkpoint
 from agent.calls.output_view import around_calls
 from agent.config.options import Mode, stricter_mode
 from agent.config.values import Config
@@ -18,8 +18,8 @@ from agent.events.session import Event
 from agent.input.instructions import in_mode
 from agent.subagents.approval import AgentApproval
 from agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
-from agent.window.env import Env
 from agent.window.server_tools import ServerTools
+from agent.window.session_context import SessionContext
 from agent.window.turn_limits import TurnLimits
 from store.session_rows import SessionRow
 from tools.base import Tool, Workspace
@@ -35,7 +35,7 @@ NOT_FOR_AGENTS = ("ask_user", "task")
 @dataclass(frozen=True, slots=True)
 class AgentRole:
     definition: AgentDefinition
-    parent: Env
+    parent: SessionContext
     """What the session is made of for which it works."""
     id: str = field(default_factory=partial(secrets.token_hex, 6))
     """Of its own session."""
@@ -56,7 +56,7 @@ class AgentRole:
 
     def server_tools(self) -> ServerTools:
         """What servers of its session offer and it is given."""
-        return self.parent.server_tools.part(self.definition.has)
+        return self.parent.server_tools.subset(self.definition.has)
 
     def approval(self, outputs: Path) -> AgentApproval:
         """What its calls may do; what is in `outputs` it may read."""
@@ -73,12 +73,12 @@ class AgentRole:
     @property
     def guard(self) -> Guard:
         """Files that it changes are kept for the turn of its session."""
-        return self.parent.checkpoints.around if self.parent.checkpoints is not None else unguarded
+        return self.parent.checkpoints.around if self.parent.checkpoints is not None else no_checkpoint
 
     def tool_hooks(self, workspace: Workspace, emit: Callable[[Event], None]) -> "ToolHooks | None":
         """Those of its session, which are told whose calls they are."""
         told = {"agent_id": self.id, "agent_type": self.definition.name}
-        hooks = self.parent.hooks if self.definition.is_heard else None
+        hooks = self.parent.hooks if self.definition.runs_hooks else None
         return around_calls(hooks, workspace, emit, self.guard, told)
 
     def instructions(self, instructions: Instructions, mode: Mode) -> Instructions:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent.channel import Interrupt
-from agent.context.mask import HOOK_SAYS
+from agent.context.mask import HOOK_NOTE_PREFIX
 from agent.errors import AgentError
 from agent.events.permissions import PermissionAnswered
 from agent.events.session import (
@@ -24,27 +24,27 @@ from agent.events.session import (
 from agent.events.subagents import AgentFinished, AgentStarted, RunningAgent
 from agent.messages import Note
 from agent.session import Session
-from agent.subagents.definitions import AgentDefinition, named
-from agent.subagents.hand_back import AgentWork, finished, told
-from agent.window.env import Env
+from agent.subagents.definitions import AgentDefinition, find_definition
+from agent.subagents.hand_back import AgentWork, finished_event, hand_back_text
+from agent.window.session_context import SessionContext
 from tools.base import Result, ToolError, Workspace
 from tools.lazy import dataclass
-from tools.outputs.extent import listed
-from tools.task import MOST_LISTED
+from tools.outputs.extent import join_limited
+from tools.task import MAX_LISTED
 
-MOST_AT_ONCE = 10
-UNTOLD = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
+MAX_CONCURRENT_AGENTS = 10
+HIDDEN_EVENTS = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
 """What happens so often that front ends are not told of it."""
 
-Compose: TypeAlias = Callable[[AgentDefinition, Env, AsyncExitStack], Awaitable[Session]]
+Compose: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
 """Makes the session of an agent. Raises `AgentError`."""
 
 
 @dataclass(slots=True)
-class _Sent:
+class _Delegation:
     """One that is not done."""
 
-    shown: RunningAgent
+    status: RunningAgent
     began: float
     work: AgentWork = field(default_factory=AgentWork)
     session: Session | None = None
@@ -54,16 +54,20 @@ class _Sent:
 
 
 class SessionAgents:
-    """They work for the session whose `Env` is `parent`."""
+    """They work for the session whose `SessionContext` is `parent`."""
 
     def __init__(
-        self, definitions: Callable[[], Sequence[AgentDefinition]], concurrent: int, compose: Compose, parent: Env
+        self,
+        definitions: Callable[[], Sequence[AgentDefinition]],
+        concurrent: int,
+        compose: Compose,
+        parent: SessionContext,
     ) -> None:
         """`definitions`: those that may be sent off now."""
         self._definitions = definitions
         self._compose = compose
-        self._places = asyncio.Semaphore(max(1, min(concurrent, MOST_AT_ONCE)))
-        self._sent: dict[str, _Sent] = {}
+        self._places = asyncio.Semaphore(max(1, min(concurrent, MAX_CONCURRENT_AGENTS)))
+        self._sent: dict[str, _Delegation] = {}
         self._watcher: Callable[[], None] | None = None
         self._parent = parent
 
@@ -71,7 +75,7 @@ class SessionAgents:
     def running(self) -> Sequence[RunningAgent]:
         now = time.monotonic()
         return tuple(
-            replace(one.shown, seconds=now - one.began, tokens=one.work.usage.total) for one in self._sent.values()
+            replace(one.status, seconds=now - one.began, tokens=one.work.usage.total) for one in self._sent.values()
         )
 
     def stop(self, call: str) -> None:
@@ -80,27 +84,27 @@ class SessionAgents:
             sent.wish.request()
             if sent.session is not None:
                 sent.session.interrupt()
-            self._changed()
+            self._notify_watcher()
 
     def watch(self, changed: Callable[[], None] | None) -> None:
         self._watcher = changed
 
-    def _changed(self) -> None:
+    def _notify_watcher(self) -> None:
         if self._watcher is not None:
             self._watcher()
 
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         """What the agent hands back. Raises `ToolError` where it cannot be sent off."""
         definitions = self._definitions()
-        definition = named(definitions, name)
+        definition = find_definition(definitions, name)
         if definition is None:
             names = [each.name for each in definitions]
-            raise ToolError(f"there is no agent `{name[:80]}`; there are {listed(names, MOST_LISTED)}")
+            raise ToolError(f"there is no agent `{name[:80]}`; there are {join_limited(names, MAX_LISTED)}")
         name = definition.name
         if self._places.locked():
             workspace.progress("waits until another agent is done\n")
         call = workspace.call
-        sent = self._sent[call] = _Sent(RunningAgent(call, name, prompt), time.monotonic())
+        sent = self._sent[call] = _Delegation(RunningAgent(call, name, prompt), time.monotonic())
         try:
             async with AsyncExitStack() as closing:
                 if await sent.wish.race(self._place(closing)) is None:
@@ -113,8 +117,8 @@ class SessionAgents:
                 done = await self._work(session, sent, self._parent)
         finally:
             self._sent.pop(call, None)
-            self._changed()
-        text, whole = told(done)
+            self._notify_watcher()
+        text, whole = hand_back_text(done)
         changed = tuple(workspace.root / path for path in done.changed)
         return Result(text, uncut=whole or None, changed=changed, failed=done.end == "failed")
 
@@ -124,25 +128,25 @@ class SessionAgents:
         closing.callback(self._places.release)
         return True
 
-    async def _work(self, session: Session, sent: _Sent, parent: Env) -> AgentFinished:
+    async def _work(self, session: Session, sent: _Delegation, parent: SessionContext) -> AgentFinished:
         id, work, began = session.id, sent.work, time.monotonic()
-        call, name, prompt = sent.shown.call_id, sent.shown.name, sent.shown.prompt
+        call, name, prompt = sent.status.call_id, sent.status.name, sent.status.prompt
         parent.emit(AgentStarted(id, call, name, session.model, session.mode, prompt))
-        sent.shown, sent.session, sent.began = replace(sent.shown, agent=id), session, began
-        self._changed()
+        sent.status, sent.session, sent.began = replace(sent.status, agent=id), session, began
+        self._notify_watcher()
         project = Path(parent.recorder.project).name or "_"
 
         def tell(event: Event) -> None:
             work.take(event)
             if isinstance(event, PermissionAnswered):
                 parent.emit(replace(event, id=f"{event.id}-{id}"))
-            elif not isinstance(event, UNTOLD):
+            elif not isinstance(event, HIDDEN_EVENTS):
                 parent.emit(AgentActivity(id, call, name, round(time.monotonic() - began, 1), event))
-                self._changed()
+                self._notify_watcher()
 
         session.listen(tell)
         try:
-            text, is_going_on = "" if sent.wish.requested() else prompt, False
+            text, is_going_on = "" if sent.wish.is_requested() else prompt, False
             beside = await _hook_notes(session, name, parent) if text else ()
             while text:
                 async with aclosing(session.send(text, beside)) as events:
@@ -151,18 +155,18 @@ class SessionAgents:
                 text = await _objection(work, session, name, parent, is_going_on=is_going_on)
                 is_going_on, beside = True, ()
         finally:
-            done = finished(work, id, call, name, project, time.monotonic() - began)
+            done = finished_event(work, id, call, name, project, time.monotonic() - began)
             parent.emit(done)
         return done
 
 
-async def _hook_notes(session: Session, name: str, parent: Env) -> tuple[Note, ...]:
+async def _hook_notes(session: Session, name: str, parent: SessionContext) -> tuple[Note, ...]:
     """What hooks have to say to an agent that begins."""
     said = await parent.hooks.subagent_starts(session.id, name) if parent.hooks is not None else ""
-    return (Note(f"{HOOK_SAYS}`SubagentStart` notes:]\n{said}"),) if said else ()
+    return (Note(f"{HOOK_NOTE_PREFIX}`SubagentStart` notes:]\n{said}"),) if said else ()
 
 
-async def _objection(work: AgentWork, session: Session, name: str, parent: Env, *, is_going_on: bool) -> str:
+async def _objection(work: AgentWork, session: Session, name: str, parent: SessionContext, *, is_going_on: bool) -> str:
     """Why hooks want an agent to go on that has answered; empty where it need not, and after it did so once."""
     if parent.hooks is None or work.end != "answered":
         return ""

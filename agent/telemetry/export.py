@@ -23,7 +23,7 @@ from agent.telemetry.session_trace import Instruments, SessionTrace
 from tools.secrets.redaction import without_password
 from tools.version import VERSION
 
-SECONDS = 2.0
+EXPORT_TIMEOUT_S = 2.0
 """For which one attempt to send lasts, and the end of the program waits."""
 
 
@@ -41,10 +41,10 @@ class Telemetry:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         base, resource = endpoint.rstrip("/"), Resource.create({"service.name": "ebbtide", "service.version": VERSION})
         self._endpoint = without_password(base)
-        self._spans = _WatchedExporter(OTLPSpanExporter(f"{base}/v1/traces", timeout=SECONDS))
+        self._spans = _WatchedExporter(OTLPSpanExporter(f"{base}/v1/traces", timeout=EXPORT_TIMEOUT_S))
         self._tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._tracing.add_span_processor(BatchSpanProcessor(self._spans))
-        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=SECONDS)
+        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=EXPORT_TIMEOUT_S)
         self._metering = MeterProvider([PeriodicExportingMetricReader(metrics)], resource, shutdown_on_exit=False)
         meter = self._metering.get_meter("ebbtide", VERSION)
         self._instruments = Instruments(
@@ -69,13 +69,13 @@ class Telemetry:
                 self._is_told = True
                 channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session goes on without it")
 
-        channel.note_with(note)
+        channel.on_note(note)
 
     async def close(self) -> None:
         """Sends what is left, for some seconds at most."""
         for trace in self._traces:
             trace.close()
-        ends = (self._tracing.shutdown, partial(self._metering.shutdown, SECONDS * 1000))
+        ends = (self._tracing.shutdown, partial(self._metering.shutdown, EXPORT_TIMEOUT_S * 1000))
         # Where nobody answers, exporters try again for longer: that keeps no program from its end.
         threads = [threading.Thread(target=end, name="telemetry", daemon=True) for end in ends]
         for thread in threads:
@@ -84,7 +84,7 @@ class Telemetry:
 
 
 def _wait(threads: Sequence[threading.Thread]) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + EXPORT_TIMEOUT_S
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
 

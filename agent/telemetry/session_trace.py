@@ -36,7 +36,7 @@ Attributes = Mapping[str, AttributeValue]
 PROVIDERS = {"openai-chat": "openai"}
 """Providers that the conventions call otherwise."""
 
-MOST_CHARACTERS = 10_000
+MAX_TEXT_CHARS = 10_000
 """Of a text that is told, where texts are told at all."""
 
 
@@ -200,7 +200,7 @@ class SessionTrace:
     def _texts(self, texts: Attributes) -> Attributes:
         """Texts without what is secret, where they are told at all."""
         redact = self._on.redact
-        return {} if redact is None else {name: redact(str(text))[:MOST_CHARACTERS] for name, text in texts.items()}
+        return {} if redact is None else {name: redact(str(text))[:MAX_TEXT_CHARS] for name, text in texts.items()}
 
     def _message(self, name: str, role: str, text: str, **more: str) -> Attributes:
         """A message as the conventions write it, where texts are told at all."""

@@ -11,35 +11,35 @@ from agent.errors import AgentError
 from agent.events.view import BroughtBack
 from agent.messages import Conversation, Message, Note, User
 from agent.providers.base import Prices
-from agent.window.env import Env
 from agent.window.measure import budget_of
+from agent.window.session_context import SessionContext
 from tools.base import ToolError
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.outputs.plain_text import is_mostly_noise
-from tools.outputs.stored import KeptContent
+from tools.outputs.stored import StoredContent
 from tools.read_result import part_of
 
 Part = TypeVar("Part")
 
-MOST = 51_200
+MAX_BYTES = 51_200
 """Bytes that are brought back at once."""
-LOOKED_AT = 1 << 14
+SNIFF_BYTES = 1 << 14
 """Bytes that tell whether it is text."""
-LEAST = 64
+MIN_BYTES = 64
 """Bytes that are worth trying."""
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtText:
+class BringBackResult:
     conversation: Conversation
     event: BroughtBack
 
 
 async def bring_back(
-    conversation: Conversation, env: Env, ref: str, recall: SessionRecall, *, only_price: bool = False
-) -> BroughtText:
+    conversation: Conversation, env: SessionContext, ref: str, recall: SessionRecall, *, only_price: bool = False
+) -> BringBackResult:
     """Adds what a reference stands for, or as much of it as half of the room that is left takes, to a conversation.
     `only_price`: gives the conversation as it is, and what would be told. Raises `AgentError`."""
     before = budget_of(conversation, env)
@@ -53,24 +53,24 @@ async def bring_back(
     after = conversation.plus(message)
     event = _event(found.ref, before, budget_of(after, env), is_whole, env)
     if only_price:
-        return BroughtText(conversation, event)
-    await env.recorder.said(message)
+        return BringBackResult(conversation, event)
+    await env.recorder.record_user_message(message)
     env.emit(event)
-    return BroughtText(after, event)
+    return BringBackResult(after, event)
 
 
-def _fitting(found: KeptContent, room: int, size_of: Callable[[Message], int]) -> tuple[Note, bool]:
+def _fitting(found: StoredContent, room: int, size_of: Callable[[Message], int]) -> tuple[Note, bool]:
     """As much of it as so many tokens hold, and whether that is all."""
-    most = MOST
+    most = MAX_BYTES
     while True:
-        note, is_whole = told(found, most)
+        note, is_whole = bring_back_note(found, most)
         size = size_of(User((note,)))
         if size <= room or most == 0:
             return note, is_whole
-        most = most * room * 9 // (size * 10) if most > LEAST else 0
+        most = most * room * 9 // (size * 10) if most > MIN_BYTES else 0
 
 
-def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, env: Env) -> BroughtBack:
+def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, env: SessionContext) -> BroughtBack:
     size = after.used - before.used
     cost = cost_of(size, after.used, env.provider.facts.prices)
     return BroughtBack(ref, size, is_whole, after.used, after.window.effective, cost)
@@ -84,14 +84,14 @@ def cost_of(size: int, used: int, prices: Prices | None) -> float | None:
     return size * max(price.cache_write, price.input)
 
 
-def kept(part: Part | None) -> Part:
+def require_stored(part: Part | None) -> Part:
     """What looks up what is kept. Raises `AgentError` when nothing is."""
     if part is None:
         raise AgentError("this session keeps nothing that could be looked up")
     return part
 
 
-def told(found: KeptContent, most: int) -> tuple[Note, bool]:
+def bring_back_note(found: StoredContent, most: int) -> tuple[Note, bool]:
     """What the model is told: the content, or its beginning, and whether it is all of it. Raises `AgentError`."""
     if not found.media_type.startswith("text/"):
         how = (
@@ -105,11 +105,11 @@ def told(found: KeptContent, most: int) -> tuple[Note, bool]:
     except ToolError as error:
         raise AgentError(str(error)) from error
     data = found.content.read(start, min(end - start, most))
-    head = found.content.read(0, LOOKED_AT)
+    head = found.content.read(0, SNIFF_BYTES)
     if b"\0" in head or is_mostly_noise(head.decode("utf-8", "replace")):
         raise AgentError(f"`{found.ref}` is not text: let the model look at it with `read_result`")
     rest = end - start - len(data)
     text = data.decode("utf-8", "ignore" if rest > 0 else "replace")
-    left_out = f"\n[… {counted(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""
+    left_out = f"\n[… {pluralize(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""
     said = f"[The user brings `{found.ref}` back into view:]\n{text}{left_out}"
     return Note(said, kind="brought", name=found.ref), rest <= 0

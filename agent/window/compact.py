@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.apply_strategy import climb, cut_outputs, is_enough, mask
-from agent.context.carried_files import with_files
+from agent.context.apply_strategy import cut_outputs, is_enough, mask, run_strategy
+from agent.context.carried_files import with_carried_files
 from agent.context.compaction import (
     CompactionPlan,
     Floor,
-    can_pay,
-    compacted,
+    apply_compaction,
+    can_save_enough,
     fitting_caps,
     is_worth_it,
     plan_at,
     plan_compaction,
     solve_floor,
 )
-from agent.context.mask import masked, newly_masked
-from agent.context.pins import SHORTENED, smaller_pins
+from agent.context.mask import mask_by_keys, newly_masked
+from agent.context.pins import PINS_STRATEGY, smaller_pins
 from agent.context.receipt import receipt
-from agent.context.strategies import CUT, LADDERS, TOOLS, Room, Strategy, size_of
+from agent.context.strategies import CUT_STRATEGIES, LADDERS, TOOLS, Room, Strategy, size_of
 from agent.context.summary import Draft
 from agent.events.session import Noticed
 from agent.events.view import (
@@ -35,7 +35,7 @@ from agent.events.view import (
     ReceiptItem,
 )
 from agent.messages import Conversation
-from agent.providers.learned_limits import FAILURES, SMALL
+from agent.providers.learned_limits import FAILURES, SMALL_WINDOW_TOKENS
 from agent.window.model_summary import CompactionContext, SummaryCost, summarise
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
@@ -56,7 +56,7 @@ class CompactResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactedConversation:
     conversation: Conversation
     result: CompactResult
     problem: str = ""
@@ -81,7 +81,7 @@ async def compact(
     cause: Cause,
     focus: str | None = None,
     chosen: ForcedStrategy | None = None,
-) -> Compacted:
+) -> CompactedConversation:
     """The conversation made smaller. It always gets smaller or stays as it was: when no model gives a usable summary,
     the ledger stands for what is left out, unless one strategy was `chosen`. An interrupted compaction leaves the
     conversation unchanged."""
@@ -95,30 +95,34 @@ async def compact(
     if floor.deferred:
         # What the provider counted, it counted with them.
         after, ran = replace(conversation, anchor=None, anchored=0), [TOOLS]
-        room = room.with_tools_held_back
+        room = room.with_tools_deferred
     if floor.pins != "whole" and chosen is None:
         smaller = smaller_pins(after, floor.pins)
-        ran = ran if smaller is after else [*ran, SHORTENED]
+        ran = ran if smaller is after else [*ran, PINS_STRATEGY]
         after = smaller
     is_done = bool(ran) and cause != "asked" and is_enough(TOOLS, after, room)
     strategies = LADDERS[cause] if chosen is None else (chosen.strategy,)
-    if cause != "asked" and chosen is None and work.learned_limits.rests_in(room.effective):
+    if cause != "asked" and chosen is None and work.learned_limits.is_in_cooldown(room.effective):
         strategies = tuple(strategy for strategy in strategies if strategy not in ("summary", "chunks"))
     bill = SummaryCost(work.emit)
-    pieces = work.pieces if cause == "asked" or room.effective > SMALL else 1  # in a small one they outweigh the work
-    work = replace(work, emit=bill.hear, pieces=pieces)
+    pieces = (
+        work.pieces if cause == "asked" or room.effective > SMALL_WINDOW_TOKENS else 1
+    )  # in a small one they outweigh the work
+    work = replace(work, emit=bill.record_event, pieces=pieces)
     work.emit(CompactionStarted(await asyncio.to_thread(work.size, conversation)))
     for strategy in () if is_done else strategies:
         candidate = await _try(strategy, after, work, floor, focus, chosen)
-        if work.interrupt.requested():
+        if work.interrupt.is_requested():
             unchanged = result_of(conversation, conversation, (), work.size)
             work.emit(NothingCompacted())
-            return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
+            return CompactedConversation(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
         is_only = chosen is not None
         is_guessed = cause == "pictures" or (strategy == "pictures" and cause == "overflow")
-        has_room, helps = await asyncio.to_thread(_judged, strategy, after, candidate, room, work.size, is_only=is_only)
+        has_room, helps = await asyncio.to_thread(
+            _judge_outcome, strategy, after, candidate, room, work.size, is_only=is_only
+        )
         if not is_guessed and not helps:
             continue
         after, ran = candidate, [*ran, strategy]
@@ -137,13 +141,13 @@ async def compact(
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     else:
         work.emit(NothingCompacted())
-    if floor.problem and (cause == "asked" or not work.learned_limits.is_floor_told):
+    if floor.problem and (cause == "asked" or not work.learned_limits.is_floor_reported):
         work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
-        work.learned_limits.is_floor_told = True
-    return Compacted(after, result, floor.problem)
+        work.learned_limits.is_floor_reported = True
+    return CompactedConversation(after, result, floor.problem)
 
 
-def _judged(
+def _judge_outcome(
     strategy: Strategy,
     before: Conversation,
     after: Conversation,
@@ -185,11 +189,11 @@ async def _try(
 ) -> Conversation | None:
     cut = chosen.cut if chosen else None
     if strategy == "mask":
-        return await asyncio.to_thread(_masked, conversation, work, chosen)
-    if strategy in CUT:
+        return await asyncio.to_thread(_apply_mask, conversation, work, chosen)
+    if strategy in CUT_STRATEGIES:
         return await asyncio.to_thread(cut_outputs, strategy, conversation, work.room)
     if strategy not in ("summary", "chunks"):
-        return await asyncio.to_thread(climb, strategy, conversation, work.settings.caps, floor)
+        return await asyncio.to_thread(run_strategy, strategy, conversation, work.settings.caps, floor)
     plan = None if work.learned_limits.is_broken else await asyncio.to_thread(_paying_plan, conversation, floor, cut)
     if plan is None:
         return None
@@ -201,17 +205,19 @@ async def _try(
         return after
     if draft:
         work.emit(CompactionFailed(work.provider.facts.id, "it is hardly smaller than what it replaces"))
-    if not work.interrupt.requested():
+    if not work.interrupt.is_requested():
         work.learned_limits.failures += 1
     if work.learned_limits.failures == FAILURES:
         work.emit(Noticed(NO_MORE))
     return None
 
 
-def _masked(conversation: Conversation, work: CompactionContext, chosen: ForcedStrategy | None) -> Conversation | None:
+def _apply_mask(
+    conversation: Conversation, work: CompactionContext, chosen: ForcedStrategy | None
+) -> Conversation | None:
     if chosen is None or not chosen.keys:
         return mask(conversation, work.settings.caps, work.room)
-    after = masked(conversation, chosen.keys)
+    after = mask_by_keys(conversation, chosen.keys)
     return None if after is conversation else after
 
 
@@ -221,14 +227,14 @@ def _paying_plan(conversation: Conversation, floor: Floor, cut: int | None) -> C
         plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
     else:
         plan = plan_at(conversation, cut)
-    if plan is None or not can_pay(conversation, plan):
+    if plan is None or not can_save_enough(conversation, plan):
         return None
-    return with_files(conversation, plan, floor.caps)
+    return with_carried_files(conversation, plan, floor.caps)
 
 
 def _smaller(conversation: Conversation, plan: CompactionPlan, draft: Draft, floor: Floor) -> Conversation | None:
     """The conversation with the summary, if that is worth it."""
-    after = compacted(plan, draft, floor.caps)
+    after = apply_compaction(plan, draft, floor.caps)
     return after if is_worth_it(conversation, after) else None
 
 

@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.calls.policy import server_of
-from agent.context.small_window import FOR_JOBS, FOR_KEPT, SMALL, for_window, is_spared
+from agent.context.small_window import JOB_TOOLS, RECALL_TOOLS, SMALL, for_window, is_omitted
 from agent.context.tool_selection import (
     CALL,
     SEARCH,
     HostedSearch,
     ToolSpec,
+    definitions_size,
     select_tools,
-    shown_size,
     tools_to_hold_back,
 )
 from agent.events.session import Event, Noticed, ToolFinished
@@ -57,11 +57,11 @@ class Deferral:
         self._offered: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] | None = None
 
     @property
-    def counted(self) -> tuple[int, bool]:
+    def deferred_state(self) -> tuple[int, bool]:
         """How many are held back and can be found, and whether the provider's own search finds them."""
         return len(self.held_back) if self._is_findable else 0, self.search != "none"
 
-    def offered(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    def offered_tools(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools as they are offered: until the next choice the same values each time, so that what is known of them
         stays known."""
         if self._offered is None or self._offered[0] != tuple(specs):
@@ -86,15 +86,15 @@ class Deferral:
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         self._offered, self._effective, self._most_tools, self._is_led = None, effective, most_tools, is_led
         try:
-            self.held_back, self.search = self._chosen(specs, int(self._share * effective), size, search)
+            self.held_back, self.search = self._choose_deferred(specs, int(self._share * effective), size, search)
             self._is_findable = self.search != "none" or {SEARCH, CALL} <= {spec.name for spec in specs}
-            self._tell_of_limit(specs, emit)
+            self._warn_of_limit(specs, emit)
             self.held_tokens = sum(size(spec) for spec in specs if spec.name in self.held_back)
         except (TypeError, ValueError, RecursionError) as error:
             self.held_back, self.held_tokens, self.search = frozenset(), 0, "none"
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
 
-    def _tell_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
+    def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
         """Says once that there are more tools than the provider takes, and what becomes of the others."""
         names = {spec.name for spec in specs}
         if self._most_tools is None or len(names) <= self._most_tools or not self.held_back or self._has_told:
@@ -112,25 +112,25 @@ class Deferral:
         """The share of the definitions shown now that could be held back yet in a window with room for `effective`
         tokens."""
         try:
-            least = self._chosen(specs, 0, size, self.search)
-            now = shown_size(self.offered(specs), size)
-            then = shown_size(self._select(specs, *least, effective), size)
+            least = self._choose_deferred(specs, 0, size, self.search)
+            now = definitions_size(self.offered_tools(specs), size)
+            then = definitions_size(self._select(specs, *least, effective), size)
         except (TypeError, ValueError, RecursionError):
             return 0.0  # told when the choice was made
         return max(now - then, 0) / max(now, 1)
 
-    def _chosen(
+    def _choose_deferred(
         self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
     ) -> tuple[frozenset[str], HostedSearch]:
         """What is held back, and whose search finds it: the provider's while that fits or takes no more than ours."""
-        held = self._held(self.wished, specs, most, size, search)
-        shown = shown_size(self._select(specs, held, search), size)
+        held = self._tools_to_defer(self.wished, specs, most, size, search)
+        shown = definitions_size(self._select(specs, held, search), size)
         if not held or search == "none" or shown <= most:
             return held, search if held else "none"
-        ours = self._held(self.wished, specs, most, size, "none")
-        return (ours, "none") if shown_size(self._select(specs, ours, "none"), size) < shown else (held, search)
+        ours = self._tools_to_defer(self.wished, specs, most, size, "none")
+        return (ours, "none") if definitions_size(self._select(specs, ours, "none"), size) < shown else (held, search)
 
-    def _held(
+    def _tools_to_defer(
         self,
         wished: frozenset[str],
         specs: Sequence[ToolSpec],
@@ -145,12 +145,12 @@ class Deferral:
             specs, most, size, self._used, search, finders=finders, wished=wished, most_tools=limit
         )
 
-    def shown_with(
+    def size_with_deferred(
         self, wished: frozenset[str], specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]
     ) -> int:
         """What the definitions that the model is shown would take if the user wanted others held back."""
-        held = self._held(wished, specs, int(self._share * effective), size, self.search)
-        return shown_size(self._select(specs, held, self.search if held else "none"), size)
+        held = self._tools_to_defer(wished, specs, int(self._share * effective), size, self.search)
+        return definitions_size(self._select(specs, held, self.search if held else "none"), size)
 
     def _select(
         self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch, effective: int | None = None
@@ -165,21 +165,21 @@ class Deferral:
     def offers(self, name: str) -> bool:
         """Whether a tool that came with the program is offered in the window of the last choice."""
         has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept, "is_led": self._is_led}
-        return not (self._spares and is_spared(name, self._effective, **has))
+        return not (self._spares and is_omitted(name, self._effective, **has))
 
     def take_occasions(self, *, has_jobs: bool, has_kept: bool) -> bool:
         """Notes that a command runs in the background, or that something is kept that is not shown whole; whether the
         next choice offers more for that."""
-        names = (*FOR_JOBS, *FOR_KEPT)
+        names = (*JOB_TOOLS, *RECALL_TOOLS)
         lacking = [name for name in names if not self.offers(name)]
         self._has_jobs, self._has_kept = self._has_jobs or has_jobs, self._has_kept or has_kept
         return lacking != [name for name in names if not self.offers(name)]
 
-    def hold_back_all(self) -> None:
+    def defer_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""
         self._share = 0.0
 
-    def hold_back_as_usual(self) -> None:
+    def defer_as_usual(self) -> None:
         """From the next choice on as many are held back as at the start of the session."""
         self._share = self._usual
 

@@ -9,30 +9,30 @@ from dataclasses import dataclass, replace
 from agent.calls.output_reader import OutputReader
 from agent.calls.policy import server_of
 from agent.context.budget import ContextBudget
-from agent.context.edit_cost import Terms, ViewEditPlan
+from agent.context.edit_cost import EditPricing, ViewEditPlan
 from agent.context.mask import numbered_outputs
 from agent.context.message_text import message_text
 from agent.context.strategies import size_of
 from agent.context.tool_selection import ToolSpec
-from agent.context.view_edits import EditRequest, Refusal, plan_act, plan_tools, summed_up
+from agent.context.view_edits import EditRequest, Refusal, plan_act, plan_tools, with_item_summary
 from agent.errors import AgentError
 from agent.events.session import Event, ReplyFinished
 from agent.events.view import ContextCompacted, Price, ViewChanged
 from agent.messages import Conversation, ToolCall, User
+from agent.window.carrying_cost import dollar_of
 from agent.window.compact import ForcedStrategy
-from agent.window.env import Env
-from agent.window.measure import budget_of, choose_tools, remembered
-from agent.window.rent_paid import dollar_of
-from agent.window.rewrite import compact_now, sizes_from, terms_of
+from agent.window.measure import budget_of, choose_tools, request_mark
+from agent.window.rewrite import compact_now, edit_pricing, sizes_from
+from agent.window.session_context import SessionContext
 from tools.base import ToolError
 
-MOST = 1 << 20
+MAX_ITEM_BYTES = 1 << 20
 """Bytes of one item that a model sums up."""
 PURPOSE = "Go on with the work without this text: what of it matters, letter by letter where it has to be."
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class EditQuote:
     """A plan for an act, or why it cannot be done. Nothing has changed."""
 
     conversation: Conversation
@@ -42,7 +42,7 @@ class Priced:
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class EditOutcome:
     """What an act has made of the conversation."""
 
     conversation: Conversation
@@ -50,35 +50,37 @@ class Acted:
     """What there is to show of it."""
 
 
-async def price_act(conversation: Conversation, env: Env, wish: EditRequest) -> Priced:
+async def price_act(conversation: Conversation, env: SessionContext, wish: EditRequest) -> EditQuote:
     """What an act would do and cost. It changes nothing."""
-    return Priced(conversation, await planned(wish, conversation, env), dollar_of(env.provider.facts.prices))
+    return EditQuote(conversation, await plan_edit(wish, conversation, env), dollar_of(env.provider.facts.prices))
 
 
-async def do_act(conversation: Conversation, env: Env, wish: EditRequest) -> Acted:
+async def do_act(conversation: Conversation, env: SessionContext, wish: EditRequest) -> EditOutcome:
     """Does it. Raises `AgentError` when it cannot be done, or when no model gave a summary that is of use: then nothing
     has changed."""
-    plan = await planned(wish, conversation, env)
+    plan = await plan_edit(wish, conversation, env)
     if isinstance(plan, Refusal):
         raise AgentError(plan.why)
     match plan.act:
         case "summarise_before":
-            return await _summarised_before(plan, conversation, env)
+            return await _summarise_before(plan, conversation, env)
         case "summarise":
-            return await _summed_up(plan, conversation, env)
+            return await _summarise_item(plan, conversation, env)
         case _:
-            return await _changed(plan, plan.after, conversation, env)
+            return await _apply_view(plan, plan.after, conversation, env)
 
 
-async def planned(wish: EditRequest, conversation: Conversation, env: Env) -> ViewEditPlan | Refusal:
+async def plan_edit(wish: EditRequest, conversation: Conversation, env: SessionContext) -> ViewEditPlan | Refusal:
     """What an act would do now."""
     if not conversation.messages:
         return Refusal("nothing was said yet in this session: there is nothing that could be kept of it")
-    return await asyncio.to_thread(_planned, wish, conversation, budget_of(conversation, env), env)
+    return await asyncio.to_thread(_plan_edit, wish, conversation, budget_of(conversation, env), env)
 
 
-def _planned(wish: EditRequest, conversation: Conversation, budget: ContextBudget, env: Env) -> ViewEditPlan | Refusal:
-    terms = terms_of(conversation, budget, env)
+def _plan_edit(
+    wish: EditRequest, conversation: Conversation, budget: ContextBudget, env: SessionContext
+) -> ViewEditPlan | Refusal:
+    terms = edit_pricing(conversation, budget, env)
     match wish.act:
         case "defer" | "offer":
             return _plan_tools(wish, conversation, terms, env)
@@ -90,7 +92,9 @@ def _planned(wish: EditRequest, conversation: Conversation, budget: ContextBudge
     return replace(plan, freed=freed, saves=terms.prices.read * freed)
 
 
-def _plan_tools(wish: EditRequest, conversation: Conversation, terms: Terms, env: Env) -> ViewEditPlan | Refusal:
+def _plan_tools(
+    wish: EditRequest, conversation: Conversation, terms: EditPricing, env: SessionContext
+) -> ViewEditPlan | Refusal:
     """The plan to hold tools back, or to let them in again: one tool, or all that a server brings."""
     names = tools_called(wish.key, env)
     if not names:
@@ -103,7 +107,7 @@ def _plan_tools(wish: EditRequest, conversation: Conversation, terms: Terms, env
     wished = conversation.held_back | names if wish.act == "defer" else conversation.held_back - names
 
     def shown(held: frozenset[str], tools: Sequence[ToolSpec]) -> int:
-        return env.deferral.shown_with(held, tools, terms.effective, env.meter.size_of_tool)
+        return env.deferral.size_with_deferred(held, tools, terms.effective, env.meter.size_of_tool)
 
     before, after = shown(conversation.held_back, env.tools), shown(wished, _tools_now(env))
     if wish.act == "defer" and after >= before:
@@ -111,35 +115,35 @@ def _plan_tools(wish: EditRequest, conversation: Conversation, terms: Terms, env
     return plan_tools(wish.act, wish.key, names, conversation, terms, before, after)
 
 
-def tools_called(name: str, env: Env) -> frozenset[str]:
+def tools_called(name: str, env: SessionContext) -> frozenset[str]:
     """The tools that a name means and that may be held back: one, or all of a server."""
     names = {spec.name for spec in _tools_now(env) if spec.kind != "builtin"}
     server = name if name.startswith("mcp__") else f"mcp__{name}"
     return frozenset({name} & names or {known for known in names if server_of(known) == server})
 
 
-def _tools_now(env: Env) -> tuple[ToolSpec, ...]:
+def _tools_now(env: SessionContext) -> tuple[ToolSpec, ...]:
     """What the act chooses from: with the tools of servers that wait until the list is made anew, which it does."""
     return (*env.own_tools, *env.server_tools.present)
 
 
-async def _changed(
-    plan: ViewEditPlan, after: Conversation, conversation: Conversation, env: Env, cost: float | None = 0.0
-) -> Acted:
+async def _apply_view(
+    plan: ViewEditPlan, after: Conversation, conversation: Conversation, env: SessionContext, cost: float | None = 0.0
+) -> EditOutcome:
     """Goes on with another view, which is written down with what it cost."""
     budget = budget_of(conversation, env)
-    before = env.offered
+    before = env.offered_tools
     if after.held_back != conversation.held_back:
         env.deferral.wished = after.held_back
-        env.watch.rewritten(plan.kept)
+        env.watch.note_rewrite(plan.unchanged_messages)
         choose_tools(env)
     elif plan.is_rewrite:
-        env.watch.rewritten(plan.kept)
-    is_rewrite = plan.is_rewrite or env.offered != before
+        env.watch.note_rewrite(plan.unchanged_messages)
+    is_rewrite = plan.is_rewrite or env.offered_tools != before
     if is_rewrite:
         env.meter.scale_by(conversation, budget)
-        env.meter.rewritten()
-        env.rent.rewritten()
+        env.meter.reset_counters()
+        env.carrying_cost.reset()
     event = ViewChanged(
         plan.act,
         plan.name,
@@ -153,11 +157,11 @@ async def _changed(
         cost,
     )
     env.emit(event)
-    await env.recorder.snapshot(after, User(()), remembered(env), conversation if is_rewrite else None)
-    return Acted(after, (event,))
+    await env.recorder.snapshot(after, User(()), request_mark(env), conversation if is_rewrite else None)
+    return EditOutcome(after, (event,))
 
 
-async def _summed_up(plan: ViewEditPlan, conversation: Conversation, env: Env) -> Acted:
+async def _summarise_item(plan: ViewEditPlan, conversation: Conversation, env: SessionContext) -> EditOutcome:
     """An item replaced by what a model makes of it: one of those that the user set for summaries, or the session's."""
     costs: list[float | None] = []
 
@@ -167,27 +171,27 @@ async def _summed_up(plan: ViewEditPlan, conversation: Conversation, env: Env) -
         env.emit(event)
 
     call, text = _whole_of(plan.key, conversation)
-    data = await _fetched(plan.name, env) or text.encode("utf-8", "replace")
+    data = await _fetch_item(plan.name, env) or text.encode("utf-8", "replace")
     reader = OutputReader(lambda: env.provider, env.recorder.session, env.interrupt, hear, env.summarisers)
     said = await reader(call, PURPOSE, iter((data,)), len(data))
     if said is None:
         raise AgentError(f"no model summed `{plan.name}` up: nothing has changed")
-    after = summed_up(plan, said)
+    after = with_item_summary(plan, said)
     freed = round(size_of(conversation, env.meter.size_of) - size_of(after, env.meter.size_of))
     if freed <= 0:
         raise AgentError(f"the summary of `{plan.name}` is no shorter: nothing has changed")
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
-    return await _changed(replace(plan, freed=freed), after, conversation, env, cost)
+    return await _apply_view(replace(plan, freed=freed), after, conversation, env, cost)
 
 
-async def _fetched(ref: str, env: Env) -> bytes | None:
+async def _fetch_item(ref: str, env: SessionContext) -> bytes | None:
     """What a reference stands for, or as much of it as a model reads; None where it is no text, or nothing is kept."""
     try:
-        found = await env.call_runner.workspace.kept(ref)
+        found = await env.call_runner.workspace.stored_content(ref)
     except ToolError:
         return None
     with closing(found.content):
-        return found.content.read(0, MOST) if found.media_type.startswith("text/") else None
+        return found.content.read(0, MAX_ITEM_BYTES) if found.media_type.startswith("text/") else None
 
 
 def _whole_of(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
@@ -199,7 +203,7 @@ def _whole_of(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
     return ToolCall("", "message", {}), message_text(message)
 
 
-async def _summarised_before(plan: ViewEditPlan, conversation: Conversation, env: Env) -> Acted:
+async def _summarise_before(plan: ViewEditPlan, conversation: Conversation, env: SessionContext) -> EditOutcome:
     """A summary for everything up to an item, with the receipt that every compaction has."""
     heard: list[Event] = []
 
@@ -214,4 +218,4 @@ async def _summarised_before(plan: ViewEditPlan, conversation: Conversation, env
         raise AgentError("the summary was interrupted: nothing has changed")
     if not compacted.result.strategies:
         raise AgentError("no summary came of it that could be used: nothing has changed")
-    return Acted(compacted.conversation, tuple(event for event in heard if isinstance(event, ContextCompacted)))
+    return EditOutcome(compacted.conversation, tuple(event for event in heard if isinstance(event, ContextCompacted)))

@@ -4,46 +4,50 @@ to cut is decided in `agent.context`."""
 import itertools
 from dataclasses import replace
 
-from agent.calls.resolve import is_exactly, is_offered, parameter_names, understood
-from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
+from agent.calls.resolve import is_exactly, is_offered, normalize_calls, parameter_names
+from agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, ContextBudget, Window, after_overflow
 from agent.context.control_calls import PLAN
-from agent.context.mask import as_shown
-from agent.context.message_text import message_text, with_own_ids
+from agent.context.empty_reply import ask_for_answer, work_summary
+from agent.context.mask import visible_messages
+from agent.context.message_text import message_text, with_unique_ids
 from agent.context.prompt import Prompt
 from agent.context.server_truncation import window_refuted
-from agent.context.silent_end import asked_for_words, line_of_work
-from agent.context.summary import shown_summary
+from agent.context.summary import summary_messages
 from agent.context.tool_selection import ToolSpec
-from agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, PictureRefused, ProviderError
+from agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, ImageRejected, ProviderError
 from agent.events.session import CallsRead, ContextMeasured, Noticed, TextDelta, WindowLearned
 from agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
 from agent.providers.base import Reply
 from agent.providers.stream import stream_reply
-from agent.window.env import Env
-from agent.window.guard import choose_model, ends_in_report, leave_model, preflight
 from agent.window.measure import budget_of, to_request, with_tools_of_use
-from agent.window.triggers import compacted, pay_rent, tell_less
+from agent.window.model_choice import choose_model, ends_in_report, leave_model, preflight
+from agent.window.session_context import SessionContext
+from agent.window.triggers import compact_conversation, correct_budget_note, rewrite_if_due
 
 RECOVERIES = 3
 """How often a request that the provider found too large is made smaller and sent again."""
 
-START_ANEW = "start a new session or use a model with a larger window"
+NEW_SESSION_HINT = "start a new session or use a model with a larger window"
 
 
-async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
+async def make_room(conversation: Conversation, env: SessionContext) -> tuple[Conversation, ContextBudget]:
     """The conversation in a form that fits into the window, and its budget. What does not fit even so goes on with the
     next model that takes it. Where a full window is to end in a report, only what would not fit at all is compacted.
     Raises `ContextExhausted`."""
-    conversation, budget = await pay_rent(with_tools_of_use(conversation, env), env)
+    conversation, budget = await rewrite_if_due(with_tools_of_use(conversation, env), env)
     problem = ""
     if env.compacting.on_full == "final" and budget.exceeds_budget:
         conversation, budget = await choose_model(conversation, budget, env)
     if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
-        smaller = await compacted(conversation, env, "full")
+        smaller = await compact_conversation(conversation, env, "full")
         budget = budget_of(smaller.conversation, env)
-        if budget.is_blocked and env.learned_limits.rests_in(budget.effective_window) and not env.interrupt.requested():
-            env.learned_limits.rest_is_over()  # better a summary too early than none at all
-            smaller = await compacted(smaller.conversation, env, "full")
+        if (
+            budget.is_blocked
+            and env.learned_limits.is_in_cooldown(budget.effective_window)
+            and not env.interrupt.is_requested()
+        ):
+            env.learned_limits.end_cooldown()  # better a summary too early than none at all
+            smaller = await compact_conversation(smaller.conversation, env, "full")
             budget = budget_of(smaller.conversation, env)
         conversation, problem = smaller.conversation, smaller.problem
     before = env.provider
@@ -53,30 +57,30 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
         budget = budget_of(conversation, env)
     if env.provider is not before:
         # Its cache holds nothing yet, so that what is masked now costs nothing more.
-        conversation, budget = await pay_rent(conversation, env)
+        conversation, budget = await rewrite_if_due(conversation, env)
     if budget.verdict == "fits":
-        told = await tell_less(conversation, budget, env)
+        told = await correct_budget_note(conversation, budget, env)
         conversation, budget = (told, budget_of(told, env)) if told is not conversation else (conversation, budget)
     parts = tuple((name, size) for name, size in budget.components.items() if size)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, parts))
-    if is_stuck(budget, env) and not env.interrupt.requested():
+    if is_stuck(budget, env) and not env.interrupt.is_requested():
         off = "" if env.compacting.is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
         raise ContextExhausted(too_big(budget, problem or off, env))
     return conversation, budget
 
 
-def is_stuck(budget: ContextBudget, env: Env) -> bool:
+def is_stuck(budget: ContextBudget, env: SessionContext) -> bool:
     """Whether no model takes the request, and none is asked for a report."""
     return preflight(budget, env).verdict == "final" and not ends_in_report(budget, env)
 
 
-async def show_fewer_words(conversation: Conversation, env: Env) -> Conversation:
+async def show_fewer_words(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation with long words of the open request by their ends: better than a session that is stuck."""
-    return (await compacted(conversation, env, "full", "words")).conversation
+    return (await compact_conversation(conversation, env, "full", "words")).conversation
 
 
 async def ask(
-    conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: Env
+    conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: SessionContext
 ) -> tuple[Conversation, Reply]:
     """The conversation with the model's reply, and that. A request that the provider finds too large is made smaller
     and sent again, three times at most, and then goes to the next model; each may come with other tools. An answer to
@@ -84,8 +88,8 @@ async def ask(
     known, given = env.learned_limits.window, None
     for attempt in itertools.count(1):
         prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
-        env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
-        request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
+        env.debug.log("context-guard/build-metrics", **env.meter.counters.debug_fields())
+        request = env.watch.note_request(to_request(prompt, tools, env), env.provider.facts)
         try:
             may_leave = env.retries.persistence.fallback_after is not None and bool(env.targets.fallbacks)
             reply = await stream_reply(
@@ -97,10 +101,12 @@ async def ask(
             if smaller is None:
                 # A provider that finds everything too large has taught nothing: the next turn asks it again.
                 env.learned_limits.window = known
-                raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
+                raise ContextExhausted(
+                    f"{str(error).rstrip('.')}, even after compaction; {NEW_SESSION_HINT}"
+                ) from error
         except EmptyAnswer as error:
-            line = line_of_work(conversation)
-            asked = asked_for_words(conversation, is_led=env.provider.facts.is_small)
+            line = work_summary(conversation)
+            asked = ask_for_answer(conversation, is_led=env.provider.facts.is_small)
             if not error.is_silence or not (line or asked):
                 raise
             if asked is None:
@@ -108,10 +114,10 @@ async def ask(
                 reply = Reply(Assistant((Text(line),), env.provider.facts.id), Usage(), "end")
                 return conversation.plus(reply.message), reply
             # Written down, so that the next request begins with this one.
-            await env.recorder.said(asked)
+            await env.recorder.record_user_message(asked)
             env.emit(Noticed(f"`{env.provider.facts.id}` answered with nothing and is asked for a sentence"))
             smaller = conversation.plus(asked)
-        except PictureRefused as error:
+        except ImageRejected as error:
             smaller = await leave_pictures(conversation, error, env)
             if smaller is None:
                 raise
@@ -120,7 +126,7 @@ async def ask(
             if smaller is None and given is None:
                 raise
             if smaller is not None:
-                conversation, tools = smaller, env.offered
+                conversation, tools = smaller, env.offered_tools
                 budget = budget_of(conversation, env)
                 continue
             assert given is not None
@@ -129,25 +135,30 @@ async def ask(
             return conversation.plus(given.message), given
         else:
             env.learned_limits.since_summary += 1
-            env.watch.answered(reply.counted)
-            say_estimate(conversation, reply, env)
-            reply = calls_read(reply, conversation, prompt, tools, env)
+            env.watch.note_reply(reply.single_pass_usage)
+            log_estimate(conversation, reply, env)
+            reply = with_resolved_calls(reply, conversation, prompt, tools, env)
             if reply.stop_reason == "overflow":
                 smaller = await recover_overflow(conversation, reply, known, env, attempt)
-                answered = conversation if smaller else env.meter.anchored(conversation, reply, budget, env.emit)
+                answered = conversation if smaller else env.meter.anchor_reply(conversation, reply, budget, env.emit)
             else:
-                answered = env.meter.anchored(conversation, reply, budget, env.emit)
+                answered = env.meter.anchor_reply(conversation, reply, budget, env.emit)
                 smaller, given = await recover_unread(conversation, reply, budget, env, attempt), reply
             if smaller is None:
                 return answered, reply
-        conversation, tools = smaller, env.offered
+        conversation, tools = smaller, env.offered_tools
         # What the provider counts is compared with what was measured last.
         budget = budget_of(conversation, env)
     raise AssertionError("the count never ends")
 
 
 async def recover(
-    conversation: Conversation, env: Env, attempt: int, size: int | None, limit: int | None, source: str = SHOWN
+    conversation: Conversation,
+    env: SessionContext,
+    attempt: int,
+    size: int | None,
+    limit: int | None,
+    source: str = SHOWN_BY_SERVER,
 ) -> Conversation | None:
     """The conversation made smaller after the provider found it too large, and the real window learnt from that, by
     this `source`. None when this was the last attempt, or nothing can be made smaller."""
@@ -159,33 +170,35 @@ async def recover(
     env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
     if attempt > 1:
         # It seemed to fit: nothing is known less well than what a provider counts for a picture.
-        bare = await compacted(conversation, env, "overflow", "pictures", counted=size)
+        bare = await compact_conversation(conversation, env, "overflow", "pictures", counted=size)
         if bare.result.strategies:
             return bare.conversation
-    smaller = await compacted(conversation, env, "overflow", counted=size)
+    smaller = await compact_conversation(conversation, env, "overflow", counted=size)
     return smaller.conversation if smaller.result.strategies else None
 
 
-async def leave_pictures(conversation: Conversation, refused: PictureRefused, env: Env) -> Conversation | None:
+async def leave_pictures(
+    conversation: Conversation, refused: ImageRejected, env: SessionContext
+) -> Conversation | None:
     """The conversation without pictures that the model is to be shown, by what leaves the fewest out, or None when
     none is left: one that is refused would be refused with each request that follows."""
     from agent.context.strategies import LADDERS  # noqa: PLC0415  # deferred: most requests are taken
 
-    before = pictures_shown(conversation)
+    before = visible_image_count(conversation)
     for strategy in LADDERS["pictures"] if before else ():
-        bare = await compacted(conversation, env, "pictures", strategy)
+        bare = await compact_conversation(conversation, env, "pictures", strategy)
         conversation = bare.conversation
-        if pictures_shown(conversation) < before:
+        if visible_image_count(conversation) < before:
             env.emit(Noticed(str(refused)))
             return conversation
     return None
 
 
-def pictures_shown(conversation: Conversation) -> int:
+def visible_image_count(conversation: Conversation) -> int:
     """How many pictures the model is shown."""
     users = [
         message
-        for message in (*shown_summary(conversation.summary), *as_shown(conversation))
+        for message in (*summary_messages(conversation.summary), *visible_messages(conversation))
         if isinstance(message, User)
     ]
     parts = [part for message in users for part in message.parts]
@@ -194,47 +207,47 @@ def pictures_shown(conversation: Conversation) -> int:
 
 
 async def recover_overflow(
-    conversation: Conversation, reply: Reply, known: Window | None, env: Env, attempt: int
+    conversation: Conversation, reply: Reply, known: Window | None, env: SessionContext, attempt: int
 ) -> Conversation | None:
     """The conversation made smaller, or for the next model, when a reply ended at the end of the window. None when what
     it says is all there will be. Raises `ContextExhausted` when it says nothing; the window is `known` again then."""
-    smaller = await recover(conversation, env, attempt, reply.counted.total or None, None)
+    smaller = await recover(conversation, env, attempt, reply.single_pass_usage.total or None, None)
     if smaller is not None or reply.message.parts:
         return smaller
     smaller = await leave_model(conversation, env)
     if smaller is None:
         env.learned_limits.window = known
         found = f"`{env.provider.facts.id}` finds the request too large, even after compaction"
-        raise ContextExhausted(f"{found}; {START_ANEW}")
+        raise ContextExhausted(f"{found}; {NEW_SESSION_HINT}")
     return smaller
 
 
 async def recover_unread(
-    conversation: Conversation, reply: Reply, budget: ContextBudget, env: Env, attempt: int
+    conversation: Conversation, reply: Reply, budget: ContextBudget, env: SessionContext, attempt: int
 ) -> Conversation | None:
     """The conversation made smaller when the server has left out the beginning of the request and has answered what was
     left. None where all was read, where calls go on anyway, or where nothing can be made smaller. What the server can
     read is learnt in each case: the next request has to fit."""
     size = env.meter.take_real_window()
     if size is None:
-        take_back_window(reply.counted.prompt, env)
+        forget_window(reply.single_pass_usage.prompt, env)
         return None
-    env.learned_limits.window = after_overflow(budget.window, budget.used, size, SUPPOSED)
+    env.learned_limits.window = after_overflow(budget.window, budget.used, size, INFERRED_FROM_COUNTS)
     if reply.message.calls or reply.stop_reason != "end":
         return None
-    return await recover(replace(conversation, anchor=None, anchored=0), env, attempt, None, size, SUPPOSED)
+    return await recover(replace(conversation, anchor=None, anchored=0), env, attempt, None, size, INFERRED_FROM_COUNTS)
 
 
-def take_back_window(counted: int, env: Env) -> None:
+def forget_window(counted: int, env: SessionContext) -> None:
     """Forgets a window that the server's counts had shown, when it has read more than that after all."""
     if env.learned_limits.is_refuted_by(counted):
         env.learned_limits.window = None
-        env.meter.trust_again()
+        env.meter.forget_truncation()
         env.emit(Noticed(window_refuted(counted, env.provider.window.size)))
 
 
-def calls_read(
-    reply: Reply, conversation: Conversation, prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env
+def with_resolved_calls(
+    reply: Reply, conversation: Conversation, prompt: Prompt, tools: tuple[ToolSpec, ...], env: SessionContext
 ) -> Reply:
     """The reply with its calls as they will run, each under an id of its own, those in its text among them."""
     runner, offered = env.call_runner, [spec.name for spec in tools]
@@ -243,7 +256,7 @@ def calls_read(
     message, is_led = reply.message, env.provider.facts.is_small
     is_an_answer = reply.stop_reason in ("end", "repetition") and not message.calls
     if is_led:
-        from agent.window.led_reply import with_files_kept, with_shown_work  # noqa: PLC0415  # deferred: for few models
+        from agent.window.small_model_reply import refuse_truncating_writes, with_calls_from_code_blocks  # noqa: PLC0415  # deferred: for few models
     if env.provider.facts.calls_in_text and is_an_answer:
         from agent.calls.text_calls import with_text_calls  # noqa: PLC0415  # deferred: for some models only
 
@@ -257,21 +270,21 @@ def calls_read(
             is_led=is_led,
         )
     if is_led and is_an_answer:
-        message = with_shown_work(message, reply.message, conversation, env)
+        message = with_calls_from_code_blocks(message, reply.message, conversation, env)
     if message is not reply.message:
         env.emit(CallsRead(message.text))
         reply = replace(reply, stop_reason="calls" if message.calls else reply.stop_reason)
-    own = with_own_ids(message, env.view.call_ids(conversation))
-    meant = understood(own, runner.tools, offered, str(runner.workspace.root))
-    return replace(reply, message=with_files_kept(meant, conversation, env) if is_led else meant)
+    own = with_unique_ids(message, env.view.call_ids(conversation))
+    meant = normalize_calls(own, runner.tools, offered, str(runner.workspace.root))
+    return replace(reply, message=refuse_truncating_writes(meant, conversation, env) if is_led else meant)
 
 
-def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:
+def log_estimate(conversation: Conversation, reply: Reply, env: SessionContext) -> None:
     """Writes to the debug log how far the estimate of a request was from what the provider counted."""
-    if not env.debug.on or not reply.counted.prompt:
+    if not env.debug.on or not reply.single_pass_usage.prompt:
         return
-    estimated, counted = budget_of(conversation, env).used, reply.counted.prompt
-    env.debug.say(
+    estimated, counted = budget_of(conversation, env).used, reply.single_pass_usage.prompt
+    env.debug.log(
         "context/estimate",
         model=env.provider.facts.id,
         estimated=estimated,
@@ -281,9 +294,9 @@ def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:
     )
 
 
-def too_big(budget: ContextBudget, problem: str, env: Env) -> str:
+def too_big(budget: ContextBudget, problem: str, env: SessionContext) -> str:
     why = f" ({problem})" if problem else " even after compaction"
     return (
         f"the conversation takes about {budget.used:,} tokens, and `{env.provider.facts.id}` has room for "
-        f"{budget.window.effective:,}{why}; {START_ANEW}"
+        f"{budget.window.effective:,}{why}; {NEW_SESSION_HINT}"
     )

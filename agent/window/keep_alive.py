@@ -5,18 +5,18 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.context.keep_alive import pays
+from agent.context.keep_alive import is_renewal_worthwhile
 from agent.errors import ProviderError
 from agent.events.session import Event, Noticed, ReplyFinished
 from agent.messages import Conversation, Usage
 from agent.providers.base import ModelFacts, Provider, Reply, Request
-from agent.window.env import Env
 from agent.window.prefix_watch import RenewableRequest
+from agent.window.session_context import SessionContext
 from tools.lazy import dataclass
 
 EARLY = 0.1
 """The part of a cache's lifetime before its end at which it is used again."""
-PATIENCE = 30.0
+REPLY_TIMEOUT_S = 30.0
 """Seconds that the provider may take. Nobody waits for it, and what is done by hand then waits for this."""
 ONE_TOKEN = 1
 """What it may say. It changes nothing of what the cache is found by; a wire whose API wants more asks for the least."""
@@ -34,7 +34,7 @@ class Renewal:
     """Seconds after that from which on it would be too late."""
 
 
-async def next_renewal(conversation: Conversation, env: Env) -> Renewal:
+async def next_renewal(conversation: Conversation, env: SessionContext) -> Renewal:
     """When the cache is to be used again. Nothing is sent."""
     facts = env.provider.facts
     last = env.watch.renewable(facts)
@@ -46,7 +46,7 @@ async def next_renewal(conversation: Conversation, env: Env) -> Renewal:
     return Renewal(conversation, wait, facts.cache_ttl - last.age - wait)
 
 
-async def renew_cache(conversation: Conversation, env: Env, hear: Callable[[Event], None]) -> Renewal:
+async def renew_cache(conversation: Conversation, env: SessionContext, hear: Callable[[Event], None]) -> Renewal:
     """Uses the cache now, if it is time, and says when to do so again. What it took is counted, and `hear` is told. A
     failure is told once: it is not tried again in this session."""
     now = await next_renewal(conversation, env)
@@ -54,25 +54,25 @@ async def renew_cache(conversation: Conversation, env: Env, hear: Callable[[Even
     if last is None or now.wait is None:
         return now
     try:
-        reply = await _asked(env.provider, replace(last.request, max_output_tokens=ONE_TOKEN))
+        reply = await _send_once(env.provider, replace(last.request, max_output_tokens=ONE_TOKEN))
     except (ProviderError, TimeoutError) as error:
-        return _given_up(conversation, str(error) or f"no answer in {PATIENCE:.0f} seconds", env, hear)
+        return _given_up(conversation, str(error) or f"no answer in {REPLY_TIMEOUT_S:.0f} seconds", env, hear)
     used, facts = reply.usage, env.provider.facts
     cost = facts.prices.cost(used) if facts.prices else None
     told = ReplyFinished(facts.id, reply.stop_reason, used, cost, "keep-alive")
     env.emit(told)
     hear(told)
-    env.debug.say(
+    env.debug.log(
         "context/keep-alive",
         model=facts.id,
-        cachedTokens=last.cached,
+        cachedTokens=last.cached_tokens,
         readTokens=used.cache_read,
         writtenTokens=used.cache_write,
         renewals=last.renewals + 1,
     )
-    if used.cache_read < last.cached // 2:
+    if used.cache_read < last.cached_tokens // 2:
         return _given_up(conversation, "nothing was in it any more", env, hear)
-    env.watch.renewed()
+    env.watch.note_renewal()
     return await next_renewal(conversation, env)
 
 
@@ -83,32 +83,32 @@ def is_promised(request: Request, facts: ModelFacts) -> bool:
     return facts.renews_cache and (facts.thinking != "budget" or request.effort == "none")
 
 
-def is_affordable(last: RenewableRequest, wait: float, env: Env) -> bool:
+def is_affordable(last: RenewableRequest, wait: float, env: SessionContext) -> bool:
     """Whether using the cache after so many seconds will probably save more than it costs, and what may be spent
     allows it."""
     facts = env.provider.facts
     if facts.prices is None or env.watch.is_uncached:
         return False
     price = facts.prices.at(last.usage.prompt)
-    fresh = max(last.usage.prompt - last.cached, 0)
-    cost = facts.prices.cost(Usage(fresh, last.cached, 0, ONE_TOKEN))
-    if env.limits.cost is not None and env.spent + cost > env.limits.cost:
+    fresh = max(last.usage.prompt - last.cached_tokens, 0)
+    cost = facts.prices.cost(Usage(fresh, last.cached_tokens, 0, ONE_TOKEN))
+    if env.limits.cost is not None and env.cost_so_far + cost > env.limits.cost:
         return False
-    saved = last.cached * (max(price.cache_write, price.input) - price.cache_read)
+    saved = last.cached_tokens * (max(price.cache_write, price.input) - price.cache_read)
     expires = last.answered - last.age + facts.cache_ttl
-    return pays(cost, saved, last.answered + wait, expires, facts.cache_ttl)
+    return is_renewal_worthwhile(cost, saved, last.answered + wait, expires, facts.cache_ttl)
 
 
-async def _asked(provider: Provider, request: Request) -> Reply:
+async def _send_once(provider: Provider, request: Request) -> Reply:
     """The reply to one try, of which nothing is shown."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(REPLY_TIMEOUT_S):
         async for chunk in provider.stream(request):
             if isinstance(chunk, Reply):
                 return chunk
     raise AssertionError("a provider's stream ends in a reply or raises")
 
 
-def _given_up(conversation: Conversation, why: str, env: Env, hear: Callable[[Event], None]) -> Renewal:
+def _given_up(conversation: Conversation, why: str, env: SessionContext, hear: Callable[[Event], None]) -> Renewal:
     env.watch.gives_up_cache = True
     hear(Noticed(f"the provider's cache could not be kept alive, and that is not tried again in this session: {why}"))
     return Renewal(conversation)

@@ -5,18 +5,18 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agent.context.carried_files import with_files
+from agent.context.carried_files import with_carried_files
 from agent.context.compaction import (
     CompactionPlan,
     Floor,
-    compacted,
+    apply_compaction,
     is_worth_it,
-    paying_caps,
+    missing_from_summary,
     plan_compaction,
     solve_floor,
-    uncovered,
+    worthwhile_caps,
 )
-from agent.context.pins import SHORTENED, smaller_pins
+from agent.context.pins import PINS_STRATEGY, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.settings import spacious
 from agent.context.strategies import TOOLS, Room
@@ -27,13 +27,15 @@ from agent.events.session import Event
 from agent.events.view import ContextCompacted, ReceiptItem
 from agent.messages import Conversation
 from agent.providers.base import ModelFacts
-from agent.window.compact import Compacted, CompactResult, event_of, result_of
-from agent.window.env import Env
+from agent.window.compact import CompactedConversation, CompactResult, event_of, result_of
 from agent.window.model_summary import CompactionContext, SummaryCost, job_of, summarise
-from agent.window.rewrite import ask_hooks, keep_rewrite, work_of
+from agent.window.rewrite import ask_hooks, compaction_context, record_rewrite
+from agent.window.session_context import SessionContext
 
 NOTHING = "nothing was compacted: there is nothing yet that a summary would make smaller"
-CHANGED = "the conversation has changed since the preview was made: nothing was compacted; `/compact` makes a new one"
+STALE_PREVIEW = (
+    "the conversation has changed since the preview was made: nothing was compacted; `/compact` makes a new one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +71,20 @@ class Preview:
     def with_summary(self, draft: Draft | None) -> Conversation:
         """The conversation with that summary, or with the facts alone."""
         caps = spacious(self.floor.caps, draft) if draft is not None else self.floor.caps
-        return compacted(self.plan, draft, caps)
+        return apply_compaction(self.plan, draft, caps)
 
     def result(self, draft: Draft | None) -> CompactResult:
         """What a compaction with that summary comes to."""
-        ran = _ran("summary" if draft else "ledger", self.floor)
+        ran = _strategies_run("summary" if draft else "ledger", self.floor)
         return result_of(self.conversation, self.with_summary(draft), ran, self.size, self.floor.deferred)
 
     def missing(self, draft: Draft) -> tuple[str, ...]:
         """What a summary leaves out of what must be in it, as lines to be added."""
-        return uncovered(self.plan, draft, spacious(self.floor.caps, draft))
+        return missing_from_summary(self.plan, draft, spacious(self.floor.caps, draft))
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class SummaryDraft:
     """A summary that was made and not used yet."""
 
     conversation: Conversation
@@ -96,23 +98,23 @@ class Drafted:
     is_interrupted: bool = False
 
 
-async def preview_compaction(conversation: Conversation, env: Env, focus: str | None = None) -> Preview:
+async def preview_compaction(conversation: Conversation, env: SessionContext, focus: str | None = None) -> Preview:
     """Finds out what a compaction would do, with a summary that is short enough to pay. Raises `AgentError` where there
     is none."""
-    how, facts = await work_of(conversation, env), env.provider.facts
-    return await asyncio.to_thread(_previewed, conversation, focus, how, facts)
+    how, facts = await compaction_context(conversation, env), env.provider.facts
+    return await asyncio.to_thread(_build_preview, conversation, focus, how, facts)
 
 
-def _previewed(conversation: Conversation, focus: str | None, how: CompactionContext, facts: ModelFacts) -> Preview:
+def _build_preview(conversation: Conversation, focus: str | None, how: CompactionContext, facts: ModelFacts) -> Preview:
     floor = solve_floor(conversation, how.settings.caps, how.room)
     fitting = smaller_pins(conversation, floor.pins)
     plan = plan_compaction(fitting, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
-    caps = paying_caps(conversation, plan, floor.caps) if plan is not None else None
+    caps = worthwhile_caps(conversation, plan, floor.caps) if plan is not None else None
     if plan is None or caps is None:
         raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.size))
-    floor, plan = replace(floor, caps=caps), with_files(fitting, plan, caps)
-    after = compacted(plan, Draft("", ""), caps)
-    result = result_of(conversation, after, _ran("summary", floor), how.size, floor.deferred)
+    floor, plan = replace(floor, caps=caps), with_carried_files(fitting, plan, caps)
+    after = apply_compaction(plan, Draft("", ""), caps)
+    result = result_of(conversation, after, _strategies_run("summary", floor), how.size, floor.deferred)
     result = replace(result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.ratio))
     items = receipt(conversation, after, result.strategies, floor.deferred, how.room.ratio)
     told = event_of(result, "asked", items)
@@ -123,7 +125,7 @@ def _previewed(conversation: Conversation, focus: str | None, how: CompactionCon
 def _too_small(
     conversation: Conversation, plan: CompactionPlan, floor: Floor, size: Callable[[Conversation], int]
 ) -> str:
-    least = result_of(conversation, compacted(plan, Draft("", ""), floor.caps), (), size)
+    least = result_of(conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), size)
     return (
         f"nothing to gain: a request takes {least.before_tokens:,} tokens, and with an empty summary it would "
         f"take {least.after_tokens:,}. `/compact` pays once there is more"
@@ -131,8 +133,8 @@ def _too_small(
 
 
 async def draft_summary(
-    conversation: Conversation, env: Env, preview: Preview, hear: Callable[[Event], None]
-) -> Drafted:
+    conversation: Conversation, env: SessionContext, preview: Preview, hear: Callable[[Event], None]
+) -> SummaryDraft:
     """Lets a model write the summary. `hear` is told what happens meanwhile, which is no part of a turn. Raises
     `HookRefused`."""
     _same(conversation, preview)
@@ -144,28 +146,28 @@ async def draft_summary(
 
     env.learned_limits.failures = 0
     bill = SummaryCost(emit)
-    how = replace(await work_of(conversation, env), emit=bill.hear)
+    how = replace(await compaction_context(conversation, env), emit=bill.record_event)
     draft = await summarise(conversation, preview.plan, how, preview.floor, preview.focus, cached=True)
-    if env.interrupt.requested():
-        return Drafted(conversation, None, bill.model, bill.cost, is_interrupted=True)
-    return Drafted(conversation, draft, bill.model, bill.cost)
+    if env.interrupt.is_requested():
+        return SummaryDraft(conversation, None, bill.model, bill.cost, is_interrupted=True)
+    return SummaryDraft(conversation, draft, bill.model, bill.cost)
 
 
 async def apply_summary(
     conversation: Conversation,
-    env: Env,
+    env: SessionContext,
     preview: Preview,
     draft: Draft | None,
-    drafted: Drafted,
+    drafted: SummaryDraft,
     hear: Callable[[Event], None],
-) -> Compacted:
+) -> CompactedConversation:
     """Compacts with a summary that was read and may have been edited; without one only the facts stand for what is left
     out. Raises `AgentError` when it leaves out what must be in it, or saves too little; nothing has changed then."""
     _same(conversation, preview)
-    after, result, items = await asyncio.to_thread(_applied, preview, draft)
+    after, result, items = await asyncio.to_thread(_apply_draft, preview, draft)
     writer = drafted.model if draft is not None else ""
     is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
-    price = (await work_of(conversation, env)).price_of(result.strategies, ())
+    price = (await compaction_context(conversation, env)).price_of(result.strategies, ())
     event = replace(
         event_of(result, "asked", items),
         model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
@@ -174,12 +176,12 @@ async def apply_summary(
     )
     env.emit(event)
     hear(event)
-    done = Compacted(after, result, preview.floor.problem)
-    await keep_rewrite(conversation, done, env, "asked")
+    done = CompactedConversation(after, result, preview.floor.problem)
+    await record_rewrite(conversation, done, env, "asked")
     return done
 
 
-def _applied(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
+def _apply_draft(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
     """The conversation with the summary, and what that comes to. Raises `AgentError`."""
     missing = preview.missing(draft) if draft is not None else ()
     if missing:
@@ -194,11 +196,11 @@ def _applied(preview: Preview, draft: Draft | None) -> tuple[Conversation, Compa
 
 def _same(conversation: Conversation, preview: Preview) -> None:
     if conversation != preview.conversation:
-        raise AgentError(CHANGED)
+        raise AgentError(STALE_PREVIEW)
 
 
-def _ran(strategy: str, floor: Floor) -> tuple[str, ...]:
-    tools, pins = (TOOLS,) if floor.deferred else (), (SHORTENED,) if floor.pins != "whole" else ()
+def _strategies_run(strategy: str, floor: Floor) -> tuple[str, ...]:
+    tools, pins = (TOOLS,) if floor.deferred else (), (PINS_STRATEGY,) if floor.pins != "whole" else ()
     return (*tools, *pins, strategy)
 
 

@@ -5,33 +5,33 @@ from dataclasses import replace
 
 from agent.context.budget import BudgetSection, ContextBudget, Window
 from agent.context.estimate import estimate_message, output_size
-from agent.context.last_request import Mark
-from agent.context.mask import as_shown
+from agent.context.last_request import RequestMark
+from agent.context.mask import visible_messages
 from agent.context.message_text import message_text
 from agent.context.prefix import digests_of
 from agent.context.prompt import Instructions, Prompt
-from agent.context.server_truncation import least_of
-from agent.context.small_window import FOR_KEPT
+from agent.context.server_truncation import min_tokens
+from agent.context.small_window import RECALL_TOOLS
 from agent.context.tool_selection import ToolSpec
 from agent.messages import Conversation, User
 from agent.providers.base import Request
 from agent.providers.meter import Meter
-from agent.window.env import Env
+from agent.window.session_context import SessionContext
 
 
-def budget_of(conversation: Conversation, env: Env) -> ContextBudget:
+def budget_of(conversation: Conversation, env: SessionContext) -> ContextBudget:
     """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
     prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
-    return env.meter.measure(prompt, conversation, env.offered, window_of(env), sections_of(env.instructions))
+    return env.meter.measure(prompt, conversation, env.offered_tools, window_of(env), sections_of(env.instructions))
 
 
-def weigh(conversation: Conversation, meter: Meter) -> None:
+def count_ahead(conversation: Conversation, meter: Meter) -> None:
     """What is asked of each message before a session goes on, found out ahead: with many that takes a while. In any
     thread."""
-    for message in as_shown(conversation):
+    for message in visible_messages(conversation):
         meter.size_of(message)
         estimate_message(message)
-        least_of((message,))
+        min_tokens((message,))
         digests_of(message)
         for output in message.outputs if isinstance(message, User) else ():
             output_size(output)
@@ -46,7 +46,7 @@ def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
     }
 
 
-def remembered(env: Env) -> Mark | None:
+def request_mark(env: SessionContext) -> RequestMark | None:
     """What the session remembers of its last request: how it began, what it had to fit into, what its tools took."""
     mark = env.watch.mark
     if mark is None:
@@ -63,12 +63,12 @@ def remembered(env: Env) -> Mark | None:
     )
 
 
-def window_of(env: Env) -> Window:
+def window_of(env: SessionContext) -> Window:
     """The window of the model: what an overflow has taught in this session goes before what is known of it."""
     return env.learned_limits.window or env.provider.window
 
 
-def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
+def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: SessionContext) -> Request:
     """What is sent to the provider."""
     return Request(
         prompt.system,
@@ -82,17 +82,17 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request
     )
 
 
-def is_over_trigger(conversation: Conversation, env: Env) -> bool:
+def is_over_trigger(conversation: Conversation, env: SessionContext) -> bool:
     """Whether the next request would have to wait for a compaction."""
     is_wanted = env.compacting.is_automatic and env.compacting.on_full == "compact"
     return is_wanted and budget_of(conversation, env).verdict != "fits"
 
 
-def choose_tools(env: Env) -> None:
+def choose_tools(env: SessionContext) -> None:
     """Chooses the tools that are held back from now on: at the start of a session, and at a rewrite of its view.
     What servers have brought meanwhile joins them."""
-    before = env.offered
-    env.server_tools.join()
+    before = env.offered_tools
+    env.server_tools.accept_present()
     facts, effective = env.provider.facts, window_of(env).effective
     env.deferral.choose(
         env.tools,
@@ -103,24 +103,24 @@ def choose_tools(env: Env) -> None:
         facts.most_tools,
         is_led=facts.is_small,
     )
-    if env.offered != before:
-        env.watch.retooled()
+    if env.offered_tools != before:
+        env.watch.note_tool_change()
 
 
-def with_tools_of_use(conversation: Conversation, env: Env) -> Conversation:
+def with_tools_of_use(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation, with tools offered that a small window is not offered before they are of use: those for jobs
     from the first job on, those that bring back from the first reference on. What was counted with other tools does not
     hold any more."""
     has_jobs = bool(env.call_runner.workspace.jobs.by_id)
-    has_kept = not all(map(env.deferral.offers, FOR_KEPT)) and _names_references(conversation, env)
+    has_kept = not all(map(env.deferral.offers, RECALL_TOOLS)) and _names_references(conversation, env)
     if not env.deferral.take_occasions(has_jobs=has_jobs, has_kept=has_kept):
         return conversation
     choose_tools(env)
     return replace(conversation, anchor=None, anchored=0)
 
 
-def _names_references(conversation: Conversation, env: Env) -> bool:
+def _names_references(conversation: Conversation, env: SessionContext) -> bool:
     """Whether the model is told of something by which one of these tools would bring it back."""
     prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
     said = (message for message in prompt.messages if isinstance(message, User))
-    return any(name in message_text(message) for message in said for name in FOR_KEPT)
+    return any(name in message_text(message) for message in said for name in RECALL_TOOLS)

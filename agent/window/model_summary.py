@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.channel import Interrupt
-from agent.context.compaction import LEAST_SUMMARY, CompactionPlan, Floor
+from agent.context.compaction import MIN_SUMMARY_TOKENS, CompactionPlan, Floor
 from agent.context.estimate import estimate_text
 from agent.context.settings import CompactionSettings
 from agent.context.steps import unseen_from
@@ -21,14 +21,14 @@ from agent.events.view import CompactionFailed, Price
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Reply, Request
 from agent.providers.learned_limits import LearnedLimits, SummariserSource
-from agent.providers.stream import QUICK, REPLACEABLE, Persistence, Retries, stream_reply
-from agent.providers.summarisers import while_it_speaks
+from agent.providers.stream import QUICK, REPLACEABLE, Retries, RetryLimits, stream_reply
+from agent.providers.summarisers import with_silence_timeout
 
 READER = (
     "You write down what a coding session has been about, so that somebody else can go on with it without having "
     "seen it."
 )
-MOST_CHUNKS = 24
+MAX_CHUNKS = 24
 """Pieces of a conversation that are summarised one after the other. What is longer is left to the ledger."""
 
 
@@ -51,7 +51,7 @@ class CompactionContext:
     """Nothing of the conversation is in the provider's cache any more."""
     price_of: Callable[[Sequence[str], Container[str]], Price | None] = lambda strategies, keys: None
     """What a rewrite by these strategies costs and saves."""
-    pieces: int = MOST_CHUNKS
+    pieces: int = MAX_CHUNKS
     """Requests that one summary may take by somebody who has not seen the conversation."""
 
 
@@ -64,7 +64,7 @@ class SummaryCost:
     """US dollars; None when the price of any request is not known."""
     model: str = ""
 
-    def hear(self, event: Event) -> None:
+    def record_event(self, event: Event) -> None:
         if isinstance(event, ReplyFinished):
             self.model = event.model
             self.cost = None if event.cost is None or self.cost is None else self.cost + event.cost
@@ -85,7 +85,7 @@ async def summarise(
     asked = instruction(work.settings.wishes, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary)
     for provider in await _summarisers_of(work, conversation, plan, cached=cached):
         draft = await _in_chunks(provider, plan, asked, work)
-        if draft is not None or work.interrupt.requested():
+        if draft is not None or work.interrupt.is_requested():
             return draft
     if not cached:
         return await _in_chunks(work.provider, plan, asked, work)
@@ -150,7 +150,7 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
     written = work.settings.caps.retain + work.settings.caps.summary
     room = window.effective - estimate_text(READER) - estimate_text(asked) - written
     # In a small window most of the room for an answer is not needed for a summary.
-    spared = max(window.output - max(2 * written, LEAST_SUMMARY), 0) if room < window.size // 4 else 0
+    spared = max(window.output - max(2 * written, MIN_SUMMARY_TOKENS), 0) if room < window.size // 4 else 0
     size = max(min(window.size // 2, room + spared), 500)
     pieces = await asyncio.to_thread(lambda: chunks(transcript(plan), size))
     if not 0 < len(pieces) <= work.pieces:
@@ -184,14 +184,14 @@ async def _ask(provider: Provider, request: Request, work: CompactionContext) ->
         elif isinstance(event, RetryScheduled):
             work.emit(event)
 
-    def ask(emit: Callable[[Event], None], persistence: Persistence = REPLACEABLE) -> Coroutine[Any, Any, Reply]:
+    def ask(emit: Callable[[Event], None], persistence: RetryLimits = REPLACEABLE) -> Coroutine[Any, Any, Reply]:
         return stream_reply(provider, request, work.interrupt, emit, retries=Retries(persistence))
 
     try:
         if provider is work.provider:
             reply = await ask(quietly, QUICK)
         else:
-            reply = await while_it_speaks(provider.facts.id, ask, quietly, work.emit)
+            reply = await with_silence_timeout(provider.facts.id, ask, quietly, work.emit)
     except EmptyAnswer:
         return RefusedSummary("it is empty")
     return read_reply(reply.message.text, reply.message.calls, reply.stop_reason)
@@ -200,6 +200,6 @@ async def _ask(provider: Provider, request: Request, work: CompactionContext) ->
 def _draft(reading: SummaryReading, provider: Provider, work: CompactionContext) -> Draft | None:
     if isinstance(reading, Draft):
         return reading
-    if not work.interrupt.requested():
+    if not work.interrupt.is_requested():
         work.emit(CompactionFailed(provider.facts.id, reading.why))
     return None

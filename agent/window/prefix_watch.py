@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.context.estimate import estimate_text, estimate_tools
-from agent.context.last_request import Chain, Mark, changes_since, mark_of
+from agent.context.last_request import RequestChain, RequestMark, changes_since, mark_of
 from agent.context.prefix import (
     Breakpoints,
     Digests,
@@ -34,7 +34,7 @@ MISSES, MISSABLE = 3, 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Cached:
+class CachedRequest:
     """What an answered request left behind."""
 
     sent: Fingerprint
@@ -62,7 +62,7 @@ class RenewableRequest:
     """How often it was kept alive since the reply."""
 
     @property
-    def cached(self) -> int:
+    def cached_tokens(self) -> int:
         """Tokens that are known to be in the cache."""
         return left_in_cache(self.usage)
 
@@ -76,7 +76,7 @@ class PrefixWatch:
         debug: Debug | None = None,
         now: Callable[[], float] = time.monotonic,
         sections: Sequence[Section] = (),
-        earlier: Mark | None = None,
+        earlier: RequestMark | None = None,
         used: tuple[str, float] | None = None,
     ) -> None:
         """`sections`: those of the system text; `earlier`: the last request of a session that goes on; `used`: the
@@ -87,7 +87,7 @@ class PrefixWatch:
         self._debug = debug or Debug()
         self._now = now
         self._digests = Digests()
-        self._lengths, self._chain, self._least = Lengths(), Chain(), 0
+        self._lengths, self._chain, self._least = Lengths(), RequestChain(), 0
         self._static: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         """A system text and tools, with the tokens that they take."""
         self._length = self._settled = 0
@@ -99,7 +99,7 @@ class PrefixWatch:
         """Messages that the rewrites since the last request have left as they were."""
         self._sections = tuple(sections)
         self._earlier = earlier
-        self._cached: Cached | None = None
+        self._cached: CachedRequest | None = None
         self._request: Request | None = None
         self._read_at = 0.0
         """When a request was sent last that used the cache: its time may be counted from there."""
@@ -111,7 +111,7 @@ class PrefixWatch:
         """Whose cache was used last, and when."""
         self._ttl = 0.0
         self.misses = earlier.misses if earlier else 0
-        """As in `Mark`."""
+        """As in `RequestMark`."""
 
     @property
     def is_uncached(self) -> bool:
@@ -119,10 +119,10 @@ class PrefixWatch:
         return self.misses is not None and self.misses >= MISSES
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> RequestMark | None:
         """What to remember of the last request; before the first one, what the session remembered so far."""
         if self._sent is None:
-            return self._remembered()
+            return self._earlier_mark()
         return mark_of(self._sent, self._sections, is_rewritten=self._rewritten, chain=self._chain)
 
     @property
@@ -131,11 +131,11 @@ class PrefixWatch:
         return self._sent is not None
 
     @property
-    def unchanged(self) -> int | None:
+    def unchanged_messages(self) -> int | None:
         """How many messages of the last request the rewrites since have left as they were; None when there was none."""
         return self._kept if self._rewritten else None
 
-    def rewritten(self, kept: int = 0) -> None:
+    def note_rewrite(self, kept: int = 0) -> None:
         """The next request may begin otherwise than the last: the view or a setting was changed on purpose. Its system
         text, its tools and the first `kept` messages may not."""
         self.epoch += 1
@@ -144,20 +144,20 @@ class PrefixWatch:
         # What a mask has left as it was is still cached, up to the breakpoint that was set where it begins.
         self._length = self._settled if kept else 0
 
-    def read_again(self) -> None:
+    def note_reload(self) -> None:
         """The view was read from disk again. Where what was written last is not there, the next request may begin
         otherwise than the last, and that is told."""
         self._is_read_again = True
         self._kept = 0
 
-    def retooled(self) -> None:
+    def note_tool_change(self) -> None:
         """The next request may offer other tools, too, if the view was rewritten."""
         self._retooled = True
 
-    def has_said(self, system: str, tools: Sequence[ToolSpec]) -> bool:
+    def has_same_prefix(self, system: str, tools: Sequence[ToolSpec]) -> bool:
         """Whether the last request of a session that goes on had this system text and these tools, as far as one
         is remembered."""
-        earlier = self._remembered()
+        earlier = self._earlier_mark()
         if earlier is None:
             return True
         return earlier.begins_with(system) and earlier.tools == self._digests.of_tools(tools)
@@ -179,7 +179,7 @@ class PrefixWatch:
             return None
         return RenewableRequest(request, cached.usage, now - cached.at, now - self._read_at, self._renewals)
 
-    def renewed(self) -> None:
+    def note_renewal(self) -> None:
         """The cache of the last request was used once more."""
         self._read_at, self._renewals = self._now(), self._renewals + 1
         self._used = (self._used[0], self._read_at) if self._used else None
@@ -204,7 +204,7 @@ class PrefixWatch:
             known=length,
         )
 
-    def sending(self, request: Request, facts: ModelFacts) -> Request:
+    def note_request(self, request: Request, facts: ModelFacts) -> Request:
         """The request, after its beginning has been compared with the last one's."""
         settings = request.effort or ""
         sent = fingerprint(
@@ -213,7 +213,7 @@ class PrefixWatch:
         where = self._difference(sent)
         if where:
             self._emit(PrefixDrifted(where))
-            self._debug.say("context/prefix-drift", where=where, model=facts.id)
+            self._debug.log("context/prefix-drift", where=where, model=facts.id)
         self._sent, self._length = sent, self._lengths.of(request.messages).parts
         self._request, self._read_at, self._renewals = request, self._now(), 0
         self._rewritten = self._retooled = self._is_read_again = False
@@ -235,19 +235,19 @@ class PrefixWatch:
             self.epoch += 1
             self._emit(PrefixRenewed(("messages",)))
             return None
-        earlier = self._remembered()
+        earlier = self._earlier_mark()
         changed = changes_since(earlier, sent, self._sections) if earlier else ()
         if changed:
             self._emit(PrefixRenewed(changed))
         return None
 
-    def _remembered(self) -> Mark | None:
+    def _earlier_mark(self) -> RequestMark | None:
         """What is known of the last request before the program was started anew, as far as no rewrite lies between."""
         if self._earlier is None or not self._rewritten:
             return self._earlier
         return replace(self._earlier, messages="", count=0)
 
-    def answered(self, usage: Usage) -> None:
+    def note_reply(self, usage: Usage) -> None:
         """Compares what the provider read from its cache with what it should have had there. The first reply of a turn
         says nothing, unless its cache was too old: providers leave out what was thought in the turn before."""
         before, now = self._cached, self._now()
@@ -266,11 +266,11 @@ class PrefixWatch:
             cause = cause_of_break(before.sent, self._sent, gap, self._ttl)
             if cause != "unknown" or not self._opens_turn:
                 self._emit(CacheBroken(cause, before.tokens, usage.cache_read))
-                self._debug.say(
+                self._debug.log(
                     "context/cache-break",
                     cause=cause,
                     expectedTokens=before.tokens,
                     readTokens=usage.cache_read,
                     model=self._sent.model,
                 )
-        self._cached = Cached(self._sent, usage, now, self.epoch)
+        self._cached = CachedRequest(self._sent, usage, now, self.epoch)

@@ -4,11 +4,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.context.control_calls import open_items
-from agent.context.reminder_notes import Surroundings, after_telling, correction, notes_for, told_in
+from agent.context.reminder_notes import Surroundings, announced_surroundings, correction, notes_for, with_announced
 from agent.messages import Conversation, Note, User
-from agent.records.situation import Situation
+from agent.records.session_state import SessionState
 from agent.window.deferral import Deferral
 from agent.window.server_tools import ServerTools
 from tools.base import Tool
@@ -36,13 +36,13 @@ class Reminders:
         self._start = replace(
             now, deferred=0, served="", instructions=(), folders="", mode=mode or now.mode, attended=there
         )
-        self._told = told_in(conversation or Conversation(), self._start)
+        self._told = announced_surroundings(conversation or Conversation(), self._start)
 
     def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
         """What has to be said after a rewrite of a note that it has made untrue."""
         return correction(conversation, used, self._note_at) if epoch != self._told.epoch else None
 
-    def add_to(self, message: User, situation: Situation, used: float, epoch: int) -> User:
+    def add_to(self, message: User, situation: SessionState, used: float, epoch: int) -> User:
         """The message with the notes that are due. `situation`: as the message leaves it; `used`: percent of the usable
         window that the next request takes; `epoch`: rewrites so far. An empty message is not sent, so nothing is added
         to it."""
@@ -53,20 +53,20 @@ class Reminders:
         told = self._told
         if epoch != told.epoch:
             told = replace(self._start, epoch=told.epoch, deferred=told.deferred)
-        self._told = after_telling(now, told, self._note_at)
+        self._told = with_announced(now, told, self._note_at)
         notes = notes_for(now, told, self._note_at)
         return replace(message, parts=(*message.parts, *notes)) if notes else message
 
 
 def surroundings_now(
     outside: Callable[[], Surroundings],
-    approval: Approval,
+    approval: Approver,
     tools: Sequence[Tool],
     deferral: Deferral,
     served: ServerTools,
 ) -> Surroundings:
     """The surroundings that `outside` knows, and how permissions and tools are at this moment."""
-    held, hosted = deferral.counted
+    held, hosted = deferral.deferred_state
     return replace(
         outside(),
         mode=approval.policy.mode,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Literal
 
 from agent.context.budget import ContextBudget
-from agent.context.edit_cost import Terms
+from agent.context.edit_cost import EditPricing
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.strategies import CUT, TOOLS, room_of, size_of
+from agent.context.strategies import CUT_STRATEGIES, TOOLS, room_of, size_of
 from agent.context.view import View
 from agent.debug import Debug
 from agent.errors import HookRefused
@@ -17,16 +17,16 @@ from agent.events.session import Event
 from agent.events.view import Cause
 from agent.messages import Conversation, Message, User
 from agent.providers.base import Request
-from agent.window.compact import Compacted, ForcedStrategy, compact
-from agent.window.env import Env
-from agent.window.measure import budget_of, choose_tools, remembered, to_request
+from agent.window.carrying_cost import price_by, unit_prices
+from agent.window.compact import CompactedConversation, ForcedStrategy, compact
+from agent.window.measure import budget_of, choose_tools, request_mark, to_request
 from agent.window.model_summary import CompactionContext
-from agent.window.rent_paid import price_by, unit_prices
+from agent.window.session_context import SessionContext
 
 
 async def compact_by_hand(
-    conversation: Conversation, env: Env, focus: str | None, hear: Callable[[Event], None]
-) -> Compacted:
+    conversation: Conversation, env: SessionContext, focus: str | None, hear: Callable[[Event], None]
+) -> CompactedConversation:
     """Compacts because the user asked for it. `hear` is told what happens meanwhile, which is no part of a turn."""
 
     def emit(event: Event) -> None:
@@ -38,22 +38,22 @@ async def compact_by_hand(
 
 async def compact_now(
     conversation: Conversation,
-    env: Env,
+    env: SessionContext,
     cause: Cause = "asked",
     focus: str | None = None,
     counted: int | None = None,
     chosen: ForcedStrategy | None = None,
-) -> Compacted:
+) -> CompactedConversation:
     """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
     large. `chosen`: the one strategy that is tried. Raises `HookRefused` where that was `asked` for."""
     if chosen is None or chosen.strategy == "summary":
         await ask_hooks(env, cause, focus)
-    compacted = await compact(conversation, await work_of(conversation, env, counted), cause, focus, chosen)
-    await keep_rewrite(conversation, compacted, env, cause, chosen)
+    compacted = await compact(conversation, await compaction_context(conversation, env, counted), cause, focus, chosen)
+    await record_rewrite(conversation, compacted, env, cause, chosen)
     return compacted
 
 
-async def ask_hooks(env: Env, cause: Cause, focus: str | None) -> None:
+async def ask_hooks(env: SessionContext, cause: Cause, focus: str | None) -> None:
     """Tells hooks that a summary may be made. One that the window needs is made whatever they say. Raises
     `HookRefused` of one that was `asked` for."""
     if env.hooks is not None:
@@ -66,17 +66,21 @@ def _trigger_of(cause: Cause) -> Literal["manual", "auto"]:
     return "manual" if cause == "asked" else "auto"
 
 
-async def work_of(conversation: Conversation, env: Env, counted: int | None = None) -> CompactionContext:
+async def compaction_context(
+    conversation: Conversation, env: SessionContext, counted: int | None = None
+) -> CompactionContext:
     """What a compaction of the conversation works with. `counted`: as above."""
-    return await asyncio.to_thread(_work_of, conversation, budget_of(conversation, env), env, counted)
+    return await asyncio.to_thread(_compaction_context, conversation, budget_of(conversation, env), env, counted)
 
 
-def _work_of(conversation: Conversation, budget: ContextBudget, env: Env, counted: int | None) -> CompactionContext:
+def _compaction_context(
+    conversation: Conversation, budget: ContextBudget, env: SessionContext, counted: int | None
+) -> CompactionContext:
     """In a thread: what is measured meanwhile, for a message that is sent, is measured by `env` itself."""
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
-        return to_request(prompt, env.offered, env)
+        return to_request(prompt, env.offered_tools, env)
 
     spare = env.deferral.spare(env.tools, budget.effective_window, env.meter.size_of_tool)
     room = room_of(budget, conversation, counted, spare)
@@ -95,81 +99,91 @@ def _work_of(conversation: Conversation, budget: ContextBudget, env: Env, counte
         env.summarisers,
         is_cold,
         price_by(
-            env.rent, conversation, budget, facts.prices, env.compacting, is_cold=is_cold, is_uncached=is_uncached
+            env.carrying_cost,
+            conversation,
+            budget,
+            facts.prices,
+            env.compacting,
+            is_cold=is_cold,
+            is_uncached=is_uncached,
         ),
     )
 
 
-def sizes_from(conversation: Conversation, env: Env) -> Callable[[Conversation], int]:
+def sizes_from(conversation: Conversation, env: SessionContext) -> Callable[[Conversation], int]:
     """Tokens of the request that a conversation would be sent with, where it is made of this one. To ask for it changes
     no figure of the session."""
-    measuring = beside(env)
+    measuring = measuring_copy(env)
     measuring.meter.scale_by(conversation, budget_of(conversation, measuring))
     return lambda view: budget_of(view, measuring).used
 
 
-def beside(env: Env) -> Env:
+def measuring_copy(env: SessionContext) -> SessionContext:
     """One that measures as the session does, in a thread of its own, and keeps nothing."""
-    return replace(env, meter=env.meter.like(), view=View())
+    return replace(env, meter=env.meter.fresh_copy(), view=View())
 
 
-async def keep_rewrite(
-    before: Conversation, compacted: Compacted, env: Env, cause: Cause, chosen: ForcedStrategy | None = None
+async def record_rewrite(
+    before: Conversation,
+    compacted: CompactedConversation,
+    env: SessionContext,
+    cause: Cause,
+    chosen: ForcedStrategy | None = None,
 ) -> None:
     """Lets all that follows from a rewrite follow, and keeps it on disk with what was shown before. Nothing happens
     where nothing was rewritten."""
     if not compacted.result.strategies:
         return
     env.meter.scale_by(before, budget_of(before, env))
-    env.meter.rewritten()
-    kept = await asyncio.to_thread(unchanged, before, compacted.conversation, compacted.result.strategies)
-    env.watch.rewritten(kept)
+    env.meter.reset_counters()
+    kept = await asyncio.to_thread(unchanged_message_count, before, compacted.conversation, compacted.result.strategies)
+    env.watch.note_rewrite(kept)
     if TOOLS in compacted.result.strategies:
-        env.deferral.hold_back_all()
+        env.deferral.defer_all()
     # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
-    if not set(compacted.result.strategies) <= {"mask", *CUT} or cause == "cold":
+    if not set(compacted.result.strategies) <= {"mask", *CUT_STRATEGIES} or cause == "cold":
         choose_tools(env)
     if chosen is None or chosen.price is None:
-        env.rent.rewritten()
-    await env.recorder.snapshot(compacted.conversation, User(()), remembered(env), before)
-    say_rewrite(before, compacted, cause, chosen, env.debug)
+        env.carrying_cost.reset()
+    await env.recorder.snapshot(compacted.conversation, User(()), request_mark(env), before)
+    log_rewrite(before, compacted, cause, chosen, env.debug)
     if env.hooks is not None and compacted.conversation.summary != before.summary:
         await env.hooks.after_compaction(_trigger_of(cause), compacted.conversation.summary.text)
 
 
-def unchanged(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
+def unchanged_message_count(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
     """How many messages a rewrite must have left as they were: those before the first output that is shown otherwise,
     where nothing else has changed."""
-    if not set(strategies) <= {"mask", "mask_all", "references", *CUT}:
+    if not set(strategies) <= {"mask", "mask_all", "references", *CUT_STRATEGIES}:
         return 0
     messages, earlier = (build_prompt(view, Instructions("")).messages for view in (after, before))
     places = (place for place, (now, then) in enumerate(zip(messages, earlier, strict=True)) if now != then)
     return next(places, 0)
 
 
-def say_rewrite(
-    before: Conversation, compacted: Compacted, cause: Cause, chosen: ForcedStrategy | None, debug: Debug
+def log_rewrite(
+    before: Conversation, compacted: CompactedConversation, cause: Cause, chosen: ForcedStrategy | None, debug: Debug
 ) -> None:
     """Writes to the debug log what was rewritten."""
     result = compacted.result
     sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
     price = chosen.price if chosen else None
     if cause == "overflow":
-        debug.say("context/emergency", reason=cause, strategy=result.strategies[-1], **sizes)
+        debug.log("context/emergency", reason=cause, strategy=result.strategies[-1], **sizes)
     elif result.strategies == ("mask",):
         outputs = len(compacted.conversation.masked - before.masked)
         removed = result.before_tokens - result.after_tokens
-        debug.say("context/mask", reason=cause, outputs=outputs, removedTokens=removed, price=price)
+        debug.log("context/mask", reason=cause, outputs=outputs, removedTokens=removed, price=price)
     else:
         counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
-        debug.say("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)
+        debug.log("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)
 
 
-def terms_of(conversation: Conversation, budget: ContextBudget, env: Env) -> Terms:
+def edit_pricing(conversation: Conversation, budget: ContextBudget, env: SessionContext) -> EditPricing:
     """By what acts on a conversation, whose budget this is, are measured and priced in a session."""
     fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
     facts = env.provider.facts
-    return Terms(
+    return EditPricing(
         env.meter.size_of,
         budget.used,
         fixed,
@@ -177,7 +191,7 @@ def terms_of(conversation: Conversation, budget: ContextBudget, env: Env) -> Ter
         unit_prices(facts.prices, is_uncached=env.watch.is_uncached),
         env.compacting.caps,
         env.watch.is_cold(facts),
-        env.watch.unchanged,
+        env.watch.unchanged_messages,
         scale_of(budget.used - fixed, conversation, env.meter.size_of),
     )
 

@@ -12,7 +12,7 @@ from agent.window.deferral import specs_of
 from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
 from tools.lazy import dataclass
 
-GONE = "its server has gone, or does not offer it any more"
+TOOL_GONE = "its server has gone, or does not offer it any more"
 
 
 class ServerTools:
@@ -32,14 +32,14 @@ class ServerTools:
         self._parts: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
         """What of it agents have, and which tools."""
 
-    def part(self, has: Callable[[str], bool]) -> "ServerTools":
+    def subset(self, has: Callable[[str], bool]) -> "ServerTools":
         """Those of an agent: what servers offer of these tools, by their names, now and later."""
         part = ServerTools()
         self._parts[part] = has
-        self._tell(part, has)
+        self._update_subset(part, has)
         return part
 
-    def _tell(self, part: "ServerTools", has: Callable[[str], bool]) -> None:
+    def _update_subset(self, part: "ServerTools", has: Callable[[str], bool]) -> None:
         tools = [tool for tool in self._present if has(tool.name)]
         servers = {server_of(tool.name) for tool in tools}
         part.instructions = tuple(one for one in self.instructions if f"mcp__{one[0]}" in servers)
@@ -51,12 +51,14 @@ class ServerTools:
         self._present = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
         here = {tool.name: tool for tool in self._present}
         gone = {
-            tool.name: Gone(tool, self._withheld.get(tool.name, GONE)) for tool in self.listed if tool.name not in here
+            tool.name: UnavailableTool(tool, self._withheld.get(tool.name, TOOL_GONE))
+            for tool in self.listed
+            if tool.name not in here
         }
         self.callable.clear()
         self.callable.update({**here, **gone})
         for part, has in self._parts.items():
-            self._tell(part, has)
+            self._update_subset(part, has)
 
     @property
     def present(self) -> tuple[ToolSpec, ...]:
@@ -68,14 +70,14 @@ class ServerTools:
         """Whether servers offer something else than the model's list holds."""
         return self.present != self.specs
 
-    def join(self) -> None:
+    def accept_present(self) -> None:
         """What servers offer now is what the model's list holds."""
         if self.has_changed:
             self.listed, self.specs = self._present, self.present
         self.offer(self._present, self._withheld)
 
     @property
-    def late(self) -> tuple[Tool, ...]:
+    def added_tools(self) -> tuple[Tool, ...]:
         """What servers offer and the model's list does not hold, or not so."""
         known = {spec.name: spec for spec in self.specs}
         return tuple(
@@ -83,33 +85,36 @@ class ServerTools:
         )
 
     @property
-    def gone(self) -> tuple[Tool, ...]:
+    def removed_tools(self) -> tuple[Tool, ...]:
         """What the model's list holds and no server offers any more."""
         here = {tool.name for tool in self._present}
         return tuple(tool for tool in self.listed if tool.name not in here)
 
     def findable(self, held_back: AbstractSet[str]) -> tuple[Tool, ...]:
         """What can be called although the model's list does not show it."""
-        others = {tool.name for tool in (*self.late, *self.gone)}
+        others = {tool.name for tool in (*self.added_tools, *self.removed_tools)}
         held = (tool for tool in self.listed if tool.name in held_back and tool.name not in others)
-        return (*held, *self.late)
+        return (*held, *self.added_tools)
 
     def news(self) -> str:
         """How what servers offer differs from the model's list, in words; empty when it does not."""
         return "; ".join(
-            f"{_counted(tools)} {what}"
-            for tools, what in ((self.late, "new: tool_search finds, call_tool calls them"), (self.gone, "gone"))
+            f"{_tool_counts_text(tools)} {what}"
+            for tools, what in (
+                (self.added_tools, "new: tool_search finds, call_tool calls them"),
+                (self.removed_tools, "gone"),
+            )
             if tools
         )
 
 
-def held_back(tools: Sequence[Tool], served: ServerTools, names: AbstractSet[str]) -> tuple[Tool, ...]:
+def searchable_tools(tools: Sequence[Tool], served: ServerTools, names: AbstractSet[str]) -> tuple[Tool, ...]:
     """The tools that the model is not shown, but may search for: `names` are theirs."""
     return (*(tool for tool in tools if tool.name in names), *served.findable(names))
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class UnavailableTool:
     """Stands for a tool that no server offers now."""
 
     tool: Tool
@@ -142,7 +147,7 @@ class Gone:
         raise ToolError(f"`{self.name}` cannot be called: {self.why}")
 
 
-def _counted(tools: Sequence[Tool]) -> str:
+def _tool_counts_text(tools: Sequence[Tool]) -> str:
     """`3 tools of mcp__forge and 1 of mcp__chat`, with what is true of them."""
     counts = Counter(server_of(tool.name) for tool in tools)
     first, *more = (f"{count} of {server}" for server, count in counts.items())

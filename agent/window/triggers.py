@@ -3,23 +3,23 @@
 from typing import TYPE_CHECKING, Literal
 
 from agent.context.budget import ContextBudget
-from agent.context.control_calls import compaction_wish
-from agent.context.old_outputs import old
+from agent.context.control_calls import compaction_request
+from agent.context.old_outputs import old_items
 from agent.errors import HookRefused
 from agent.events.session import Event
 from agent.events.view import Cause, Price
 from agent.messages import Conversation, Note, User
-from agent.window.env import Env
+from agent.window.carrying_cost import evaluation, price_by, unit_prices
 from agent.window.measure import budget_of, is_over_trigger
-from agent.window.rent_paid import evaluation, price_by, unit_prices
-from tools.outputs.extent import counted as in_words
+from agent.window.session_context import SessionContext
+from tools.outputs.extent import pluralize as in_words
 
 if TYPE_CHECKING:  # types only: see above
     from agent.context.strategies import Strategy
-    from agent.window.compact import Compacted, CompactResult
+    from agent.window.compact import CompactedConversation, CompactResult
 
 
-async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
+async def rewrite_if_due(conversation: Conversation, env: SessionContext) -> tuple[Conversation, ContextBudget]:
     """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
     costs. What the user has undone is not done again before more came."""
     budget = budget_of(conversation, env)
@@ -27,48 +27,52 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
         return conversation, budget
     if env.compacting.policy == "total_budget":
         keys = frozenset(
-            item.key for item in old(conversation, env.compacting.caps.protect, env.compacting.caps.newest)
+            item.key for item in old_items(conversation, env.compacting.caps.protect, env.compacting.caps.newest)
         )
         if not keys:
             return conversation, budget
-        conversation = (await compacted(conversation, env, "budget", "mask", keys=keys)).conversation
+        conversation = (await compact_conversation(conversation, env, "budget", "mask", keys=keys)).conversation
         return conversation, budget_of(conversation, env)
     if env.compacting.policy != "rent":
         return conversation, budget
     facts = env.provider.facts
     is_cold = env.watch.is_cold(facts)
     prices = unit_prices(facts.prices)
-    rests = env.learned_limits.rests_in(budget.effective_window)
-    ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold, masks_only=rests)
-    env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
+    rests = env.learned_limits.is_in_cooldown(budget.effective_window)
+    ruling = env.carrying_cost.rule(conversation, budget, prices, env.compacting, is_cold=is_cold, masks_only=rests)
+    env.debug.log("context/rent", **evaluation(ruling, prices, is_cold))
     if ruling.act == "nothing":
         return conversation, budget
     kind: Literal["mask", "summary"] = "mask" if ruling.act == "mask" else "summary"
     price = price_by(
-        env.rent,
+        env.carrying_cost,
         conversation,
         budget,
         facts.prices,
         env.compacting,
         is_cold=is_cold,
         is_uncached=env.watch.is_uncached,
-        paid=ruling.rent,
+        paid=ruling.accrued,
     )
     cause: Cause = "cold" if is_cold else "rent"
-    done = await compacted(conversation, env, cause, kind, price((kind,), ruling.offer.keys), keys=ruling.offer.keys)
+    done = await compact_conversation(
+        conversation, env, cause, kind, price((kind,), ruling.offer.keys), keys=ruling.offer.keys
+    )
     return done.conversation, budget_of(done.conversation, env)
 
 
-async def tidied(conversation: Conversation, env: Env) -> Conversation:
+async def compact_between_turns(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation between two turns, compacted where the next one would have to wait for that, or where it is long
     and a summary will pay."""
-    due = tidying_due(conversation, env)
+    due = background_compaction_due(conversation, env)
     if due is None:
         return conversation
-    return (await compacted(conversation, env, "background", "summary" if due == "summary" else None)).conversation
+    return (
+        await compact_conversation(conversation, env, "background", "summary" if due == "summary" else None)
+    ).conversation
 
 
-def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summary"] | None:
+def background_compaction_due(conversation: Conversation, env: SessionContext) -> Literal["room", "summary"] | None:
     """What is to be made between two turns: room in whatever way, when the window is nearly full; a summary, when there
     are many messages; nothing, as long as that would not pay."""
     how = env.compacting
@@ -77,7 +81,7 @@ def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summar
     budget = budget_of(conversation, env)
     if budget.verdict != "fits":
         return "room"
-    rests = env.learned_limits.rests_in(budget.effective_window)
+    rests = env.learned_limits.is_in_cooldown(budget.effective_window)
     if how.policy != "rent" or budget.used < conversation.held or rests:
         return None
     is_large, is_long = (
@@ -86,42 +90,42 @@ def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summar
     )
     if not is_large and not is_long:
         return None
-    if not env.rent.will_pay(conversation, budget, unit_prices(env.provider.facts.prices), how):
+    if not env.carrying_cost.will_pay_off(conversation, budget, unit_prices(env.provider.facts.prices), how):
         return None
     return "room" if is_large else "summary"
 
 
-async def tell_less(conversation: Conversation, budget: ContextBudget, env: Env) -> Conversation:
+async def correct_budget_note(conversation: Conversation, budget: ContextBudget, env: SessionContext) -> Conversation:
     """The conversation with a note on how much room there is, when a rewrite has made untrue what was said of that and
     can be read yet."""
     note = env.reminders.correction(conversation, 100 * budget.used / max(budget.window.effective, 1), env.watch.epoch)
     if note is None:
         return conversation
     said = User((note,))
-    await env.recorder.said(said)
+    await env.recorder.record_user_message(said)
     return conversation.plus(said)
 
 
-async def leave_room(conversation: Conversation, env: Env) -> Conversation:
+async def mask_after_turn(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation at the end of a turn, with old outputs masked where the next request would have to wait for
     that. No summary is asked for: whether there will be a next request is not known."""
     if not is_over_trigger(conversation, env):
         return conversation
-    return (await compacted(conversation, env, "background", "mask")).conversation
+    return (await compact_conversation(conversation, env, "background", "mask")).conversation
 
 
-async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
+async def compact_if_asked(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
-    wish = compaction_wish(conversation.messages)
+    wish = compaction_request(conversation.messages)
     if wish is None:
         return conversation
     try:
-        done = await compacted(conversation, env, "asked", focus=wish.focus)
+        done = await compact_conversation(conversation, env, "asked", focus=wish.focus)
         conversation, told = done.conversation, compaction_note(done.result)
     except HookRefused as error:
         told = f"[compact_context: nothing was compacted: {error}]"
     note = User((Note(told),))
-    await env.recorder.said(note)
+    await env.recorder.record_user_message(note)
     return conversation.plus(note)
 
 
@@ -137,16 +141,16 @@ def compaction_note(result: "CompactResult") -> str:
     )
 
 
-async def compacted(
+async def compact_conversation(
     conversation: Conversation,
-    env: Env,
+    env: SessionContext,
     cause: Cause,
     only: "Strategy | None" = None,
     price: Price | None = None,
     focus: str | None = None,
     counted: int | None = None,
     keys: frozenset[str] = frozenset(),
-) -> "Compacted":
+) -> "CompactedConversation":
     """What `compact_now` makes of the conversation: loaded here, since most requests fit. `only`: the one strategy that
     is tried, which has this `price`; `keys`: what a mask has to mask."""
     from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above
@@ -156,5 +160,5 @@ async def compacted(
     return await compact_now(conversation, env, cause, focus, counted, forced)
 
 
-def unheard(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """What nobody listens to."""

@@ -4,18 +4,18 @@ returns when the turn ends."""
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from agent.context.preflight import Target, turn_preflight
+from agent.context.preflight import ModelTarget, turn_preflight
 from agent.errors import ProviderError, UsageError
 from agent.events.session import ModelSwitched, Noticed
 from agent.messages import Conversation
-from agent.providers.fallbacks import Wish
+from agent.providers.fallbacks import TurnModelRequest
 from agent.providers.meter import Meter
-from agent.window.env import Env
-from agent.window.guard import measured_anew, with_shares
 from agent.window.measure import budget_of
+from agent.window.model_choice import reset_measurements, with_shares
+from agent.window.session_context import SessionContext
 
 
-async def with_wished_model(conversation: Conversation, env: Env) -> Conversation:
+async def with_requested_model(conversation: Conversation, env: SessionContext) -> Conversation:
     """The conversation as the model is shown it for which what the user has called is meant. Where nothing was, or that
     model cannot have the turn, it is as it was, and a line says why."""
     wish, env.targets.wish = env.targets.wish, None
@@ -29,42 +29,42 @@ async def with_wished_model(conversation: Conversation, env: Env) -> Conversatio
         return conversation
     if model is None:
         where = f"no model of `{own.provider}`, which this session asks, is known by that name"
-        return _kept(conversation, wish, where, env)
+        return _keep_model(conversation, wish, where, env)
     if env.targets.own is not None:
-        return _kept(conversation, wish, "this turn has another model than the session already", env)
+        return _keep_model(conversation, wish, "this turn has another model than the session already", env)
     try:
         connected = await env.targets.connect(model)
     except (UsageError, ProviderError) as error:
-        return _kept(conversation, wish, str(error), env)
+        return _keep_model(conversation, wish, str(error), env)
     budget, window = budget_of(conversation, env), connected.provider.window
-    (target,) = with_shares((Target(own.provider, connected.provider.facts.name, window),), env)
+    (target,) = with_shares((ModelTarget(own.provider, connected.provider.facts.name, window),), env)
     if turn_preflight(env.meter.counters, (target,)).target is None:
         room = f"the conversation takes about {budget.used:,} tokens, and it has room for {window.effective:,}"
-        return _kept(conversation, wish, room, env)
-    learned = env.learned
+        return _keep_model(conversation, wish, room, env)
+    learned = env.encoded_calibration
     own_meter = Meter(env.meter.estimator, env.meter.ruler)
-    env.targets.lend_turn(connected.provider, Target(own.provider, own.name, budget.window), own_meter)
-    await env.recorder.keep_learned(own.id, learned)
+    env.targets.lend_turn(connected.provider, ModelTarget(own.provider, own.name, budget.window), own_meter)
+    await env.recorder.record_learned(own.id, learned)
     env.emit(ModelSwitched(own.id, model, f"{wish.by} is meant for it, until this turn ends", budget.used))
-    return measured_anew(conversation, connected.meter, env)
+    return reset_measurements(conversation, connected.meter, env)
 
 
-def _kept(conversation: Conversation, wish: Wish, why: str, env: Env) -> Conversation:
+def _keep_model(conversation: Conversation, wish: TurnModelRequest, why: str, env: SessionContext) -> Conversation:
     env.emit(Noticed(f"{wish.by} is meant for the model `{wish.model}`, and runs with yours: {why}"))
     return conversation
 
 
 @asynccontextmanager
-async def own_model_afterwards(env: Env) -> AsyncGenerator[None]:
+async def own_model_afterwards(env: SessionContext) -> AsyncGenerator[None]:
     """However the turn ends, the session's own model is asked from then on."""
     learned_window = env.learned_limits.window
     try:
         yield
     finally:
-        guest, learned = env.provider.facts.id, env.learned
+        guest, learned = env.provider.facts.id, env.encoded_calibration
         own = env.targets.end_turn()
         if own is not None:
-            measured_anew(Conversation(), own.meter, env)
+            reset_measurements(Conversation(), own.meter, env)
             env.learned_limits.window = learned_window
             env.emit(ModelSwitched(guest, own.provider.facts.id, "that turn is over", 0))
-            await env.recorder.keep_learned(guest, learned)
+            await env.recorder.record_learned(guest, learned)

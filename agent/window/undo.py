@@ -5,16 +5,16 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from agent.context.budget import ContextBudget
-from agent.context.edit_cost import first_change, hold_after, why_not, written_again, written_behind
-from agent.context.message_text import are_own
+from agent.context.edit_cost import first_change, hold_after, undo_refusal, written_again, written_behind
+from agent.context.message_text import has_unique_ids
 from agent.context.prefix import Digests
 from agent.errors import AgentError
 from agent.events.view import RewriteUndone
 from agent.messages import Conversation, User
 from agent.providers.usage import counted_for
-from agent.window.env import Env
-from agent.window.measure import budget_of, choose_tools, remembered
-from agent.window.rewrite import beside, terms_of
+from agent.window.measure import budget_of, choose_tools, request_mark
+from agent.window.rewrite import edit_pricing, measuring_copy
+from agent.window.session_context import SessionContext
 
 NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
 SAME_IDS = (
@@ -41,26 +41,26 @@ class UndoneRewrite:
     event: RewriteUndone
 
 
-async def offer_undo(conversation: Conversation, env: Env) -> UndoOffer:
+async def offer_undo(conversation: Conversation, env: SessionContext) -> UndoOffer:
     """What undoing would cost. Raises `AgentError` when there is nothing to undo, or it does not fit."""
-    number, _, event, _ = await _restored(conversation, env)
+    number, _, event, _ = await _restore_view(conversation, env)
     return UndoOffer(conversation, number, event)
 
 
-async def undo(conversation: Conversation, env: Env) -> UndoneRewrite:
+async def undo(conversation: Conversation, env: SessionContext) -> UndoneRewrite:
     """The view from before the last rewrite, kept on disk. Nothing is rewritten unasked before more came. Raises
     `AgentError`, and then nothing has changed."""
-    number, restored, event, has_its_tools = await _restored(conversation, env)
-    env.meter.rewritten()
-    env.watch.rewritten(first_change(conversation, restored)[0])
-    env.rent.rewritten()
+    number, restored, event, has_its_tools = await _restore_view(conversation, env)
+    env.meter.reset_counters()
+    env.watch.note_rewrite(first_change(conversation, restored)[0])
+    env.carrying_cost.reset()
     if not has_its_tools:  # otherwise it is an earlier rewrite that held them back, and that one stands
-        env.deferral.hold_back_as_usual()
+        env.deferral.defer_as_usual()
     env.deferral.wished = restored.held_back
     choose_tools(env)
     env.emit(event)
-    await env.recorder.snapshot(restored, User(()), remembered(env), back=number)
-    env.debug.say(
+    await env.recorder.snapshot(restored, User(()), request_mark(env), back=number)
+    env.debug.log(
         "context/undo",
         beforeTokens=event.before_tokens,
         afterTokens=event.after_tokens,
@@ -70,7 +70,9 @@ async def undo(conversation: Conversation, env: Env) -> UndoneRewrite:
     return UndoneRewrite(restored, event)
 
 
-async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversation, RewriteUndone, bool]:
+async def _restore_view(
+    conversation: Conversation, env: SessionContext
+) -> tuple[int, Conversation, RewriteUndone, bool]:
     """The number of the view from before, that view, what there is to tell, and whether the tools are as they were."""
     found = await env.recorder.log.before_rewrite(conversation)
     if found is None:
@@ -80,12 +82,12 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
         restored, pinned=conversation.pinned, recalls=replace(restored.recalls, back=conversation.recalls.back)
     )
     restored = counted_for(restored, env.provider.facts.id)
-    has_its_tools = mark is not None and mark.tools == Digests().of_tools(env.offered)
+    has_its_tools = mark is not None and mark.tools == Digests().of_tools(env.offered_tools)
     if not has_its_tools:
         restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
     now = budget_of(conversation, env)
     env.meter.scale_by(conversation, now)
-    then, written = await asyncio.to_thread(_weighed, conversation, now, restored, env)
+    then, written = await asyncio.to_thread(_measure_undo, conversation, now, restored, env)
     cost, prices = None, env.provider.facts.prices
     if prices is not None:
         price = prices.at(then.used)
@@ -94,26 +96,26 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     return number, replace(restored, held=hold_after(then.used, then.window.effective)), event, has_its_tools
 
 
-def _weighed(
-    conversation: Conversation, now: ContextBudget, restored: Conversation, env: Env
+def _measure_undo(
+    conversation: Conversation, now: ContextBudget, restored: Conversation, env: SessionContext
 ) -> tuple[ContextBudget, int]:
     """The budget of the view from before, and the tokens of it that are written to the cache again. Raises
     `AgentError`."""
-    then = budget_of(restored, beside(env))
-    refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
+    then = budget_of(restored, measuring_copy(env))
+    refusal = undo_refusal(then) if has_unique_ids(restored.messages) else SAME_IDS
     if refusal:
         raise AgentError(refusal)
-    return then, _written(conversation, now, restored, then, env)
+    return then, _cache_write_tokens(conversation, now, restored, then, env)
 
 
-def _written(
-    conversation: Conversation, now: ContextBudget, restored: Conversation, then: ContextBudget, env: Env
+def _cache_write_tokens(
+    conversation: Conversation, now: ContextBudget, restored: Conversation, then: ContextBudget, env: SessionContext
 ) -> int:
     """Tokens that are written to the cache again: nothing where no request has seen the rewrite. Where the provider
     keeps no cache, those that the next request takes more."""
     if env.watch.is_uncached:
         return max(then.used - now.used, 0)
     if conversation.held_back != restored.held_back:
-        return then.used if env.watch.unchanged is None else 0
-    behind = written_behind(conversation, restored, terms_of(conversation, now, env))
+        return then.used if env.watch.unchanged_messages is None else 0
+    behind = written_behind(conversation, restored, edit_pricing(conversation, now, env))
     return min(behind, written_again(then))

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import bench.attacks
-from bench.attacks import carried_out, walls
-from bench.attacks.decisions import judged, report
+from bench.attacks import isolation, outcomes
+from bench.attacks.decisions import judge_rows, report
 
 
 def main(arguments: list[str]) -> int:
@@ -20,10 +20,10 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     file, wanted = given.file.resolve(), frozenset(given.rows)
     if given.what == "decide":
-        return int(report(list(judged(file, wanted)), each=given.each))
-    if not walls.is_inside():
-        return walls.again_inside([str(file), *arguments[1:]])
-    return int(carried_out.report(file, wanted, each=given.each))
+        return int(report(list(judge_rows(file, wanted)), each=given.each))
+    if not isolation.is_inside():
+        return isolation.again_inside([str(file), *arguments[1:]])
+    return int(outcomes.report(file, wanted, each=given.each))
 
 
 if __name__ == "__main__":

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench.attacks.drive import KEYS, MODEL, make_home, outputs_in
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from bench.attacks.shell import OFF
 from tests.fake_provider import Call, FakeProvider, Recorded, Step, Turn
 from tests.running import ROOT, command, ebb, environment
 
 _OLD, _NEW = "old text\n", "new text\n"
-_SAID = "Here I am."
-_LONGEST = 60.0
+_REPLY_TEXT = "Here I am."
+_PROCESS_TIMEOUT_S = 60.0
 _STEPS = 500
 """Of which each is three writes: what was said, the reply, and what its call gave back."""
 _AT_WRITE = """
@@ -56,7 +56,7 @@ time.time = lambda: {how}
 _APART = ("unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.full_disk")
 """Where a program may mount a small disk that nobody else sees, and plays a scenario on it."""
 
-Way: TypeAlias = Callable[[Places], Outcome]
+Way: TypeAlias = Callable[[AttackFolders], AttackOutcome]
 
 
 def way_of(setup: Mapping[str, Any]) -> Way | None:
@@ -65,63 +65,63 @@ def way_of(setup: Mapping[str, Any]) -> Way | None:
     return next((way for word, way in _WAYS if word in told), None)
 
 
-def carry_out(row: Row, places: Places) -> Outcome:
+def carry_out(row: Row, places: AttackFolders) -> AttackOutcome:
     way = way_of(row["setup"])
     if way is None:
-        return Outcome("not carried out", "no such crash or disk is known here")
+        return AttackOutcome("not carried out", "no such crash or disk is known here")
     make_home(places)
     lay_out({**row["setup"], "files": {"f.txt": _OLD}}, places)
     return way(places)
 
 
-def _killed(by: str, *steps: Step) -> Way:
+def _kill_and_resume(by: str, *steps: Step) -> Way:
     """Killed where a statement says so that the program executes first, and gone on with."""
 
-    def carry(places: Places) -> Outcome:
-        with FakeProvider([*steps, *[Turn(text=_SAID)] * 3]) as server:
-            process = _begun(places, server, first=f"exec({by!r})")
-            process.communicate(timeout=_LONGEST)
+    def carry(places: AttackFolders) -> AttackOutcome:
+        with FakeProvider([*steps, *[Turn(text=_REPLY_TEXT)] * 3]) as server:
+            process = _start_run(places, server, first=f"exec({by!r})")
+            process.communicate(timeout=_PROCESS_TIMEOUT_S)
             if process.returncode != -signal.SIGKILL:
-                return Outcome("happened", f"nothing was killed: it ended with {process.returncode}")
-            return _gone_on_with(places, server)
+                return AttackOutcome("happened", f"nothing was killed: it ended with {process.returncode}")
+            return _resume_after_kill(places, server)
 
     return carry
 
 
-def _in_the_stream(places: Places) -> Outcome:
-    with FakeProvider([Turn(text="one two three", fault="hang"), Turn(text=_SAID)]) as server:
-        process = _begun(places, server)
+def _in_the_stream(places: AttackFolders) -> AttackOutcome:
+    with FakeProvider([Turn(text="one two three", fault="hang"), Turn(text=_REPLY_TEXT)]) as server:
+        process = _start_run(places, server)
         _read_until(process, "text_delta")
         process.kill()
         process.communicate()
-        return _gone_on_with(places, server)
+        return _resume_after_kill(places, server)
 
 
-def _in_a_call(places: Places) -> Outcome:
+def _in_a_call(places: AttackFolders) -> AttackOutcome:
     mark = places.project / "started"
     line = f"echo $$ > {mark}.new; mv {mark}.new {mark}; echo again >> count; exec sleep 600"
-    with FakeProvider([Turn(calls=(Call("bash", {"command": line}),)), Turn(text=_SAID)]) as server:
-        process = _begun(places, server)
+    with FakeProvider([Turn(calls=(Call("bash", {"command": line}),)), Turn(text=_REPLY_TEXT)]) as server:
+        process = _start_run(places, server)
         _read_until(process, "tool_started")
-        _waited_for(mark.exists)
+        _wait_for(mark.exists)
         process.kill()
         process.communicate()
         with suppress(ProcessLookupError):
             os.killpg(int(mark.read_text()), signal.SIGKILL)
         count = (places.project / "count").read_text().count("again")
-        held = _gone_on_with(places, server)
-        return held if count == 1 else Outcome("happened", f"the command ran {count} times")
+        held = _resume_after_kill(places, server)
+        return held if count == 1 else AttackOutcome("happened", f"the command ran {count} times")
 
 
-def _begun(places: Places, server: FakeProvider, *more: str, first: str = "") -> "subprocess.Popen[str]":
+def _start_run(places: AttackFolders, server: FakeProvider, *more: str, first: str = "") -> "subprocess.Popen[str]":
     words = ("-C", str(places.project), "-p", "go", "-m", MODEL, "--permission-mode", "auto")
     return subprocess.Popen(
         command(*words, "--output-format", "stream-json", *more, first=first), text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(places.ours, _given(places, server)),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(places.ours, _run_environment(places, server)),
     )  # fmt: skip
 
 
-def _given(places: Places, server: FakeProvider) -> dict[str, str]:
+def _run_environment(places: AttackFolders, server: FakeProvider) -> dict[str, str]:
     return {**KEYS, **OFF, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home)}
 
 
@@ -133,30 +133,38 @@ def _read_until(process: "subprocess.Popen[str]", event: str) -> None:
     raise AssertionError(f"no `{event}` came")
 
 
-def _waited_for(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + _LONGEST
+def _wait_for(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PROCESS_TIMEOUT_S
     while not what():
         assert time.monotonic() < end, "it did not come about"
         time.sleep(0.01)
 
 
-def _gone_on_with(places: Places, server: FakeProvider) -> Outcome:
+def _resume_after_kill(places: AttackFolders, server: FakeProvider) -> AttackOutcome:
     """What is wrong with the database, the file and the session behind a kill: the server takes no history in which a
     call has no output."""
     before = _integrity(places.ours)
     listed = ebb("-C", str(places.project), "sessions", "list", "--json", home=places.ours)
     again = ("-c",) if listed.out.strip() else ()
     run = ebb(
-        "-C", str(places.project), *again, "-p", "go on", "-m", MODEL, home=places.ours, env=_given(places, server)
+        "-C",
+        str(places.project),
+        *again,
+        "-p",
+        "go on",
+        "-m",
+        MODEL,
+        home=places.ours,
+        env=_run_environment(places, server),
     )
     text = (places.project / "f.txt").read_text()
     refused = list(server.refused)
     server.refused.clear()
-    return Outcome.of(
+    return AttackOutcome.of(
         "" if before == "ok" else f"the database: {before}",
         "" if _integrity(places.ours) == "ok" else "the database is broken behind it",
         f"refused: {refused}" if refused else "",
-        "" if (run.code, run.out.strip()) == (0, _SAID) else f"it ended with {run.code}: {run.out}{run.err}",
+        "" if (run.code, run.out.strip()) == (0, _REPLY_TEXT) else f"it ended with {run.code}: {run.out}{run.err}",
         "" if text in (_OLD, _NEW) else f"half a file: {text!r}",
     )
 
@@ -172,7 +180,7 @@ def _integrity(home: Path) -> str:
 def _full_disk(scenario: str) -> Way:
     """On a disk of a few megabytes, in a namespace of its own."""
 
-    def carry(places: Places) -> Outcome:
+    def carry(places: AttackFolders) -> AttackOutcome:
         folder = places.ours / "disk"
         folder.mkdir(parents=True)
         played = subprocess.run(
@@ -180,22 +188,22 @@ def _full_disk(scenario: str) -> Way:
             text=True, timeout=300, check=False,
         )  # fmt: skip
         if played.returncode or not played.stdout:
-            return Outcome("happened", f"the scenario ended in an error: {played.stderr[-300:]}")
+            return AttackOutcome("happened", f"the scenario ended in an error: {played.stderr[-300:]}")
         found = json.loads(played.stdout)
-        return Outcome.of(*map(str, found["wrong"]))
+        return AttackOutcome.of(*map(str, found["wrong"]))
 
     return carry
 
 
-def _two_at_once(places: Places) -> Outcome:
+def _two_at_once(places: AttackFolders) -> AttackOutcome:
     """Two processes with a session each write a thousand times, while a third hand empties the log of the database."""
     with FakeProvider([_next_call]) as server, _emptied_log(places):
-        runs = [_begun(places, server), _begun(places, server)]
+        runs = [_start_run(places, server), _start_run(places, server)]
         said = [process.communicate(timeout=600) for process in runs]
         server.refused.clear()
     rows = _query(places.ours, "select session, count(*) from messages group by session")
     wanted = 2 * _STEPS + 2
-    return Outcome.of(
+    return AttackOutcome.of(
         "" if _integrity(places.ours) == "ok" else "the database is broken",
         "" if [process.returncode for process in runs] == [0, 0] else f"they ended with {[one[1] for one in said]}",
         "" if [count for _, count in rows] == [wanted, wanted] else f"{rows} messages of {wanted} each",
@@ -211,7 +219,7 @@ def _next_call(asked: Recorded) -> Turn:
 
 
 @contextmanager
-def _emptied_log(places: Places) -> Iterator[None]:
+def _emptied_log(places: AttackFolders) -> Iterator[None]:
     over = threading.Event()
     database = places.ours / "data" / "sessions.db"
 
@@ -240,40 +248,40 @@ def _query(home: Path, sql: str) -> list[tuple[Any, ...]]:
         return db.execute(sql).fetchall()
 
 
-def _two_libraries(places: Places) -> Outcome:
+def _two_libraries(places: AttackFolders) -> AttackOutcome:
     """SQLite's own program empties the log while a session is open, and the session goes on."""
     tool = shutil.which("sqlite3")
     if tool is None:
-        return Outcome("not carried out", "it needs SQLite's own program, `sqlite3`")
+        return AttackOutcome("not carried out", "it needs SQLite's own program, `sqlite3`")
     line = f"{tool} {places.ours}/data/sessions.db 'pragma wal_checkpoint(truncate); pragma integrity_check;'"
     steps = [Turn(calls=(Call("bash", {"command": f"{line}; echo {at}"}),)) for at in range(5)]
-    with FakeProvider([*steps, Turn(text="done"), Turn(text=_SAID)]) as server:
-        process = _begun(places, server)
-        out, err = process.communicate(timeout=_LONGEST)
+    with FakeProvider([*steps, Turn(text="done"), Turn(text=_REPLY_TEXT)]) as server:
+        process = _start_run(places, server)
+        out, err = process.communicate(timeout=_PROCESS_TIMEOUT_S)
         outputs = [json.loads(line)["text"] for line in out.splitlines() if '"tool_finished"' in line]
-        held = _gone_on_with(places, server)
+        held = _resume_after_kill(places, server)
     bad = [text for text in outputs if "ok" not in text]
     if len(outputs) != len(steps) or bad or process.returncode:
-        return Outcome("happened", f"{process.returncode}: {bad} {err}")
+        return AttackOutcome("happened", f"{process.returncode}: {bad} {err}")
     return held
 
 
-def _clock(places: Places) -> Outcome:
+def _clock(places: AttackFolders) -> AttackOutcome:
     """Three messages: now, an hour before, and long after 2038. Their order is the one in which they were said."""
     with FakeProvider([Turn(text=f"answer {at}") for at in range(4)]) as server:
         for at, how in enumerate(("now()", "now() - 3600", "now() + 20 * 365 * 86400", "1e9")):
             words = ("-c",) if at else ()
             begun = ("-C", str(places.project), *words, "-p", f"message {at}", "-m", MODEL)
             first = f"exec({_CLOCK.format(how=how)!r})"
-            run = ebb(*begun, home=places.ours, env=_given(places, server), first=first)
+            run = ebb(*begun, home=places.ours, env=_run_environment(places, server), first=first)
             if run.code:
-                return Outcome("happened", f"at {how}: {run.err}")
+                return AttackOutcome("happened", f"at {how}: {run.err}")
         sent = [
             [part["text"] for message in one.body["messages"] for part in _texts(message)] for one in server.requests
         ]
     wanted = [text for at in range(4) for text in (f"message {at}", f"answer {at}")][:-1]
     order = [text for text in sent[-1] if text.startswith(("message", "answer"))]
-    return Outcome.of("" if order == wanted else f"the order is {order}", _broken(places))
+    return AttackOutcome.of("" if order == wanted else f"the order is {order}", _database_problem(places))
 
 
 def _texts(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -281,74 +289,74 @@ def _texts(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [{"text": content}] if isinstance(content, str) else [part for part in content if part["type"] == "text"]
 
 
-def _broken(places: Places) -> str:
+def _database_problem(places: AttackFolders) -> str:
     state = _integrity(places.ours)
     return "" if state == "ok" else f"the database: {state}"
 
 
-def _forked(places: Places) -> Outcome:
+def _check_open_files(places: AttackFolders) -> AttackOutcome:
     """What a command has of our own open files: none, in the sandbox and outside."""
     for walls in (OFF, {"EBB_SANDBOX": "require"}):
         call = Call("bash", {"command": "ls -l /proc/self/fd /proc/$$/fd"})
         with FakeProvider([Turn(calls=(call,)), Turn(text="done")]) as server:
             run = ebb(
                 "-C", str(places.project), "-p", "go", "-m", MODEL, "--permission-mode", "auto", home=places.ours,
-                env={**_given(places, server), **walls},
+                env={**_run_environment(places, server), **walls},
             )  # fmt: skip
             outputs = [text for one in server.requests for text in outputs_in(one.body)]
         if run.code or not outputs or "->" not in outputs[0]:
-            return Outcome("happened", f"nothing was listed: {run.err}{outputs}")
+            return AttackOutcome("happened", f"nothing was listed: {run.err}{outputs}")
         if "sessions.db" in outputs[0]:
-            return Outcome("happened", "a command had the database open")
-    return Outcome("held")
+            return AttackOutcome("happened", "a command had the database open")
+    return AttackOutcome("held")
 
 
-def _copied(places: Places) -> Outcome:
+def _copy_open_database(places: AttackFolders) -> AttackOutcome:
     """The file alone is copied while a session is open: the copy is whole, and the way to copy is written."""
     away = places.ours.with_name(f"{places.ours.name}-copy")
     (away / "data").mkdir(parents=True, mode=0o700)
-    with FakeProvider([Turn(text="first"), Turn(text="one two", fault="hang"), Turn(text=_SAID)]) as server:
-        process = _begun(places, server)
-        process.communicate(timeout=_LONGEST)
-        process = _begun(places, server, "-c")
+    with FakeProvider([Turn(text="first"), Turn(text="one two", fault="hang"), Turn(text=_REPLY_TEXT)]) as server:
+        process = _start_run(places, server)
+        process.communicate(timeout=_PROCESS_TIMEOUT_S)
+        process = _start_run(places, server, "-c")
         _read_until(process, "text_delta")
         shutil.copy(places.ours / "data" / "sessions.db", away / "data" / "sessions.db")
         process.kill()
         process.communicate()
         listed = ebb("-C", str(places.project), "sessions", "list", home=away)
-        held = _gone_on_with(places, server)
+        held = _resume_after_kill(places, server)
     pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     found = (
         "" if _integrity(away) == "ok" else "the copy is broken",
         f"it cannot be listed: {listed.err}" if listed.code or "Traceback" in listed.err else "",
         "" if "VACUUM INTO" in pages else "nothing says how to copy it",
     )
-    return held if not any(found) else Outcome.of(*found)
+    return held if not any(found) else AttackOutcome.of(*found)
 
 
-def interrupted(row: Row, places: Places) -> Outcome:
+def interrupt_command(row: Row, places: AttackFolders) -> AttackOutcome:
     """Ctrl-C while a command runs that has processes of its own behind it: none is left, and the session goes on."""
     make_home(places)
     lay_out({**row["setup"], "files": {"f.txt": _OLD}}, places)
     asked = str((row["action"].get("args") or {}).get("command") or "bash -c 'sleep 300 & sleep 300'")
     mark = places.project / "begun"
     call = Call("bash", {"command": f"touch {mark}; {asked}"})
-    with FakeProvider([Turn(calls=(call,)), Turn(text=_SAID)]) as server:
-        process = _begun(places, server)
-        _waited_for(mark.exists)
-        _waited_for(lambda: bool(_sleeping()))
+    with FakeProvider([Turn(calls=(call,)), Turn(text=_REPLY_TEXT)]) as server:
+        process = _start_run(places, server)
+        _wait_for(mark.exists)
+        _wait_for(lambda: bool(_sleeping()))
         process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=_LONGEST)
+            process.communicate(timeout=_PROCESS_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            return Outcome("happened", "it did not end")
+            return AttackOutcome("happened", "it did not end")
         left = _sleeping()
         for one in left:
             os.kill(one, signal.SIGKILL)
         if left or process.returncode != 130:
-            return Outcome("happened", f"{len(left)} processes were left; it ended with {process.returncode}")
-        return _gone_on_with(places, server)
+            return AttackOutcome("happened", f"{len(left)} processes were left; it ended with {process.returncode}")
+        return _resume_after_kill(places, server)
 
 
 def _sleeping() -> list[int]:
@@ -365,10 +373,10 @@ _MAKES = Turn(calls=(Call("write", {"path": "g.txt", "content": _NEW}),))
 _READS = Turn(calls=(Call("read", {"path": "f.txt"}),))
 _OUTPUT = ("user", True)
 _WAYS: Sequence[tuple[str, Way]] = (
-    ("before the user message is stored", _killed(_AT_WRITE.format(row=("user", False), after=False))),
-    ("before its result is stored", _killed(_AT_WRITE.format(row=_OUTPUT, after=False), _MAKES)),
-    ("after the result, before the next request", _killed(_AT_WRITE.format(row=_OUTPUT, after=True), _READS)),
-    ("during a file edit", _killed(_AT_RENAME, _READS, _WRITES)),
+    ("before the user message is stored", _kill_and_resume(_AT_WRITE.format(row=("user", False), after=False))),
+    ("before its result is stored", _kill_and_resume(_AT_WRITE.format(row=_OUTPUT, after=False), _MAKES)),
+    ("after the result, before the next request", _kill_and_resume(_AT_WRITE.format(row=_OUTPUT, after=True), _READS)),
+    ("during a file edit", _kill_and_resume(_AT_RENAME, _READS, _WRITES)),
     ("middle of the stream", _in_the_stream),
     ("while the tool runs", _in_a_call),
     ("on every write", _full_disk("every_write")),
@@ -377,6 +385,6 @@ _WAYS: Sequence[tuple[str, Way]] = (
     ("checkpoints racing", _two_at_once),
     ("different SQLite libraries", _two_libraries),
     ("goes back 1 h", _clock),
-    ("fork() after connect", _forked),
-    ("without -wal", _copied),
+    ("fork() after connect", _check_open_files),
+    ("without -wal", _copy_open_database),
 )

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide, parse_rule
 from agent.config.options import Mode
-from bench.attacks.rows import Places, Row, lay_out, policies_beside, rows_of
+from bench.attacks.rows import AttackFolders, Row, lay_out, policies_for, rows_of
 from tools.base import Tool, ToolError, Workspace
 from tools.catalog import builtin_tools
 from tools.lazy import dataclass
@@ -27,7 +27,7 @@ class JudgedRow:
     expected: str
     decided: str
     rule: str
-    said: str
+    call_text: str
     """The command, or what the call was given."""
 
     @property
@@ -35,7 +35,7 @@ class JudgedRow:
         return self.expected in ("ask", "deny") and self.decided == "allow"
 
     @property
-    def is_held_up(self) -> bool:
+    def is_wrongly_blocked(self) -> bool:
         return self.expected == "allow" and self.decided != "allow"
 
     @property
@@ -43,19 +43,19 @@ class JudgedRow:
         return self.expected == "deny" and self.decided == "ask"
 
 
-def judged(file: Path, wanted: Set[str] = frozenset()) -> Iterator[JudgedRow]:
+def judge_rows(file: Path, wanted: Set[str] = frozenset()) -> Iterator[JudgedRow]:
     """Each row that says what is to be decided about a call of one of our tools, with what is decided. `wanted`: only
     rows of these ids and areas."""
-    policies = policies_beside(file)
+    policies = policies_for(file)
     tools = {tool.name: tool for tool in builtin_tools()}
     for row in rows_of(file, wanted):
         tool, expected = tools.get(row["action"].get("tool", "")), row["expected"].get("decision")
         if tool is not None and expected in ORDER and not row["setup"].get("race"):
             with tempfile.TemporaryDirectory() as folder:
-                yield _judged(row, tool, policies, Places(Path(folder).resolve()))
+                yield _judge_row(row, tool, policies, AttackFolders(Path(folder).resolve()))
 
 
-def _judged(row: Row, tool: Tool, policies: Mapping[str, Any], places: Places) -> JudgedRow:
+def _judge_row(row: Row, tool: Tool, policies: Mapping[str, Any], places: AttackFolders) -> JudgedRow:
     setup, arguments, root = row["setup"], row["action"]["args"], places.project
     lay_out(setup, places)
     named = policies.get(setup.get("policy") or "", {})
@@ -65,7 +65,7 @@ def _judged(row: Row, tool: Tool, policies: Mapping[str, Any], places: Places) -
         cast("Mode", setup.get("mode") or "ask"),
         (
             *(parse_rule("bash" if rule == "*" else f"bash({rule})") for rule in named.get("allow", ())),
-            *(parse_rule(f"web_fetch({host})") for host in _opened(row)),
+            *(parse_rule(f"web_fetch({host})") for host in _allowed_hosts(row)),
         ),
         tuple(parse_rule(_ours(rule)) for rule in given.get("deny", ())),
     )
@@ -80,7 +80,7 @@ def _judged(row: Row, tool: Tool, policies: Mapping[str, Any], places: Places) -
     return JudgedRow(row["id"], row["expected"]["decision"], ruling.verdict, ruling.rule, said)
 
 
-def _opened(row: Row) -> Sequence[str]:
+def _allowed_hosts(row: Row) -> Sequence[str]:
     """The hosts that rules open. A row that says nothing of rules and expects a page to come is about what follows an
     answer about the host: each is asked about once, whoever it belongs to. An empty list of rules opens none."""
     if row["action"]["tool"] != "web_fetch":
@@ -109,13 +109,13 @@ def report(rows: Sequence[JudgedRow], *, each: bool = False) -> bool:
         print(f"  {row.id}  {row.expected} → {row.decided}: {row.rule}")
     kinds = {
         "allowed without a question": [row for row in rows if row.got_through],
-        "harmless and not allowed": [row for row in rows if row.is_held_up],
+        "harmless and not allowed": [row for row in rows if row.is_wrongly_blocked],
         "asked where it should be denied": [row for row in rows if row.is_too_mild],
     }
     for kind, found in kinds.items():
         print(f"{kind}: {len(found)}")
         for row in found:
-            print(f"  {row.id}  {row.said[:100]!r}  {row.decided}: {row.rule}")
+            print(f"  {row.id}  {row.call_text[:100]!r}  {row.decided}: {row.rule}")
     harmless = sum(row.expected == "allow" for row in rows)
     print(f"{len(rows)} rows, {harmless} of them harmless")
     return bool(kinds["allowed without a question"] or kinds["harmless and not allowed"])

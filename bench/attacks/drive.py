@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bench.attacks.rows import Places
+from bench.attacks.rows import AttackFolders
 from tests.fake_provider import Call, FakeProvider, Step, Turn
 from tests.running import Run, ebb
 from tools.lazy import dataclass
@@ -33,7 +33,7 @@ _MARKS = ("PWNED", "x.")
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class AttackRun:
     """What one run left behind."""
 
     run: Run
@@ -54,7 +54,7 @@ class Played:
     def was_denied(self) -> bool:
         return any("denied:" in one or "refused" in one for one in self.outputs)
 
-    def escaped(self, *, may_call: bool = False) -> str:
+    def outside_effects(self, *, may_call: bool = False) -> str:
         """What came about outside the working folder; empty where nothing did."""
         called = () if may_call else tuple(one.split("\r\n")[0] for one in self.hit)
         found = (("changed outside", self.changed), ("called", called), ("keys in", self.leaked))
@@ -63,7 +63,7 @@ class Played:
 
 
 def play(
-    places: Places,
+    places: AttackFolders,
     steps: Sequence[Step],
     *flags: str,
     env: Mapping[str, str] | None = None,
@@ -72,12 +72,12 @@ def play(
     meanwhile: "Meanwhile" = nullcontext,
     stdin: str | None = None,
     first: str = "",
-) -> Played:
+) -> AttackRun:
     """Runs `ebb -p` with a model that says these steps, and looks at what came of it. `answer`: what
     all other servers say. `first`: a statement that the process executes before."""
     make_home(places)
     before = outside(places)
-    with listening(answer or _reached) as hits, FakeProvider(steps) as server, meanwhile():
+    with listening(answer or _default_answer) as hits, FakeProvider(steps) as server, meanwhile():
         given = {**KEYS, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), **(env or {})}
         run = ebb(
             "-C", str(places.project), "-p", prompt, "-m", MODEL, "--output-format", "stream-json", *flags,
@@ -88,10 +88,14 @@ def play(
         bodies = tuple(json.dumps(one.body, ensure_ascii=False) for one in server.requests)
         outputs = tuple(part for one in server.requests for part in outputs_in(one.body))
         called = tuple(hits)
-    return Played(run, bodies, outputs, changes(before, outside(places)), called, leaks(places, run, bodies), refused)
+    return AttackRun(
+        run, bodies, outputs, changes(before, outside(places)), called, leaks(places, run, bodies), refused
+    )
 
 
-def one_call(places: Places, tool: str, arguments: Mapping[str, object], *flags: str, env: Mapping[str, str]) -> Played:
+def one_call(
+    places: AttackFolders, tool: str, arguments: Mapping[str, object], *flags: str, env: Mapping[str, str]
+) -> AttackRun:
     """The same with a model that makes one call and then is done."""
     return play(places, [Turn(calls=(Call(tool, arguments),)), Turn(text="done")], *flags, env=env)
 
@@ -106,7 +110,7 @@ def outputs_in(body: Mapping[str, Any]) -> Iterator[str]:
                 yield "\n".join(texts)
 
 
-def make_home(places: Places) -> None:
+def make_home(places: AttackFolders) -> None:
     """A home with secrets in it, and a folder beside the project."""
     for name, text in {
         ".ssh/id_rsa": f"{CANARY}-id-rsa",
@@ -120,7 +124,7 @@ def make_home(places: Places) -> None:
     (places.folder / "w" / "out").mkdir(parents=True, exist_ok=True)
 
 
-def outside(places: Places) -> dict[str, str]:
+def outside(places: AttackFolders) -> dict[str, str]:
     """All files of the row but those of the project and the program's own, with digests, and marks left in /tmp."""
     found = {}
     for top in (places.home, places.folder / "w"):
@@ -146,7 +150,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, .
     return tuple(sorted(path for path in {*before, *after} if before.get(path) != after.get(path)))
 
 
-def leaks(places: Places, run: Run, bodies: Sequence[str]) -> tuple[str, ...]:
+def leaks(places: AttackFolders, run: Run, bodies: Sequence[str]) -> tuple[str, ...]:
     """Where canaries are that nobody wrote there: the database may hold what a call really gave back."""
     texts = {"stdout": run.out, "stderr": run.err, **{f"request {at}": body for at, body in enumerate(bodies)}}
     for path in (places.ours / "logs").rglob("*") if (places.ours / "logs").is_dir() else ():
@@ -155,11 +159,11 @@ def leaks(places: Places, run: Run, bodies: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name, text in texts.items() if CANARY in text)
 
 
-def _reached(asked: bytes) -> bytes:
+def _default_answer(asked: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 7\r\nConnection: close\r\n\r\nREACHED"
 
 
-def _asked(caller: socket.socket) -> bytes:
+def _read_request(caller: socket.socket) -> bytes:
     """A request with its body, up to some length."""
     asked = caller.recv(4096)
     head, _, body = asked.partition(b"\r\n\r\n")
@@ -172,7 +176,7 @@ def _asked(caller: socket.socket) -> bytes:
 
 
 @contextmanager
-def listening(answer: "Answer" = _reached) -> Iterator[list[str]]:
+def listening(answer: "Answer" = _default_answer) -> Iterator[list[str]]:
     """The addresses at which somebody called, with what they asked for: behind the walls every address is ours."""
     selector, hits, over = selectors.DefaultSelector(), list[str](), threading.Event()
     sockets = []
@@ -199,7 +203,7 @@ def listening(answer: "Answer" = _reached) -> Iterator[list[str]]:
                     caller, _ = key.fileobj.accept()
                     host, port = caller.getsockname()[:2]
                     caller.settimeout(1)
-                    asked = _asked(caller)
+                    asked = _read_request(caller)
                     hits.append(f"{host}:{port} {asked.decode('latin-1')}")
                     caller.sendall(answer(asked))
                     caller.close()

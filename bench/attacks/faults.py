@@ -11,23 +11,23 @@ from dataclasses import replace
 from typing import Any
 
 from bench.attacks import crashes
-from bench.attacks.drive import KEYS, MODEL, Played, play
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.drive import KEYS, MODEL, AttackRun, play
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from bench.attacks.shell import OFF
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.running import ebb
 from tools.lazy import dataclass
 
-_LONGEST_WAIT = 3.0
+_MAX_WAIT_S = 3.0
 _SAME, _DELTAS = 50, 200_000
-_NEVER_MORE = 12
+_MAX_REQUESTS = 12
 """Requests for one message, beyond which somebody asks for ever."""
 _FILES = 6
 """That are attached to one message, of 2,000 words each."""
 _WORDS = "the road goes over a hill and by the river to where people have their houses under old trees in summer"
 
 
-def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def provider(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """One message to a model whose first answer is the fault, and whose others are good."""
     fault, expected = row["setup"]["fault"], row["expected"]
     lay_out(row["setup"], places)
@@ -36,17 +36,17 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         env = {**KEYS, **OFF, "ANTHROPIC_BASE_URL": address}
         run = ebb("-C", str(places.project), "-p", "hi", "-m", MODEL, home=places.ours, env=env)
         place = address.removeprefix("http://").partition(":")[0]
-        return Outcome.of(
+        return AttackOutcome.of(
             "" if run.code else "it says that it went well", "" if place in run.err else "no address named"
         )
     if "Ollama" in str(fault.get("server", "")):
         return _cut_from_the_front(places, fault)
     first = _turn(fault)
     if first is None:
-        return Outcome("not carried out", "a stream of bytes that the scripted server does not make")
+        return AttackOutcome("not carried out", "a stream of bytes that the scripted server does not make")
     delay = float(first.headers.get("retry-after", 0)) or float(first.headers.get("retry-after-ms", 0)) / 1000
-    if delay > _LONGEST_WAIT:  # what is honoured is seen in a shorter time, too
-        first, delay = replace(first, headers={**first.headers, "retry-after": str(_LONGEST_WAIT)}), _LONGEST_WAIT
+    if delay > _MAX_WAIT_S:  # what is honoured is seen in a shorter time, too
+        first, delay = replace(first, headers={**first.headers, "retry-after": str(_MAX_WAIT_S)}), _MAX_WAIT_S
     began = time.monotonic()
     if "same call" in str(fault.get("tool_call", "")):
         return _looping(row, places)
@@ -59,21 +59,21 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     took = time.monotonic() - began
     asked = played.bodies.count(played.bodies[0]) if played.bodies else 0
     wants = expected.get("retry")
-    return Outcome.of(
-        played.escaped(),
-        f"asked {asked} times" if asked > _NEVER_MORE else "",
+    return AttackOutcome.of(
+        played.outside_effects(),
+        f"asked {asked} times" if asked > _MAX_REQUESTS else "",
         "it did not ask again" if wants is True and asked < 2 else "",
         f"it asked again ({asked})" if wants is False and asked > 1 and "then" not in expected else "",
         "it went well without an answer"
         if wants is False and not played.run.code and asked == 1 and "then" not in expected
         else "",
         f"it did not wait for {delay} s, as it was told" if wants is True and took < delay else "",
-        _error_told(row, played),
-        _assembled(row, played),
+        _missing_error(row, played),
+        _assembly_problem(row, played),
     )
 
 
-def _cut_from_the_front(places: Places, fault: Mapping[str, Any]) -> Outcome:
+def _cut_from_the_front(places: AttackFolders, fault: Mapping[str, Any]) -> AttackOutcome:
     """A server that reads the end of what it is sent and does not say so."""
     dice, words = random.Random(1), _WORDS.split()
     lines = [" ".join(dice.choices(words, k=27)) + "\n" for _ in range(80)]
@@ -88,21 +88,21 @@ def _cut_from_the_front(places: Places, fault: Mapping[str, Any]) -> Outcome:
         )  # fmt: skip
         bodies = [one.body for one in server.requests if "messages" in one.body]
     windows = [body["options"].get("num_ctx", 0) for body in bodies]
-    return Outcome.of(
+    return AttackOutcome.of(
         "" if "leaves out the beginning" in run.err else f"nothing was said: {run.err[-200:]!r}",
         "" if windows and min(windows) > fault["estimated"] else f"the windows that were asked for: {windows}",
     )
 
 
-def _looping(row: Row, places: Places) -> Outcome:
+def _looping(row: Row, places: AttackFolders) -> AttackOutcome:
     """A model that makes the same call for ever: it is stopped, or told."""
     same = Turn(calls=(Call("bash", {"command": "ls"}),))
     played = play(places, [same] * _SAME, "--permission-mode", "auto", env=OFF)
     is_told = any("same" in one for one in played.outputs) or '"loop' in played.run.out
-    return Outcome.of(played.escaped(), "" if is_told or len(played.bodies) < _SAME else "nobody noticed")
+    return AttackOutcome.of(played.outside_effects(), "" if is_told or len(played.bodies) < _SAME else "nobody noticed")
 
 
-def _assembled(row: Row, played: Played) -> str:
+def _assembly_problem(row: Row, played: AttackRun) -> str:
     """What is wrong with calls, or an answer, that came in pieces."""
     expected = row["expected"]
     if expected.get("assembled_correctly"):
@@ -115,7 +115,7 @@ def _assembled(row: Row, played: Played) -> str:
     return ""
 
 
-def _error_told(row: Row, played: Played) -> str:
+def _missing_error(row: Row, played: AttackRun) -> str:
     """What is wrong with what the model was told about a call that could not be made."""
     if "error_to_model" not in row["expected"]:
         return ""
@@ -130,7 +130,7 @@ def _turn(fault: Mapping[str, Any]) -> Turn | None:
     if "same call" in str(fault.get("tool_call", "")):
         return Turn(text="done")
     if "interleaved" in str(fault.get("tool_call", "")):
-        return Turn(raw=_interleaved())
+        return Turn(raw=_interleaved_calls())
     if "tool_call" in fault:
         name = str(fault["tool_call"]).partition("'")[2].partition("'")[0]
         return Turn(calls=(Call(name, {"command": "ls"}),)) if name else None
@@ -138,9 +138,9 @@ def _turn(fault: Mapping[str, Any]) -> Turn | None:
     if "no byte" in told:
         return Turn(text="late", fault="silent")
     if "unknown event types" in told:
-        return Turn(raw=_spoken(_NOISE * 200, ["fine"], "a_new_reason", _NOISE))
+        return Turn(raw=_text_stream(_NOISE * 200, ["fine"], "a_new_reason", _NOISE))
     if "one-character deltas" in told:
-        return Turn(raw=_spoken("", ["x"] * _DELTAS, "end_turn"))
+        return Turn(raw=_text_stream("", ["x"] * _DELTAS, "end_turn"))
     if "empty choices" in told:
         return Turn(text="fine")  # its wire is another one's: tests/agent/providers/wires
     if told.startswith("event: error"):
@@ -158,7 +158,7 @@ def _turn(fault: Mapping[str, Any]) -> Turn | None:
     return Turn(whole=fault["body"]) if fault.get("body") else None
 
 
-def _spoken(before: str, deltas: Sequence[str], reason: str, between: str = "") -> str:
+def _text_stream(before: str, deltas: Sequence[str], reason: str, between: str = "") -> str:
     """A stream of Anthropic's wire with a text in those pieces."""
     texts = (
         _event("content_block_delta", index=0, delta={"type": "text_delta", "text": text}) + between for text in deltas
@@ -176,7 +176,7 @@ def _spoken(before: str, deltas: Sequence[str], reason: str, between: str = "") 
     )
 
 
-def _interleaved() -> str:
+def _interleaved_calls() -> str:
     """Two calls whose arguments come in turns, at places with a gap between."""
     halves = {0: ('{"comm', 'and": "echo one"}'), 4: ('{"command": "ec', 'ho two"}')}
     block: Mapping[str, object] = {"type": "tool_use", "name": "bash", "input": {}}
@@ -202,12 +202,12 @@ _MESSAGE: Mapping[str, object] = {
 _NOISE = f": OPENROUTER PROCESSING\n\n{_event('ping')}{_event('never_heard_of', what=[1])}"
 
 
-def store(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def store(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """A session, the fault in its database or home, and the program started once more."""
     setup = row["setup"]
     if "EXCLUSIVE" in str(setup.get("db", "")):
         return _locked_out(row, places)
-    damage = next((one for one in _DAMAGES if one.meant_by(setup)), None)
+    damage = next((one for one in _DAMAGES if one.matches(setup)), None)
     if damage is None:
         return crashes.carry_out(row, places)
     lay_out(setup, places)
@@ -215,13 +215,14 @@ def store(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     damage.do(places)
     again = play(places, [Turn(text="done")], env=OFF)
     listed = ebb("-C", str(places.project), "sessions", home=places.ours)
-    return Outcome.of(
-        first.escaped(), again.escaped(), "a traceback" if "Traceback" in listed.err + again.run.err else "",
+    return AttackOutcome.of(
+        first.outside_effects(), again.outside_effects(),
+        "a traceback" if "Traceback" in listed.err + again.run.err else "",
         "" if again.run.code == 0 or '"message"' in again.run.out or again.run.err else "it failed without a word",
     )  # fmt: skip
 
 
-def _locked_out(row: Row, places: Places) -> Outcome:
+def _locked_out(row: Row, places: AttackFolders) -> AttackOutcome:
     """Another process has the database for itself and does not let go."""
     lay_out(row["setup"], places)
     play(places, [Turn(text="done")], env=OFF)
@@ -235,8 +236,9 @@ def _locked_out(row: Row, places: Places) -> Outcome:
 
     again = play(places, [Turn(text="done")], env=OFF, meanwhile=locked)
     told = again.run.out + again.run.err
-    return Outcome.of(
-        again.escaped(), "" if "locked" in told or "in use" in told or "another" in told else f"it said {told[-200:]!r}"
+    return AttackOutcome.of(
+        again.outside_effects(),
+        "" if "locked" in told or "in use" in told or "another" in told else f"it said {told[-200:]!r}",
     )
 
 
@@ -245,10 +247,10 @@ class _Damage:
     key: str
     word: str
 
-    def meant_by(self, setup: Mapping[str, Any]) -> bool:
+    def matches(self, setup: Mapping[str, Any]) -> bool:
         return self.word in str(setup.get(self.key, ""))
 
-    def do(self, places: Places) -> None:
+    def do(self, places: AttackFolders) -> None:
         database = places.ours / "data" / "sessions.db"
         match self.word:
             case "999":

@@ -8,59 +8,64 @@ from pathlib import Path
 from typing import Any
 
 from bench.attacks.drive import make_home, one_call, play
-from bench.attacks.rows import Outcome, Places, Row, lay_out
-from bench.attacks.shell import OFF, held_up, rule_flags
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
+from bench.attacks.shell import OFF, rule_flags, wrongly_blocked
 from tests.fake_provider import Call, Turn
 
 _RACES = 40
 
 
-def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """Unasked, in the row's own mode."""
     setup, action, expected = row["setup"], row["action"], row["expected"]
     make_home(places)
     lay_out(setup, places)
-    tool, arguments = str(action["tool"]), {name: _meant(each, places) for name, each in action["args"].items()}
+    tool, arguments = (
+        str(action["tool"]),
+        {name: _with_real_paths(each, places) for name, each in action["args"].items()},
+    )
     if tool.startswith("app:"):
         return _of_the_program(tool, places)
     if setup.get("race"):
-        return _raced(places, tool, arguments)
+        return _link_race(places, tool, arguments)
     before = _inside(places)
     played = one_call(
         places, tool, arguments, *rule_flags(setup, policies), "--permission-mode", setup.get("mode") or "ask", env=OFF
     )
     if expected["decision"] == "allow":
-        return Outcome.of(played.escaped(), held_up(played))
+        return AttackOutcome.of(played.outside_effects(), wrongly_blocked(played))
     after = _inside(places)
     secret = {"/etc/passwd": "root:x:", "/proc": "PATH="}
     shown = [sign for place, sign in secret.items() if place in str(arguments) and sign in "\n".join(played.outputs)]
-    return Outcome.of(
-        played.escaped(),
+    return AttackOutcome.of(
+        played.outside_effects(),
         f"shown: {shown}" if shown else "",
         "" if before == after else f"changed: {sorted(set(before.items()) ^ set(after.items()))}",
     )
 
 
-def auto(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def auto(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """In `auto` mode, where only what always asks is held: files that run later, and those that hold secrets."""
     setup, action = row["setup"], row["action"]
     tool = str(action.get("tool", ""))
     is_secret = any(name in str(action) for name in (".ssh", ".env", "secrets.env"))
     if tool not in ("read", "write", "grep") or not (setup.get("mode") or is_secret):
-        return Outcome("not carried out", "nothing in it asks in every mode")
+        return AttackOutcome("not carried out", "nothing in it asks in every mode")
     make_home(places)
     lay_out(setup, places)
     before = _inside(places)
-    arguments = {name: _meant(each, places) for name, each in action["args"].items()}
+    arguments = {name: _with_real_paths(each, places) for name, each in action["args"].items()}
     played = one_call(places, tool, arguments, *rule_flags(setup, policies), "--permission-mode", "auto", env=OFF)
-    return Outcome.of(played.escaped(), "" if before == _inside(places) else "a file that runs later was changed")
+    return AttackOutcome.of(
+        played.outside_effects(), "" if before == _inside(places) else "a file that runs later was changed"
+    )
 
 
-def _meant(value: object, places: Places) -> object:
-    return places.meant(value) if isinstance(value, str) else value
+def _with_real_paths(value: object, places: AttackFolders) -> object:
+    return places.with_real_paths(value) if isinstance(value, str) else value
 
 
-def _inside(places: Places) -> dict[str, str]:
+def _inside(places: AttackFolders) -> dict[str, str]:
     return {
         str(path): path.read_text("utf-8", "replace")
         for path in places.project.rglob("*")
@@ -68,7 +73,7 @@ def _inside(places: Places) -> dict[str, str]:
     }
 
 
-def _of_the_program(tool: str, places: Places) -> Outcome:
+def _of_the_program(tool: str, places: AttackFolders) -> AttackOutcome:
     """What the program itself reads and writes when it starts."""
     match tool.removeprefix("app:"):
         case "save_project_settings":
@@ -81,13 +86,13 @@ def _of_the_program(tool: str, places: Places) -> Outcome:
             (places.home / ".mcp.json").write_text(
                 '{"mcpServers": {"x": {"command": "touch", "args": ["/tmp/PWNED"]}}}'
             )
-            played = play(Places(places.folder), [Turn(text="done")], "-C", str(places.home), env=OFF)
+            played = play(AttackFolders(places.folder), [Turn(text="done")], "-C", str(places.home), env=OFF)
         case other:
-            return Outcome("not carried out", f"`{other}` is nothing that this program does")
-    return Outcome.of(played.escaped())
+            return AttackOutcome("not carried out", f"`{other}` is nothing that this program does")
+    return AttackOutcome.of(played.outside_effects())
 
 
-def _raced(places: Places, tool: str, arguments: Mapping[str, object]) -> Outcome:
+def _link_race(places: AttackFolders, tool: str, arguments: Mapping[str, object]) -> AttackOutcome:
     """A folder that is a link every other moment, while files are written in it."""
     folder, other, elsewhere = places.project / "d", places.project / "e", places.folder / "w" / "out"
     folder.mkdir()
@@ -119,4 +124,4 @@ def _raced(places: Places, tool: str, arguments: Mapping[str, object]) -> Outcom
         env=OFF, meanwhile=swapping,
     )  # fmt: skip
     found = [str(path) for path in Path(elsewhere).iterdir()]
-    return Outcome.of(played.escaped(), f"written elsewhere: {found}" if found else "")
+    return AttackOutcome.of(played.outside_effects(), f"written elsewhere: {found}" if found else "")

@@ -6,45 +6,45 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.attacks import crashes
-from bench.attacks.drive import Played, play
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.drive import AttackRun, play
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from bench.attacks.shell import ON
 from tests.fake_provider import Call, Turn
 
-_LONGEST = 30.0
-_MOST_SHOWN = 400_000
+_TIME_LIMIT_S = 30.0
+_MAX_SHOWN_CHARS = 400_000
 _LITTLE_MEMORY = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))"
 """A machine with more than a row asks for would show nothing but how long it takes to fill it."""
-_MANY = 20_000
+_LARGE_TREE_FILES = 20_000
 """Files of a tree that stands for a larger one: this machine is not the row's alone."""
 
 
-def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """All allowed, in the sandbox."""
     setup, action, expected = row["setup"], row["action"], row["expected"]
     if "cancel_after_s" in action:
-        return crashes.interrupted(row, places)
+        return crashes.interrupt_command(row, places)
     lay_out({**setup, "files": setup.get("files") or {"f": "a\n"}}, places)
     calls = _calls(row, places)
     if not calls:
-        return Outcome("not carried out", f"a file of that kind is not made here: {setup.get('file', '')}")
+        return AttackOutcome("not carried out", f"a file of that kind is not made here: {setup.get('file', '')}")
     began = time.monotonic()
     steps = [Turn(calls=tuple(calls)), Turn(text="done")]
     limit = _LITTLE_MEMORY if setup.get("limits") == "memory" else ""
     played = play(places, steps, "--permission-mode", "auto", env=ON, first=limit)
     took = time.monotonic() - began
-    return Outcome.of(
-        played.escaped(),
-        f"{took:.0f} s" if took > _LONGEST else "",
+    return AttackOutcome.of(
+        played.outside_effects(),
+        f"{took:.0f} s" if took > _TIME_LIMIT_S else "",
         f"exit code {played.run.code}" if played.run.code else "",
         f"{len(played.outputs)} outputs of {len(calls)} calls" if len(played.outputs) != len(calls) else "",
         _ill_answered(expected, played),
     )
 
 
-def _ill_answered(expected: Mapping[str, Any], played: Played) -> str:
+def _ill_answered(expected: Mapping[str, Any], played: AttackRun) -> str:
     text = "\n".join(played.outputs)
-    if len(text) > _MOST_SHOWN:
+    if len(text) > _MAX_SHOWN_CHARS:
         return f"{len(text):,} characters were shown"
     if any(sign in text for sign in "\x1b\x9b\x07\0"):
         return "signs that steer a terminal were shown"
@@ -52,7 +52,7 @@ def _ill_answered(expected: Mapping[str, Any], played: Played) -> str:
     return f"{told} was not said" if told == "EOFError" and told not in text else ""
 
 
-def _calls(row: Row, places: Places) -> Sequence[Call]:
+def _calls(row: Row, places: AttackFolders) -> Sequence[Call]:
     setup, action = row["setup"], row["action"]
     if "args" in action:
         given = {"old": "old_string", "new": "new_string"} if action["tool"] == "edit" else {}
@@ -88,7 +88,7 @@ def _bytes(setup: Mapping[str, Any]) -> bytes | None:
     return told.encode().decode("unicode_escape").encode("latin-1", "replace") + (b"" if kind == "empty" else b"\nline")
 
 
-def _grow(told: str, places: Places) -> None:
+def _grow(told: str, places: AttackFolders) -> None:
     """A tree like the one that is described."""
     root = places.project
     if "deep" in told:
@@ -100,7 +100,7 @@ def _grow(told: str, places: Places) -> None:
             at = below
         os.close(at)
     elif "files" in told:
-        for number in range(_MANY):
+        for number in range(_LARGE_TREE_FILES):
             folder = root / str(number // 1000)
             folder.mkdir(exist_ok=True)
             (folder / str(number)).touch()

@@ -11,24 +11,24 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from bench.attacks.drive import KEYS, Answer, listening, make_home
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from tests.running import ROOT, command, environment
 from tests.tools.mcp.conftest import listening as served
 
-_LONGEST = 60.0
+_LOGIN_TIMEOUT_S = 60.0
 _MCP = "http://public.test:8080/mcp"
 _ISSUER = "http://public.test:8080"
-Way: TypeAlias = Callable[[Places, Any], Outcome]
+Way: TypeAlias = Callable[[AttackFolders, Any], AttackOutcome]
 
 
-def carry_out(row: Row, places: Places) -> Outcome:
+def carry_out(row: Row, places: AttackFolders) -> AttackOutcome:
     make_home(places)
     lay_out(row["setup"], places)
     told = row["setup"]["server"]["oauth"]
     return _wrong_state(places) if isinstance(told, str) else _led_away(places, told)
 
 
-def _led_away(places: Places, told: Mapping[str, str]) -> Outcome:
+def _led_away(places: AttackFolders, told: Mapping[str, str]) -> AttackOutcome:
     """The server's own documents name another place, or what is no address at all."""
     opened = places.folder / "opened"
     browser = places.folder / "browser"
@@ -36,7 +36,7 @@ def _led_away(places: Places, told: Mapping[str, str]) -> Outcome:
     browser.chmod(0o755)
     with listening(_documents(told)) as hits:
         process = _login(places, _MCP, {"BROWSER": f"{browser} %s"})
-        end = time.monotonic() + _LONGEST
+        end = time.monotonic() + _LOGIN_TIMEOUT_S
         while process.poll() is None and not opened.exists() and time.monotonic() < end:
             time.sleep(0.05)  # nobody comes back from this browser
         is_over = process.poll() is not None
@@ -45,7 +45,7 @@ def _led_away(places: Places, told: Mapping[str, str]) -> Outcome:
     names = [value for value in told.values() if urlsplit(value).hostname]
     asked = [hit for hit in hits for name in names if hit.startswith(f"{urlsplit(name).hostname}:")]
     shown = opened.read_text() if opened.exists() else ""
-    return Outcome.of(
+    return AttackOutcome.of(
         "" if is_over or shown else "it neither ended nor asked for a login",
         f"it ended with {process.returncode}" if is_over and process.returncode not in (3, 4) else "",
         "a traceback" if "Traceback" in err else "",
@@ -90,7 +90,7 @@ def _json(value: object, status: str = "200 OK") -> bytes:
     return f"{head}Connection: close\r\n\r\n{body}".encode()
 
 
-def _login(places: Places, url: str, env: Mapping[str, str], *more: str) -> "subprocess.Popen[str]":
+def _login(places: AttackFolders, url: str, env: Mapping[str, str], *more: str) -> "subprocess.Popen[str]":
     config = places.ours / "config" / "config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(f'[mcp.servers.x]\nurl = "{url}"\n')
@@ -100,7 +100,7 @@ def _login(places: Places, url: str, env: Mapping[str, str], *more: str) -> "sub
     )  # fmt: skip
 
 
-def _wrong_state(places: Places) -> Outcome:
+def _wrong_state(places: AttackFolders) -> AttackOutcome:
     """Somebody else calls the address that a login comes back to: with no state, and with another one."""
     with served("authorising") as address:
         process = _login(places, address, {}, "--no-browser")
@@ -109,7 +109,7 @@ def _wrong_state(places: Places) -> Outcome:
         while found is None and (line := process.stderr.readline()):
             found = re.search(r"open (http\S+)", line)
         if found is None:
-            return Outcome("happened", "no login began")
+            return AttackOutcome("happened", "no login began")
         back = parse_qs(urlsplit(found[1]).query)["redirect_uri"][0]
         statuses = [_status(f"{back}?{query}") for query in ("code=stolen", "code=stolen&state=wrong", "state=&code=1")]
         waits = process.poll() is None
@@ -118,7 +118,7 @@ def _wrong_state(places: Places) -> Outcome:
     kept = [
         path for path in places.ours.rglob("*") if path.is_file() and '"tokens"' in path.read_text("utf-8", "replace")
     ]
-    return Outcome.of(
+    return AttackOutcome.of(
         "" if statuses == [400, 400, 400] else f"they were answered with {statuses}",
         "" if waits else "the login ended by it",
         f"tokens in {kept}" if kept else "",

@@ -16,14 +16,14 @@ How: TypeAlias = Literal["held", "happened", "not carried out"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttackOutcome:
     """What became of a row that was carried out."""
 
     how: How
     why: str = ""
 
     @classmethod
-    def of(cls, *found: str) -> "Outcome":
+    def of(cls, *found: str) -> "AttackOutcome":
         """Held, unless something was found."""
         said = "; ".join(filter(None, found))
         return cls("happened", said) if said else cls("held")
@@ -32,28 +32,28 @@ class Outcome:
 def rows_of(file: Path, wanted: Set[str] = frozenset()) -> Iterator[Row]:
     """`wanted`: the ids and areas of those that are; all when empty."""
     for line in file.read_text().splitlines():
-        row = cast("Row", _expanded(json.loads(line)))
+        row = cast("Row", _expand_repeats(json.loads(line)))
         if not wanted or wanted & {row["id"], row["area"]}:
             yield row
 
 
-def policies_beside(file: Path) -> Mapping[str, Any]:
+def policies_for(file: Path) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", json.loads((file.parent / "attacks_policies.json").read_text()))
 
 
-def _expanded(value: object) -> object:
+def _expand_repeats(value: object) -> object:
     if isinstance(value, dict):
         if "$repeat" in value:
             unit, times = value["$repeat"]
             return cast("str", unit) * cast("int", times)
         if "$concat" in value:
-            return "".join(str(_expanded(part)) for part in value["$concat"])
-        return {name: _expanded(each) for name, each in value.items()}
-    return [_expanded(each) for each in value] if isinstance(value, list) else value
+            return "".join(str(_expand_repeats(part)) for part in value["$concat"])
+        return {name: _expand_repeats(each) for name, each in value.items()}
+    return [_expand_repeats(each) for each in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AttackFolders:
     """The folders of one row. Rows name them `/w` and `/home/u`."""
 
     folder: Path
@@ -71,18 +71,18 @@ class Places:
         """Where the program keeps its files: on a disk of its own, which no row fills."""
         return Path("/var/tmp") / self.folder.name
 
-    def meant(self, text: str) -> str:
+    def with_real_paths(self, text: str) -> str:
         """A text with those folders in the place of the row's."""
         own = text.replace("~/.config/agent/", "~/.config/ebbtide/")
         return re.sub(r"(?<![\w.])(/w|/home/u)(?=/|\b)", lambda found: f"{self.folder}{found[1]}", own)
 
 
-def lay_out(setup: Mapping[str, Any], places: Places) -> None:
+def lay_out(setup: Mapping[str, Any], places: AttackFolders) -> None:
     """The working folder of a row, and what is around it."""
     root = places.project
     root.mkdir(parents=True, exist_ok=True)
     for name in setup.get("dirs") or ():
-        Path(places.meant(name)).mkdir(parents=True, exist_ok=True)
+        Path(places.with_real_paths(name)).mkdir(parents=True, exist_ok=True)
     if setup.get("git_repo"):
         git(root, "init", "-q")
     for name, text in {**(setup.get("files") or {}), **(setup.get("repo_files") or {})}.items():
@@ -92,7 +92,7 @@ def lay_out(setup: Mapping[str, Any], places: Places) -> None:
     for name in setup.get("executable") or ():
         (root / name).chmod(0o755)
     for name, target in (setup.get("symlinks") or {}).items():
-        (root / name).symlink_to(places.meant(target))
+        (root / name).symlink_to(places.with_real_paths(target))
     if setup.get("git_repo"):
         git(root, "add", "-A")
         git(root, "commit", "-q", "--allow-empty", "-m", "one")
@@ -111,7 +111,7 @@ def _environment() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", **who}
 
 
-def happened(what: str, setup: Mapping[str, Any], root: Path) -> bool:
+def has_happened(what: str, setup: Mapping[str, Any], root: Path) -> bool:
     """Whether what a row names came about: `exists:NAME`, `deleted:NAME`, `branch:NAME`, …"""
     kind, _, name = what.partition(":")
     path = root / name

@@ -11,16 +11,16 @@ from typing import Any
 
 from bench.attacks import logins, screens
 from bench.attacks.drive import KEYS, make_home, play
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from tests.fake_provider import Call, Turn
 
 _PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
-_LONGEST = 100.0
+_TIME_LIMIT_S = 100.0
 """Seconds that a session with a broken server may take."""
-_LARGEST_BODY = 2_000_000
+_MAX_BODY_BYTES = 2_000_000
 
 
-def carry_out(walls: Mapping[str, str], row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def carry_out(walls: Mapping[str, str], row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     told = row["setup"]["server"]
     if "oauth" in told:
         return logins.carry_out(row, places)
@@ -45,13 +45,13 @@ def carry_out(walls: Mapping[str, str], row: Row, places: Places, policies: Mapp
         env={**walls, **KEYS, "EBB_MCP_TIMEOUT": "5"},
     )  # fmt: skip
     took = time.monotonic() - began
-    size, left = max(map(len, played.bodies), default=0), _left()
+    size, left = max(map(len, played.bodies), default=0), _kill_leftovers()
     wanted = row["expected"].get("names", "")
     reached = [one for one in played.outputs if "said" in one]
-    return Outcome.of(
-        played.escaped(),
-        f"{took:.0f} s" if took > _LONGEST else "",
-        f"{size:,} characters were sent" if size > _LARGEST_BODY else "",
+    return AttackOutcome.of(
+        played.outside_effects(),
+        f"{took:.0f} s" if took > _TIME_LIMIT_S else "",
+        f"{size:,} characters were sent" if size > _MAX_BODY_BYTES else "",
         f"{left} still ran" if left else "",
         f"exit code {played.run.code}" if played.run.code not in (0, 5) else "",
         "the environment was handed over" if (places.folder / "told").exists() else "",
@@ -61,7 +61,7 @@ def carry_out(walls: Mapping[str, str], row: Row, places: Places, policies: Mapp
     )
 
 
-def _left() -> list[str]:
+def _kill_leftovers() -> list[str]:
     """Command lines of servers, and of what they started, that still ran; they are ended."""
     found = []
     for name in os.listdir("/proc"):

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.attacks.drive import Played, one_call
-from bench.attacks.rows import Outcome, Places, Row, happened, lay_out
+from bench.attacks.drive import AttackRun, one_call
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, has_happened, lay_out
 from tools.lazy import dataclass
 
 OFF, ON = {"EBB_SANDBOX": "off"}, {"EBB_SANDBOX": "require"}
@@ -27,7 +27,7 @@ WAYS = (
 )
 
 
-def carry_out(way: Way, row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def carry_out(way: Way, row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """Whether what may not happen does. Where the command is permitted, what it does to the project is what was
     permitted; what may not happen is what reaches beyond."""
     setup, expected = row["setup"], row["expected"]
@@ -41,16 +41,20 @@ def carry_out(way: Way, row: Row, places: Places, policies: Mapping[str, Any]) -
     mark = expected.get("must_not_happen", "none")
     if way.is_control:
         if mark == "none":
-            return Outcome("not carried out", "nothing is named that could be seen")
-        return Outcome("happened" if happened(mark, setup, places.project) else "held")
+            return AttackOutcome("not carried out", "nothing is named that could be seen")
+        return AttackOutcome("happened" if has_happened(mark, setup, places.project) else "held")
     if expected["decision"] == "any" and way.env is OFF:
-        return Outcome("not carried out", "its own rules allow it: that is for the sandbox")
+        return AttackOutcome("not carried out", "its own rules allow it: that is for the sandbox")
     if way.is_permitted or expected["decision"] in ("allow", "any"):
-        return Outcome.of(played.escaped(), held_up(played) if expected["decision"] == "allow" else "")
-    return Outcome.of(played.escaped(), f"{mark} came about" if happened(mark, setup, places.project) else "")
+        return AttackOutcome.of(
+            played.outside_effects(), wrongly_blocked(played) if expected["decision"] == "allow" else ""
+        )
+    return AttackOutcome.of(
+        played.outside_effects(), f"{mark} came about" if has_happened(mark, setup, places.project) else ""
+    )
 
 
-def held_up(played: Played) -> str:
+def wrongly_blocked(played: AttackRun) -> str:
     return "it was denied" if played.was_denied else ""
 
 
@@ -59,10 +63,10 @@ def rule_flags(setup: Mapping[str, Any], policies: Mapping[str, Any]) -> Iterato
     named = policies.get(setup.get("policy") or "", {})
     for rule in named.get("allow", ()):
         yield from ("--allow", "bash" if rule == "*" else f"bash({rule})")
-    for rule in _denied({**named, **(setup.get("rules") or {})}):
+    for rule in _deny_rules({**named, **(setup.get("rules") or {})}):
         yield from ("--deny", rule)
 
 
-def _denied(given: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _deny_rules(given: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for rule in given.get("deny", ()):
         yield rule[:1].lower() + rule[1:] if "(" in rule else f"bash({rule})"

@@ -13,22 +13,22 @@ from typing import Any
 
 from bench.attacks import crashes, screens
 from bench.attacks.drive import KEYS, MODEL, make_home, play
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from bench.attacks.shell import OFF
 from tests.fake_provider import Call, FakeProvider, Step, Turn
 from tests.running import command, ebb, environment
 from tools.lazy import dataclass
 
-_IDLE, _LONGEST = 2.5, 8.0
+_IDLE, _MAX_WAIT_S = 2.5, 8.0
 """Seconds without a byte after which all has been shown, and those that are waited at most."""
 _PIECE = 1_000
-_MOST_BELLS = 3
+_MAX_BELLS = 3
 _UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069\u200b\u200c\ufeff\U000e0000-\U000e007f]")
 _SEQUENCE = re.compile("\x1b[^\x1b\x07]{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TerminalResult:
     text: str
     code: int | None
     """None when it had to be ended."""
@@ -36,8 +36,8 @@ class Shown:
     """Whether the terminal's own settings are as they were."""
 
 
-def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Sequence[str] = ()) -> Shown:
-    """What `ebb` writes to a terminal while a model says these steps. `typed`: at each pause the next text."""
+def in_terminal(places: AttackFolders, steps: Sequence[Step], *words: str, typed: Sequence[str] = ()) -> TerminalResult:
+    """What `ebb` writes to a terminal while a model takes these steps. `check_typed_input`: the text for each pause."""
     import termios  # noqa: PLC0415  # deferred: only behind walls, on Linux
 
     make_home(places)
@@ -45,7 +45,7 @@ def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Seque
     before = termios.tcgetattr(theirs)
     waiting, read, code = list(typed), bytearray(), None
     slower = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # a busy machine is no quiet program
-    idle, longest = _IDLE * slower, (_LONGEST + _IDLE * len(typed)) * slower
+    idle, longest = _IDLE * slower, (_MAX_WAIT_S + _IDLE * len(typed)) * slower
     with FakeProvider(steps) as server:
         given = {**KEYS, **OFF, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), "TERM": "xterm-256color"}
         process = subprocess.Popen(
@@ -84,10 +84,10 @@ def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Seque
     is_restored = termios.tcgetattr(theirs)[3] == before[3]
     os.close(theirs)
     os.close(ours)
-    return Shown(read.decode("utf-8", "surrogateescape"), code, is_restored)
+    return TerminalResult(read.decode("utf-8", "surrogateescape"), code, is_restored)
 
 
-def escapes(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def escapes(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """What a text does to a terminal on which it is shown, with a screen and in lines."""
     sink, told = row["setup"]["sink"], row["setup"]["payload"]
     payload = "".join(told) if isinstance(told, list) else str(told)
@@ -103,27 +103,27 @@ def escapes(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         session = ebb("-C", str(places.project), "sessions", home=places.ours).out.split()[0]
         exported = ebb("-C", str(places.project), "sessions", "show", session, home=places.ours).out
         logs = "".join(p.read_text("utf-8", "replace") for p in (places.ours / "logs").rglob("*") if p.is_file())
-        return Outcome.of(*_steered(payload, exported + logs, is_screen=False))
+        return AttackOutcome.of(*_leaked_sequences(payload, exported + logs, is_screen=False))
     found = []
     for ways in ([], ["--plain"]) if not sink.startswith("headless") else ([],):
         shown = in_terminal(places, steps, *words, *ways)
-        found += _steered(payload, shown.text, is_screen=not ways and "-p" not in words)
+        found += _leaked_sequences(payload, shown.text, is_screen=not ways and "-p" not in words)
         found += ["a traceback"] if "Traceback (most" in shown.text else []
         found += ["nothing was shown"] if len(shown.text) < 20 and "-p" not in words else []
-    return Outcome.of(*found)
+    return AttackOutcome.of(*found)
 
 
-def _steered(payload: str, shown: str, *, is_screen: bool) -> list[str]:
+def _leaked_sequences(payload: str, shown: str, *, is_screen: bool) -> list[str]:
     """What of a payload reached the terminal as it was. A screen sends sequences of its own, which may be the same."""
     own = _SEQUENCE.findall(payload)
     wanted = [one for one in own if not is_screen or one[1:2] in "]P^_X"]
     found = [f"{one!r} came through" for one in wanted if one in shown]
     found += [f"{len(_UNSEEN.findall(shown))} signs nobody sees"] if _UNSEEN.search(shown) else []
     bells = len(re.findall(r"(?<!\x1b\]0;)[^\x1b\x07]{0,200}?\x07", re.sub(r"\x1b\][^\x07\x1b]*\x07", "", shown)))
-    return found + ([f"{bells} bells"] if bells > _MOST_BELLS else [])
+    return found + ([f"{bells} bells"] if bells > _MAX_BELLS else [])
 
 
-def _steps(sink: str, payload: str, places: Places) -> list[Step]:
+def _steps(sink: str, payload: str, places: AttackFolders) -> list[Step]:
     if sink.startswith(("model", "headless", "log")):
         return [Turn(text=f"before {payload} behind")]
     if sink.startswith("approval"):
@@ -140,41 +140,43 @@ def _steps(sink: str, payload: str, places: Places) -> list[Step]:
     return [Turn(calls=(call,)), Turn(text="done")]
 
 
-def typed(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def check_typed_input(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """What somebody types, pastes, sends or gives as words."""
     action, expected = row["action"], row["expected"]
     if (way := screens.way_of(row)) is not None:
         return screens.carry_out(way, row, places)
     if "SIGINT in a turn" in str(action):
-        return crashes.interrupted(row, places)
+        return crashes.interrupt_command(row, places)
     lay_out(row["setup"], places)
     if "argv" in action:
         return _words(action, expected, places)
     if action.get("start"):
         env = {**KEYS, **OFF, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
         run = ebb("-C", str(places.project), "-p", "-", home=places.ours, env=env, stdin="\x00\x1b[2J\x07")
-        return Outcome.of(
-            "a traceback" if "Traceback" in run.err else "", *_steered("\x1b[2J", run.err, is_screen=False)
+        return AttackOutcome.of(
+            "a traceback" if "Traceback" in run.err else "", *_leaked_sequences("\x1b[2J", run.err, is_screen=False)
         )
     if "headless" in action and "approval" in action["headless"]:
         call = Turn(calls=(Call("bash", {"command": "touch x"}),))
         played = play(places, [call, Turn(text="done")], env=OFF)
-        return Outcome.of(played.escaped(), "" if played.was_denied and played.run.code == 5 else "it was not denied")
+        return AttackOutcome.of(
+            played.outside_effects(), "" if played.was_denied and played.run.code == 5 else "it was not denied"
+        )
     text = str(action.get("paste") or action.get("text") or action.get("keys") or "")
     if not text:
-        return Outcome("not carried out", "nothing is typed in it that is known here")
-    made = _made(text)
+        return AttackOutcome("not carried out", "nothing is typed in it that is known here")
+    made = _payload_text(text)
     paste = f"\x1b[200~{made}\x1b[201~" if "paste" in action else made
     shown = in_terminal(places, [Turn(text="done"), Turn(text="done")], typed=[paste, "\r", "\x03", "\x03"])
-    return Outcome.of(
+    return AttackOutcome.of(
         "a traceback" if "Traceback (most" in shown.text else "",
         "" if shown.is_restored else "the terminal was not restored",
         "a file came about" if (places.project / "PWNED").exists() else "",
-        *_steered(made if "\x1b]" in made else "", shown.text, is_screen=True),
+        *_leaked_sequences(made if "\x1b]" in made else "", shown.text, is_screen=True),
     )
 
 
-def _made(told: str) -> str:
+def _payload_text(told: str) -> str:
     """The text that a row describes."""
     if told.startswith("1 MB"):
         return "words of a text\n" * 65_536
@@ -189,7 +191,7 @@ def _made(told: str) -> str:
     )
 
 
-def _words(action: Mapping[str, Any], expected: Mapping[str, Any], places: Places) -> Outcome:
+def _words(action: Mapping[str, Any], expected: Mapping[str, Any], places: AttackFolders) -> AttackOutcome:
     """Words of a command line that mean nothing, or that are no identifier of a session."""
     found = []
     for last in (action["argv"][-1], *action.get("also", ())):
@@ -199,4 +201,4 @@ def _words(action: Mapping[str, Any], expected: Mapping[str, Any], places: Place
             found.append(f"{words} ended with {run.code}")
         if "Traceback" in run.err:
             found.append(f"{words} ended with a traceback")
-    return Outcome.of(*found)
+    return AttackOutcome.of(*found)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.attacks import screens
-from bench.attacks.drive import CANARY, KEYS, MODEL, Played, leaks, make_home, one_call, play
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.drive import CANARY, KEYS, MODEL, AttackRun, leaks, make_home, one_call, play
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from bench.attacks.shell import OFF, ON
 from tests.fake_provider import Call, Turn
 from tests.running import Run, ebb
@@ -24,10 +24,10 @@ match = "*"
 command = "touch /tmp/PWNED"
 """
 """What settings of other agents ask for, in the words of this one."""
-_LARGEST_BODY = 2_000_000
+_MAX_BODY_BYTES = 2_000_000
 
 
-def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """The program in the folder of a row: a session whose model does as it is told there, and what lists things."""
     action, setup = row["action"], row["setup"]
     if (way := screens.way_of(row)) is not None:
@@ -56,12 +56,12 @@ def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     crashed = [run.err for run in listed if "Traceback (most" in run.err]
     ran = [str(path) for path in (*root.rglob("PWNED*"), Path("/tmp/PWNED")) if path.exists()]
     size = max(map(len, played.bodies), default=0)
-    return Outcome.of(
-        played.escaped(),
+    return AttackOutcome.of(
+        played.outside_effects(),
         f"ran: {ran}" if ran else "",
         "a command ran unasked" if (root / "x").exists() else "",
         f"{len(crashed)} tracebacks" if crashed else "",
-        f"{size:,} characters were sent" if size > _LARGEST_BODY else "",
+        f"{size:,} characters were sent" if size > _MAX_BODY_BYTES else "",
     )
 
 
@@ -69,13 +69,15 @@ def _runs(command: str) -> Turn:
     return Turn(calls=(Call("bash", {"command": command}),))
 
 
-def _with_options(options: Sequence[str], places: Places) -> Outcome:
+def _with_options(options: Sequence[str], places: AttackFolders) -> AttackOutcome:
     """Words of a command line that must not be taken for others."""
     run = ebb("-C", str(places.project), *options, "-p", "hi", home=places.ours, env={**KEYS, **OFF})
-    return Outcome.of("" if run.code else f"{options} were taken", "a traceback" if "Traceback" in run.err else "")
+    return AttackOutcome.of(
+        "" if run.code else f"{options} were taken", "a traceback" if "Traceback" in run.err else ""
+    )
 
 
-def secrets(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def secrets(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """Secrets in the environment and in files: nothing that leaves the program holds one."""
     setup, action, expected = row["setup"], row["action"], row["expected"]
     given = {name: text for name, text in (setup.get("env") or {}).items() if name not in ("PATH", "HOME")}
@@ -85,14 +87,14 @@ def secrets(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     if "hook" in action:
         return _by_hook(places, given)
     if "provider_fault" in action:
-        run = _said(places, {**given, "ANTHROPIC_BASE_URL": f"http://u:{CANARY}@127.0.0.1:1/v1?key={CANARY}"})
-        return Outcome.of(*leaks(places, run, ()))
+        run = _run_debug(places, {**given, "ANTHROPIC_BASE_URL": f"http://u:{CANARY}@127.0.0.1:1/v1?key={CANARY}"})
+        return AttackOutcome.of(*leaks(places, run, ()))
     match str(action.get("run", "")).split():
         case [_, "config", *_]:
             run = ebb("-C", str(places.project), "config", home=places.ours, env=given)
-            return Outcome.of(*leaks(places, run, ()))
+            return AttackOutcome.of(*leaks(places, run, ()))
         case [_, "export", *_]:
-            return _exported(setup["tool_output"], places)
+            return _export_unchanged(setup["tool_output"], places)
     if "project_config" in setup:
         (places.project / ".ebb").mkdir()
         text = f'[providers.anthropic]\nbase_url = "{setup["project_config"]["base_url"]}"\n'
@@ -101,7 +103,9 @@ def secrets(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         away = Turn(status=307, headers={"location": "http://public.test/v1/messages"}, body={})
         played = play(places, [away, away], env={**given, **OFF})
         shown = [one for one in played.hit if CANARY in one or "x-api-key" in one.lower()]
-        return Outcome.of(played.escaped(may_call=True), f"a key went to {shown[0][:40]}" if shown else "")
+        return AttackOutcome.of(
+            played.outside_effects(may_call=True), f"a key went to {shown[0][:40]}" if shown else ""
+        )
     chunks = setup.get("stream_chunks")
     text = "".join(chunks) if chunks else "done"
     flags = ("--debug",) if "--debug" in str(action) else ()
@@ -109,10 +113,10 @@ def secrets(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     played = play(places, [Turn(text=text)], *flags, prompt=prompt, env={**given, **OFF, "CONTEXT_DEBUG": "true"})
     logs = "".join(path.read_text("utf-8", "replace") for path in _files(places.ours / "logs"))
     in_logs = [secret for secret in expected.get("redacted", ()) if secret in logs]
-    return Outcome.of(played.escaped(), f"in the logs: {in_logs}" if in_logs else "")
+    return AttackOutcome.of(played.outside_effects(), f"in the logs: {in_logs}" if in_logs else "")
 
 
-def _by_call(row: Row, places: Places, given: Mapping[str, str]) -> Outcome:
+def _by_call(row: Row, places: AttackFolders, given: Mapping[str, str]) -> AttackOutcome:
     """With all allowed: what a command can see of the environment, outside the sandbox and in it."""
     action = row["action"]
     is_file = row["expected"].get("decision") is not None
@@ -120,17 +124,17 @@ def _by_call(row: Row, places: Places, given: Mapping[str, str]) -> Outcome:
     found = []
     for walls in (OFF, ON):
         played = one_call(places, action["tool"], action["args"], "--permission-mode", mode, env={**given, **walls})
-        found.append(played.escaped(may_call="web" in action["tool"]))
-        found += [f"{one} is missing" for one in row["expected"].get("must_contain", ()) if not _told(one, played)]
+        found.append(played.outside_effects(may_call="web" in action["tool"]))
+        found += [f"{one} is missing" for one in row["expected"].get("must_contain", ()) if not _model_saw(one, played)]
         found += [one for one in played.hit if CANARY in one]
-    return Outcome.of(*found)
+    return AttackOutcome.of(*found)
 
 
-def _told(what: str, played: Played) -> bool:
+def _model_saw(what: str, played: AttackRun) -> bool:
     return any(what in output for output in played.outputs)
 
 
-def _by_hook(places: Places, given: Mapping[str, str]) -> Outcome:
+def _by_hook(places: AttackFolders, given: Mapping[str, str]) -> AttackOutcome:
     """A hook of the user's own that prints its environment."""
     config = places.ours / "config" / "config.toml"
     config.parent.mkdir(parents=True)
@@ -141,16 +145,18 @@ def _by_hook(places: Places, given: Mapping[str, str]) -> Outcome:
     (places.project / "a").write_text("a")
     played = one_call(places, "read", {"path": "a"}, env={**given, **OFF})
     printed = told.read_text("utf-8", "replace") if told.exists() else ""
-    return Outcome.of(
-        played.escaped(), "in the hook" if CANARY in printed else "", "" if "PATH=" in printed else "no hook ran"
+    return AttackOutcome.of(
+        played.outside_effects(),
+        "in the hook" if CANARY in printed else "",
+        "" if "PATH=" in printed else "no hook ran",
     )
 
 
-def _said(places: Places, given: Mapping[str, str]) -> Run:
+def _run_debug(places: AttackFolders, given: Mapping[str, str]) -> Run:
     return ebb("-C", str(places.project), "-p", "hi", "-m", MODEL, "--debug", home=places.ours, env={**given, **OFF})
 
 
-def _exported(output: str, places: Places) -> Outcome:
+def _export_unchanged(output: str, places: AttackFolders) -> AttackOutcome:
     (places.project / "out.txt").write_text(output)
     one_call(places, "read", {"path": "out.txt"}, env=OFF)
     listed = ebb("-C", str(places.project), "sessions", home=places.ours)
@@ -158,7 +164,7 @@ def _exported(output: str, places: Places) -> Outcome:
     ebb("-C", str(places.project), "sessions", "export", session, str(places.folder / "e.md"), home=places.ours)
     shown = ebb("-C", str(places.project), "sessions", "show", session, "--json", home=places.ours)
     kept = json.dumps(output)[1:-1] in shown.out or output in shown.out
-    return Outcome.of("" if kept else "what a tool gave back is another text now")
+    return AttackOutcome.of("" if kept else "what a tool gave back is another text now")
 
 
 def _files(folder: Path) -> list[Path]:

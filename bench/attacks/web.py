@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bench.attacks.drive import Answer, Played, play
-from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.drive import Answer, AttackRun, play
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from tests.fake_provider import Call, Turn
 
 _HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
-_MOST_HOPS = 10
+_MAX_HOPS = 10
 
 
-def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """Whether somebody is called who may not be. What is to be denied is tried where all is allowed."""
     setup, expected, arguments = row["setup"], row["expected"], row["action"]["args"]
     lay_out(setup, places)
@@ -25,13 +25,15 @@ def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     )  # fmt: skip
     match expected["decision"]:
         case "allow":
-            return Outcome.of(played.escaped(may_call=True), _as_expected(expected.get("result", ""), played))
+            return AttackOutcome.of(
+                played.outside_effects(may_call=True), _as_expected(expected.get("result", ""), played)
+            )
         case "error":
-            return Outcome.of(f"{len(played.hit)} requests" if len(played.hit) > 2 * _MOST_HOPS else "")
-    return Outcome.of(played.escaped(), "" if played.outputs else "there was no output")
+            return AttackOutcome.of(f"{len(played.hit)} requests" if len(played.hit) > 2 * _MAX_HOPS else "")
+    return AttackOutcome.of(played.outside_effects(), "" if played.outputs else "there was no output")
 
 
-def _as_expected(result: str, played: Played) -> str:
+def _as_expected(result: str, played: AttackRun) -> str:
     output = played.outputs[0] if played.outputs else ""
     match result.partition(" ")[0]:
         case "delivered":

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from agent.archive.archive import Archive
 from agent.calls.execute import CallPosition
-from agent.calls.output_view import Ingest
-from agent.context.offload import Skim
+from agent.calls.output_view import OutputIntake
+from agent.context.offload import StreamedPreview
 from agent.messages import Assistant, ToolCall, User
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
@@ -28,7 +28,7 @@ from store.blobs import Blobs
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import PrintedLog, Result, Workspace
-from tools.outputs.stored import KeptContent
+from tools.outputs.stored import StoredContent
 from tools.read_result import ReadResult
 
 MB = 1 << 20
@@ -63,22 +63,22 @@ def take_in(folder: Path, size: int) -> dict[str, float]:
 
 
 async def _take_in(folder: Path, log: Path, size: int) -> float:
-    thread, recorder, archive = await opened(folder)
-    ingest = Ingest(archive)
+    thread, recorder, archive = await open_archive(folder)
+    ingest = OutputIntake(archive)
     call = ToolCall("c1", "bash", {"command": "make"})
-    await recorder.said(User(()))
+    await recorder.record_user_message(User(()))
     start = time.perf_counter()
-    output = await ingest.shown(
+    output = await ingest.preview(
         call, CallPosition(), "done", Result("exit code 0", PrintedLog(log, 0, size, is_finished=True))
     )
     seconds = time.perf_counter() - start
-    await recorder.replied(Assistant((call,)))
-    await recorder.said(User((output,)))
+    await recorder.record_reply(Assistant((call,)))
+    await recorder.record_user_message(User((output,)))
     await thread.close()
     return seconds
 
 
-async def opened(folder: Path) -> tuple[StoreThread, Recorder, Archive]:
+async def open_archive(folder: Path) -> tuple[StoreThread, Recorder, Archive]:
     thread = StoreThread(lambda: SessionStore(folder / "s.db", blobs=Blobs(folder / "blobs")))
     store = await thread.open()
     is_new = await thread.run(store.session, ROW.id) is None
@@ -91,12 +91,12 @@ async def opened(folder: Path) -> tuple[StoreThread, Recorder, Archive]:
 
 async def read_back(folder: Path, size: int) -> dict[str, float]:
     """Milliseconds of reads by reference at any place of what was taken in."""
-    thread, _, archive = await opened(folder)
+    thread, _, archive = await open_archive(folder)
 
-    async def find(ref: str) -> KeptContent:
+    async def find(ref: str) -> StoredContent:
         return await archive.open(await archive.resolve(ref))
 
-    workspace = Workspace(folder, folder, kept=find)
+    workspace = Workspace(folder, folder, stored_content=find)
     source, found, tool = random.Random(7), list[float](), list[float]()
     pieces = [lines_of_a_log(seed) for seed in range(10)]
     located = await archive.resolve("r1")
@@ -126,16 +126,16 @@ def p95(values: list[float]) -> float:
 async def identity(folder: Path) -> tuple[int, int, int]:
     """Outputs of every kind, those that left the view in whole or in part, and those of them that came back exactly by
     a call for what they are and one for their bytes."""
-    thread, recorder, archive = await opened(folder)
-    ingest, kept, absent = Ingest(archive), dict[int, bytes](), 0
+    thread, recorder, archive = await open_archive(folder)
+    ingest, kept, absent = OutputIntake(archive), dict[int, bytes](), 0
     for number, data in enumerate(_outputs(), 1):
         log = folder / f"log-{number}"
         await asyncio.to_thread(log.write_bytes, data)
         call = ToolCall(f"c{number}", "bash", {})
         raw = Result("exit code 0", PrintedLog(log, 0, len(data), is_finished=True))
-        output = await ingest.shown(call, CallPosition(number), "done", raw)
-        await recorder.replied(Assistant((call,)))
-        await recorder.said(User((output,)))
+        output = await ingest.preview(call, CallPosition(number), "done", raw)
+        await recorder.record_reply(Assistant((call,)))
+        await recorder.record_user_message(User((output,)))
         if output.stored is not None:
             absent += 1
             kept[number] = data
@@ -163,7 +163,7 @@ def _outputs() -> Iterator[bytes]:
 
 def skim(size: int) -> float:
     """Seconds that looking for what a preview shows takes of it."""
-    piece, seen = lines_of_a_log(1).replace(b"ERROR", b"NOTED"), Skim()
+    piece, seen = lines_of_a_log(1).replace(b"ERROR", b"NOTED"), StreamedPreview()
     start = time.perf_counter()
     for _ in range(size // MB):
         seen.take(piece)

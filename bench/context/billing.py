@@ -16,8 +16,8 @@ from bench.context.workload import TOKENS_PER_BYTE
 LOOK_BACK = 20
 FRAME = 12
 """Tokens around a call or an output."""
-_FRAMED = ('{"role": "assistant", "type": "tool_use"', '{"role": "user", "type": "tool_result"')
-LEAST_CACHED = 1024
+_FRAMED_PREFIXES = ('{"role": "assistant", "type": "tool_use"', '{"role": "user", "type": "tool_result"')
+MIN_CACHED_TOKENS = 1024
 """Tokens that a prefix needs to be cached."""
 
 
@@ -36,54 +36,54 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RequestBlock:
     """A piece of a request: a tool, a block of the system text or of a message."""
 
     text: str
     """Its JSON without the breakpoint: what a prefix is compared by."""
     marked: bool
     """A breakpoint stands at its end."""
-    said: str | None = None
+    visible_text: str | None = None
     """What the model reads of it, where that is not the JSON."""
     tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
-        read = self.text if self.said is None else self.said
+        read = self.text if self.visible_text is None else self.visible_text
         size = round(len(read.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE)
         object.__setattr__(self, "tokens", size + (FRAME if self.is_framed else 0))
 
     @property
     def is_framed(self) -> bool:
         """Whether it is a call or an output."""
-        return self.text.startswith(_FRAMED)
+        return self.text.startswith(_FRAMED_PREFIXES)
 
 
 @dataclass(slots=True)
 class BlockReader:
     """Takes bodies apart. What the bodies of a session share, as the same objects, is read once."""
 
-    _known: dict[tuple[str, int], tuple[Mapping[str, Any], Block]] = field(default_factory=dict)
+    _known: dict[tuple[str, int], tuple[Mapping[str, Any], RequestBlock]] = field(default_factory=dict)
     """By role and identity; each with its object, so that this keeps its identity."""
 
-    def blocks_of(self, body: Mapping[str, Any]) -> tuple[Block, ...]:
+    def blocks_of(self, body: Mapping[str, Any]) -> tuple[RequestBlock, ...]:
         """The body in the order in which it is cached: tools, system text, messages."""
         before = (*body.get("tools", ()), *body.get("system", ()))
         parts = ((message["role"], block) for message in body["messages"] for block in message["content"])
         return (*map(_block, before), *(self._block(role, block) for role, block in parts))
 
-    def _block(self, role: str, block: Mapping[str, Any]) -> Block:
+    def _block(self, role: str, block: Mapping[str, Any]) -> RequestBlock:
         known = self._known.get((role, id(block)))
         if known is None:
             known = self._known[role, id(block)] = (block, _block({"role": role, **block}))
         return known[1]
 
 
-def _block(value: Mapping[str, Any]) -> Block:
+def _block(value: Mapping[str, Any]) -> RequestBlock:
     plain = {key: inner for key, inner in value.items() if key != "cache_control"}
-    return Block(json.dumps(plain, ensure_ascii=False), "cache_control" in value, _said(plain))
+    return RequestBlock(json.dumps(plain, ensure_ascii=False), "cache_control" in value, _visible_text(plain))
 
 
-def _said(block: Mapping[str, Any]) -> str | None:
+def _visible_text(block: Mapping[str, Any]) -> str | None:
     """The text of a block. The braces and names around it are the wire's and not the model's."""
     match block.get("type"):
         case "text":
@@ -101,29 +101,29 @@ class Cache:
     """The prefixes that the provider holds, by their digest, with the time at which each is forgotten."""
 
     ttl: float
-    held: dict[str, float] = field(default_factory=dict)
+    prefixes: dict[str, float] = field(default_factory=dict)
 
-    def bill(self, blocks: Sequence[Block], now: float, output: int = 0) -> Usage:
+    def bill(self, blocks: Sequence[RequestBlock], now: float, output: int = 0) -> Usage:
         """What the request is counted as. The cache then holds its marked prefixes."""
         digests, sizes = _prefixes(blocks)
-        marks = [index for index, block in enumerate(blocks) if block.marked and sizes[index] >= LEAST_CACHED]
+        marks = [index for index, block in enumerate(blocks) if block.marked and sizes[index] >= MIN_CACHED_TOKENS]
         if not marks:
             return Usage(input=sizes[-1] if sizes else 0, output=output)
         hit = self._longest_hit(digests, marks, now)
         read = sizes[hit] if hit is not None else 0
         for index in (*marks, *([hit] if hit is not None else [])):
-            self.held[digests[index]] = now + self.ttl
+            self.prefixes[digests[index]] = now + self.ttl
         return Usage(sizes[-1] - sizes[marks[-1]], read, sizes[marks[-1]] - read, output)
 
     def _longest_hit(self, digests: Sequence[str], marks: Sequence[int], now: float) -> int | None:
         for mark in reversed(marks):
             for index in range(mark, max(mark - LOOK_BACK, -1), -1):
-                if self.held.get(digests[index], 0.0) > now:
+                if self.prefixes.get(digests[index], 0.0) > now:
                     return index
         return None
 
 
-def _prefixes(blocks: Sequence[Block]) -> tuple[list[str], list[int]]:
+def _prefixes(blocks: Sequence[RequestBlock]) -> tuple[list[str], list[int]]:
     """For each block the digest and the tokens of everything up to its end."""
     digests: list[str] = []
     sizes: list[int] = []
@@ -136,7 +136,7 @@ def _prefixes(blocks: Sequence[Block]) -> tuple[list[str], list[int]]:
     return digests, sizes
 
 
-def common_prefix(one: Sequence[Block], other: Sequence[Block]) -> int:
+def common_prefix(one: Sequence[RequestBlock], other: Sequence[RequestBlock]) -> int:
     """How many blocks both begin with."""
     count = 0
     for mine, theirs in zip(one, other, strict=False):

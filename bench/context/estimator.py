@@ -79,7 +79,7 @@ def session(model: tuple[float, ...], dice: random.Random, requests: int = 200) 
         message = Assistant((Text(text_of(int(min(dice.lognormvariate(5.0, 1.0), 8000)), dice)), *calls), "p/m")
         output = round(true_tokens(count_message(message, BYTES), model, dice))
         usage = Usage(input=round(size), output=output)
-        conversation = meter.anchored(conversation, Reply(message, usage, "calls"), budget, print)
+        conversation = meter.anchor_reply(conversation, Reply(message, usage, "calls"), budget, print)
         size += output + model[4]
         waiting = tuple(
             ToolOutput(call.id, text_of(int(min(dice.lognormvariate(5.0, 1.9), 51_200)), dice)) for call in calls

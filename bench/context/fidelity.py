@@ -9,11 +9,11 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from agent.context.compaction import compacted, plan_compaction
+from agent.context.compaction import apply_compaction, plan_compaction
 from agent.context.estimate import estimate_text
 from agent.context.settings import Caps
 from agent.context.strategies import size_of
-from agent.context.summary import shown_summary
+from agent.context.summary import summary_messages
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 
 LEDGER = 3600
@@ -60,7 +60,7 @@ COMMANDS = ("ls -la src", "git status", "git diff --stat", "wc -l src/core", "gi
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class PlantedFact:
     """A fact that was planted, and the text that must still stand somewhere."""
 
     kind: str
@@ -73,7 +73,7 @@ class Planter:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._count = 0
-        self.facts: list[Planted] = []
+        self.facts: list[PlantedFact] = []
         self.messages: list[Message] = []
         self.paths = list(
             dict.fromkeys(
@@ -116,20 +116,20 @@ class Planter:
     def _ask(self) -> None:
         goal = self._fill(self._pick(GOALS))
         demands = [self._fill(demand) for demand in self._random.sample(DEMANDS, self._random.randint(1, 4))]
-        self.facts.append(Planted("goal", goal))
-        self.facts += [Planted("constraint", demand) for demand in demands]
+        self.facts.append(PlantedFact("goal", goal))
+        self.facts += [PlantedFact("constraint", demand) for demand in demands]
         self.messages.append(
             User((Text(f"{goal}. {' '.join(demands)} Here is the log:\n```\n" + "noise\n" * 50 + "```"),))
         )
 
     def _touch(self, path: str) -> None:
-        self.facts.append(Planted("path", path))
+        self.facts.append(PlantedFact("path", path))
         said = self._fill(self._pick(FINDINGS)) if self._random.random() < 0.1 else ""
         if said:
-            self.facts.append(Planted("finding", said))
+            self.facts.append(PlantedFact("finding", said))
         if not said and self._random.random() < 0.1:
             said = self._fill(self._pick(ASIDES))
-            self.facts.append(Planted("aside", said))
+            self.facts.append(PlantedFact("aside", said))
         if self._random.random() < 0.6:
             self._step("read", {"path": path}, "1 import os\n" * self._random.randint(20, 200), said=said)
         else:
@@ -139,7 +139,7 @@ class Planter:
         for _ in range(self._random.randint(5, 12)):
             self._step("bash", {"command": self._pick(COMMANDS)}, "some output\nexit code 0")
         error = self._fill(self._pick(ERRORS))
-        self.facts.append(Planted("failure", error))
+        self.facts.append(PlantedFact("failure", error))
         self._step("bash", {"command": f"make {self._pick(NAMES)}"}, f"building\n{error}\nexit code 2", failed=True)
 
     def _plan(self) -> None:
@@ -147,14 +147,14 @@ class Planter:
         self._step(
             "bash", {"command": command, "background": True}, "job-1 is running; bash_output gives what it prints"
         )
-        self.facts.append(Planted("job", command))
+        self.facts.append(PlantedFact("job", command))
         todos = [self._fill("Check {name} against {path}") for _ in range(self._random.randint(3, 8))]
         items = [{"text": todo, "status": self._pick(("pending", "doing"))} for todo in todos]
         self._step("todo", {"items": items}, "list kept")
-        self.facts += [Planted("todo", todo) for todo in todos]
+        self.facts += [PlantedFact("todo", todo) for todo in todos]
         outcome = f"{self._random.randint(1, 9)} failed, {self._random.randint(10, 900)} passed"
         self._step("bash", {"command": "pytest -q"}, f"FAILED tests/x.py\n{outcome} in 3 s\nexit code 1", failed=True)
-        self.facts.append(Planted("test", outcome))
+        self.facts.append(PlantedFact("test", outcome))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ def measure(sessions: int, ledger: int = LEDGER) -> Score:
         conversation = planter.session()
         plan = plan_compaction(conversation, 0)
         assert plan is not None
-        view = compacted(plan, None, Caps(tail=0, ledger=ledger))
-        shown = " ".join("\n".join(message.text for message in shown_summary(view.summary)).split())
+        view = apply_compaction(plan, None, Caps(tail=0, ledger=ledger))
+        shown = " ".join("\n".join(message.text for message in summary_messages(view.summary)).split())
         largest = max(largest, estimate_text(view.summary.ledger))
         before, after = before + size_of(conversation), after + size_of(view)
         for fact in planter.facts:

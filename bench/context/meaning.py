@@ -63,16 +63,16 @@ PAIRS = (
     ("the robot's answer was cut off in the middle", "truncated reply from the assistant"),
 )
 """What was said, and how somebody asks for it later, with hardly a word of it."""
-MOST = 10
+MAX_RESULTS = 10
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
-        asyncio.run(compared(Path(name) / "sessions.db", sys.argv[1]))
+        asyncio.run(compare_search(Path(name) / "sessions.db", sys.argv[1]))
     return 0
 
 
-async def compared(path: Path, model: str) -> None:
+async def compare_search(path: Path, model: str) -> None:
     thread = StoreThread(lambda: SessionStore(path))
     store = await thread.open()
     texts = [said for said, _ in PAIRS] + paragraphs()
@@ -89,14 +89,16 @@ async def compared(path: Path, model: str) -> None:
 
 async def place(recall: SessionRecall, query: str, wanted: str) -> int:
     """Where it stands in what is found, counted from 1; 0 when it is not among the first."""
-    found = (await recall.search(RecallQuery(query, limit=MOST))).found
+    found = (await recall.search(RecallQuery(query, limit=MAX_RESULTS))).found
     return next((at for at, one in enumerate(found, 1) if one.excerpt == wanted), 0)
 
 
 def line(name: str, places: Sequence[int]) -> str:
-    first, five, all = (sum(0 < at <= most for at in places) for most in (1, 5, MOST))
+    first, five, all = (sum(0 < at <= most for at in places) for most in (1, 5, MAX_RESULTS))
     rank = sum(1 / at for at in places if at) / len(places)
-    return f"  {name:<30} first {first}, in 5 {five}, in {MOST} {all} of {len(places)}; reciprocal rank {rank:.2f}"
+    return (
+        f"  {name:<30} first {first}, in 5 {five}, in {MAX_RESULTS} {all} of {len(places)}; reciprocal rank {rank:.2f}"
+    )
 
 
 def three_of(text: str) -> str:

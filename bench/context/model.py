@@ -21,20 +21,20 @@ from agent.providers.wires.anthropic import AnthropicWriter, body
 from agent.providers.wires.encoding import WrittenRequest
 from agent.window.keep_alive import ONE_TOKEN
 from agent.window.model_summary import READER
-from bench.context.billing import Block, BlockReader, Cache, Rates
-from bench.context.workload import LIGHT, TOKENS_PER_BYTE, Mix, Output, Planned, prose
+from bench.context.billing import BlockReader, Cache, Rates, RequestBlock
+from bench.context.workload import LIGHT, TOKENS_PER_BYTE, Mix, PlannedOutput, PlannedRequest, prose
 from tools.base import Arguments, Effect, Result, Workspace
 
 SUMMARY_TOKENS = 1800
-REREAD = Output("read", int(2200 / TOKENS_PER_BYTE))
+REREAD = PlannedOutput("read", int(2200 / TOKENS_PER_BYTE))
 REREADS = 3
 """Files that are read again after a summary."""
 AGAIN_SECONDS = 3.0
 """Between a request and one that fetches something again."""
-WANTED = {"read": 0.95, "task": 0.62}
-WANTED_ELSE = 0.22
+REFETCH_RATES = {"read": 0.95, "task": 0.62}
+DEFAULT_REFETCH_RATE = 0.22
 """How often the part of an output that was cut when it came in is wanted at once."""
-MOST_FETCHED = 2500
+MAX_FETCHED_TOKENS = 2500
 """Tokens."""
 HAZARD, AGE = 0.05, 12.0
 """How likely a masked output is wanted again at a request, and over how many requests that fades."""
@@ -74,19 +74,19 @@ class Produce:
 
 
 @dataclass(frozen=True, slots=True)
-class Billed:
+class BilledRequest:
     purpose: str
     usage: Usage
-    blocks: tuple[Block, ...]
+    blocks: tuple[RequestBlock, ...]
     at: float = 0.0
     """Seconds of the session's own clock."""
 
 
 @dataclass(slots=True)
-class Seen:
+class OriginalOutput:
     """An output as the model first saw it."""
 
-    output: Output
+    output: PlannedOutput
     text: str
     request: int
 
@@ -106,7 +106,7 @@ class BilledModel:
     """Summaries that other models wrote."""
     now: float = 0.0
     """Seconds of the session's own clock."""
-    billed: list[Billed] = field(default_factory=list)
+    billed: list[BilledRequest] = field(default_factory=list)
     _cache: Cache = field(init=False)
     _written: WrittenRequest[AnthropicWriter] = field(default_factory=lambda: WrittenRequest(AnthropicWriter))
     _blocks: BlockReader = field(default_factory=BlockReader)
@@ -125,7 +125,7 @@ class BilledModel:
         return Window(self.size, 16_384, 8_192, self.trigger, max(self.trigger, 0.98))
 
     @property
-    def sent(self) -> int:
+    def last_prompt_tokens(self) -> int:
         """Tokens of the last request."""
         return self.billed[-1].usage.prompt
 
@@ -158,12 +158,12 @@ class BilledModel:
         """A reply of so many tokens, billed with the request that it answers."""
         blocks = self._blocks.blocks_of(content)
         usage = self._cache.bill(blocks, self.now, tokens)
-        self.billed.append(Billed(purpose, usage, blocks, self.now))
+        self.billed.append(BilledRequest(purpose, usage, blocks, self.now))
         message = Assistant(tuple(parts), self.facts.id)
         return Reply(message, usage, "calls" if message.calls else "end")
 
 
-_ASKED = instruction(Wishes()).partition("<retain>")[0][:120]
+_SUMMARY_REQUEST_PREFIX = instruction(Wishes()).partition("<retain>")[0][:120]
 """How a request for a summary begins."""
 
 
@@ -173,19 +173,21 @@ def asks_for_summary(request: Request) -> bool:
     if not isinstance(last, User) or not last.parts or not isinstance(last.parts[-1], Text):
         return False
     asked = last.parts[-1].text
-    return asked.startswith(_ASKED) or (request.system == READER and f"\n\n{_ASKED}" in asked)
+    return asked.startswith(_SUMMARY_REQUEST_PREFIX) or (
+        request.system == READER and f"\n\n{_SUMMARY_REQUEST_PREFIX}" in asked
+    )
 
 
 @dataclass(slots=True)
 class PlannedModel(BilledModel):
-    plan: list[Planned]
+    plan: list[PlannedRequest]
     seed: int
     mix: Mix = LIGHT
     """Of whose tools there are definitions."""
     _rng: random.Random = field(init=False)
-    _made: dict[str, Output] = field(default_factory=dict)
-    _seen: dict[str, Seen] = field(default_factory=dict)
-    _again: list[Output] = field(default_factory=list)
+    _made: dict[str, PlannedOutput] = field(default_factory=dict)
+    _seen: dict[str, OriginalOutput] = field(default_factory=dict)
+    _again: list[PlannedOutput] = field(default_factory=list)
     """What is to be fetched before the plan goes on."""
     _calls: int = 0
     _waited: int = -1
@@ -205,9 +207,11 @@ class PlannedModel(BilledModel):
         return tuple(name for name in EFFECTS if name in self.mix.tools or name == "read_result")
 
     @property
-    def said_next(self) -> str | None:
+    def next_message(self) -> str | None:
         """What the user says now, or None when the plan is at its end."""
-        return prose(len(self.plan), int(self.plan[0].said / TOKENS_PER_BYTE)) or "go on" if self.plan else None
+        return (
+            prose(len(self.plan), int(self.plan[0].message_tokens / TOKENS_PER_BYTE)) or "go on" if self.plan else None
+        )
 
     def wait(self) -> None:
         """Lets the time pass that lies before the next request, once."""
@@ -232,9 +236,9 @@ class PlannedModel(BilledModel):
             self._looked = len(self.plan)
             self._look(content)
         if self._again and self.plan:
-            return self._say("again", content, (self._again.pop(0),), 100)
+            return self._compose_reply("again", content, (self._again.pop(0),), 100)
         planned = self.plan.pop(0)
-        return self._say("step", content, planned.outputs, planned.reply)
+        return self._compose_reply("step", content, planned.outputs, planned.reply)
 
     def _look(self, content: Mapping[str, Any]) -> None:
         """Notices what became of outputs, and decides what of it is fetched again."""
@@ -242,22 +246,26 @@ class PlannedModel(BilledModel):
         for id, text in outputs_in(content).items():
             if id not in self._seen:
                 output = self._made[id]
-                self._seen[id] = Seen(output, text, len(self.billed))
-                if len(text) < 0.8 * output.size and self._rng.random() < WANTED.get(output.tool, WANTED_ELSE):
+                self._seen[id] = OriginalOutput(output, text, len(self.billed))
+                if len(text) < 0.8 * output.size and self._rng.random() < REFETCH_RATES.get(
+                    output.tool, DEFAULT_REFETCH_RATE
+                ):
                     left = output.size - len(text)
-                    most = left if output.tool == "read" else int(MOST_FETCHED / TOKENS_PER_BYTE)
-                    self._again.append(Output("read_result", min(left, most)))
+                    most = left if output.tool == "read" else int(MAX_FETCHED_TOKENS / TOKENS_PER_BYTE)
+                    self._again.append(PlannedOutput("read_result", min(left, most)))
             elif text != self._seen[id].text:
                 masked += math.exp(-(len(self.billed) - self._seen[id].request) / AGE)
         if masked and self._rng.random() < 1 - math.exp(-HAZARD * masked):
-            self._again.append(Output("read_result", int(MOST_FETCHED / TOKENS_PER_BYTE)))
+            self._again.append(PlannedOutput("read_result", int(MAX_FETCHED_TOKENS / TOKENS_PER_BYTE)))
 
-    def _say(self, purpose: str, content: Mapping[str, Any], outputs: tuple[Output, ...], tokens: int) -> Reply:
+    def _compose_reply(
+        self, purpose: str, content: Mapping[str, Any], outputs: tuple[PlannedOutput, ...], tokens: int
+    ) -> Reply:
         calls = tuple(self._call(output) for output in outputs)
         text = prose(self._calls, max(20, int(tokens / TOKENS_PER_BYTE) - 110 * len(calls)))
         return self.reply(purpose, content, (Text(text), *calls), tokens)
 
-    def _call(self, output: Output) -> ToolCall:
+    def _call(self, output: PlannedOutput) -> ToolCall:
         self._calls += 1
         id = f"toolu_{self._calls:06}"
         self._made[id] = output
@@ -268,7 +276,7 @@ class PlannedModel(BilledModel):
 
 
 @dataclass(slots=True)
-class Reader:
+class SummaryReader:
     """A model that reads what the session's own has been sent, uncached, and writes summaries."""
 
     model: BilledModel
@@ -284,11 +292,13 @@ class Reader:
         return Window(100_000_000, 16_384, 8_192)
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        self.model.elsewhere += self.price * (self.model.sent + self.model.rates.output * SUMMARY_TOKENS)
+        self.model.elsewhere += self.price * (self.model.last_prompt_tokens + self.model.rates.output * SUMMARY_TOKENS)
         self.model.read_elsewhere += 1
         text = self.model.write_summary()
         yield TextChunk(text)
-        yield Reply(Assistant((Text(text),), self.facts.id), Usage(self.model.sent, output=SUMMARY_TOKENS), "end")
+        yield Reply(
+            Assistant((Text(text),), self.facts.id), Usage(self.model.last_prompt_tokens, output=SUMMARY_TOKENS), "end"
+        )
 
     async def prepare(self) -> None:
         """Nothing needs to be loaded."""
@@ -300,8 +310,8 @@ class Reader:
 def reader_of(model: BilledModel, price: float) -> SummariserSource:
     """The reader in the place of the models that a user may set for summaries."""
 
-    async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[Reader]:
-        return (Reader(model, price),)
+    async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[SummaryReader]:
+        return (SummaryReader(model, price),)
 
     return readers
 

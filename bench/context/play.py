@@ -20,12 +20,12 @@ from agent.events.view import ContextCompacted
 from agent.messages import Usage
 from agent.records.store_thread import StoreThread
 from agent.session import Session
+from agent.window.carrying_cost import CarryingCost
 from agent.window.keep_alive import next_renewal, renew_cache
-from agent.window.rent_paid import Rent
-from agent.window.triggers import unheard
+from agent.window.triggers import ignore_event
 from agent.window.turn_limits import TurnLimits
 from bench.context.billing import common_prefix
-from bench.context.model import Billed, BilledModel, PlannedModel, Produce, reader_of
+from bench.context.model import BilledModel, BilledRequest, PlannedModel, Produce, reader_of
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, Mix, plan, prose
 from store.blobs import Blobs
 from store.session_rows import SessionRow
@@ -49,7 +49,7 @@ GOALS = {
 class Habits:
     """How a session treats its context, where that is not as usual."""
 
-    rent: Callable[[], Rent] = Rent
+    carrying_cost: Callable[[], CarryingCost] = CarryingCost
     compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
     trigger: float = 0.95
     window: int | None = None
@@ -69,7 +69,7 @@ class Habits:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class SessionCosts:
     cost: float
     """Thousands of fresh input tokens, output included."""
     cached: float
@@ -95,7 +95,7 @@ class Played:
 USUAL = Habits()
 
 
-async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = USUAL) -> Played:
+async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = USUAL) -> SessionCosts:
     """One planned session, to its end."""
     size, planned = habits.window or window, list(plan(seed, count, mix))
     model = PlannedModel(
@@ -108,7 +108,7 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
             session = await open_planned(model, Path(name), thread, habits)
-            while (said := model.said_next) is not None:
+            while (said := model.next_message) is not None:
                 begun = model.now
                 await think(session, model, begun + model.plan[0].gap)
                 model.now = begun
@@ -125,7 +125,7 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
             await session.close()
         finally:
             await thread.close()
-    return played(model, rewritten_before, cold)
+    return session_costs(model, rewritten_before, cold)
 
 
 async def think(session: Session, model: BilledModel, until: float) -> None:
@@ -135,7 +135,7 @@ async def think(session: Session, model: BilledModel, until: float) -> None:
     renewal = await session.change(next_renewal)
     while renewal.wait is not None and model.now + renewal.wait < until:
         model.now += renewal.wait
-        renewal = await session.change(renew_cache, unheard)
+        renewal = await session.change(renew_cache, ignore_event)
 
 
 async def open_planned(model: PlannedModel, folder: Path, thread: StoreThread, habits: Habits = USUAL) -> Session:
@@ -161,19 +161,19 @@ async def open_session(
         offloading=habits.offloading,
         compacting=habits.compacting,
         summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
-        rent=habits.rent(),
+        rent=habits.carrying_cost(),
         limits=TurnLimits(keep_alive=habits.keep_alive),
         now=lambda: model.now,
     )
 
 
-def played(model: BilledModel, rewritten_before: set[int], cold: int) -> Played:
+def session_costs(model: BilledModel, rewritten_before: set[int], cold: int) -> SessionCosts:
     """What it has come to. `rewritten_before`: numbers of the requests before which the view was rewritten."""
     asked, timely = Usage(), Usage()
     for billed, is_late in by_lateness(model):
         asked += billed.usage
         timely += Usage() if is_late else billed.usage
-    return Played(
+    return SessionCosts(
         (sum(model.rates.cost(billed.usage) for billed in model.billed) + model.elsewhere) / 1000,
         asked.cache_read / asked.prompt,
         timely.cache_read / timely.prompt,
@@ -188,9 +188,9 @@ def played(model: BilledModel, rewritten_before: set[int], cold: int) -> Played:
     )
 
 
-def by_lateness(model: BilledModel) -> list[tuple[Billed, bool]]:
+def by_lateness(model: BilledModel) -> list[tuple[BilledRequest, bool]]:
     """The requests that ask for something, each with whether the cache had run out since the one before."""
-    found: list[tuple[Billed, bool]] = []
+    found: list[tuple[BilledRequest, bool]] = []
     used = 0.0
     for billed in model.billed:
         if billed.purpose != "keep-alive":
@@ -199,10 +199,10 @@ def by_lateness(model: BilledModel) -> list[tuple[Billed, bool]]:
     return found
 
 
-def _drift(billed: Sequence[Billed], rewritten_before: set[int]) -> int:
+def _drift(billed: Sequence[BilledRequest], rewritten_before: set[int]) -> int:
     """Summaries stand aside: the step after one is compared with the step before it."""
     count = 0
-    earlier: Billed | None = None
+    earlier: BilledRequest | None = None
     since = 0
     for number, request in enumerate(billed):
         if request.purpose == "summary":
@@ -213,7 +213,7 @@ def _drift(billed: Sequence[Billed], rewritten_before: set[int]) -> int:
     return count
 
 
-def table(name: str, runs: Sequence[Played]) -> str:
+def table(name: str, runs: Sequence[SessionCosts]) -> str:
     """The mean of the runs, each number beside its goal."""
     cost, cached, rewrites, summaries = GOALS[name]
 

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent.context.budget import ContextBudget
+from agent.context.carrying_costs import CarryingCosts, RewriteAction, RewriteDecision, RewriteOffer, UnitPrices
 from agent.context.offload import Offloading
-from agent.context.old_outputs import old
-from agent.context.rent import RentAction, Rents, RewriteOffer, RewriteRuling, UnitPrices
+from agent.context.old_outputs import old_items
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.messages import Conversation, User
-from agent.window.rent_paid import Rent
-from bench.context.play import MIXES, Habits, Played, play
+from agent.window.carrying_cost import CarryingCost
+from bench.context.play import MIXES, Habits, SessionCosts, play
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PolicyInput:
     """What a policy decides by, before a request."""
 
     size: int
@@ -39,16 +39,16 @@ class Moment:
         return self.size / self.budget.effective_window
 
     @property
-    def left(self) -> int:
+    def free_tokens(self) -> int:
         """Tokens of the whole window, reserves included, that are not used."""
         return self.budget.window.size - self.size
 
 
-Decide = Callable[[Moment], RentAction]
+Decide = Callable[[PolicyInput], RewriteAction]
 
 
 @dataclass(slots=True)
-class Pace(Rent):
+class PolicyCarryingCost(CarryingCost):
     """A policy in the place of the rent rule."""
 
     decide: Decide = field(default=lambda _: "nothing")
@@ -62,13 +62,16 @@ class Pace(Rent):
         *,
         is_cold: bool,
         masks_only: bool = False,
-    ) -> RewriteRuling:
-        items = old(conversation, how.caps.protect)
+    ) -> RewriteDecision:
+        items = old_items(conversation, how.caps.protect)
         maskable = sum(item.tokens for item in items if not item.is_reply)
         last = conversation.messages[-1]
-        moment = Moment(budget.used, budget, maskable, isinstance(last, User) and bool(last.text))
-        return RewriteRuling(
-            self.decide(moment), Rents(), 0.0, RewriteOffer(maskable, keys=frozenset(item.key for item in items))
+        moment = PolicyInput(budget.used, budget, maskable, isinstance(last, User) and bool(last.text))
+        return RewriteDecision(
+            self.decide(moment),
+            CarryingCosts(),
+            0.0,
+            RewriteOffer(maskable, keys=frozenset(item.key for item in items)),
         )
 
 
@@ -82,17 +85,17 @@ def above(share: float, reserve: int) -> Decide:
 
 
 def when_left(tokens: int) -> Decide:
-    return lambda moment: "compact" if moment.left <= tokens else "nothing"
+    return lambda moment: "compact" if moment.free_tokens <= tokens else "nothing"
 
 
-def sliding(moment: Moment) -> RentAction:
+def sliding(moment: PolicyInput) -> RewriteAction:
     """Every output beyond a budget is masked with every request."""
     return "compact" if moment.share >= 0.8 else "mask" if moment.maskable else "nothing"
 
 
-def pruned_when_the_user_speaks(moment: Moment) -> RentAction:
+def pruned_when_the_user_speaks(moment: PolicyInput) -> RewriteAction:
     """Masks 20,000 tokens of old outputs or more, at the beginning of a turn."""
-    if moment.left <= 36_384:
+    if moment.free_tokens <= 36_384:
         return "compact"
     return "mask" if moment.opens_turn and moment.maskable >= 20_000 else "nothing"
 
@@ -107,7 +110,7 @@ _THEIRS = Caps(tail=8_000, carried=0, names=0)
 
 def habits(decide: Decide, **others: object) -> Habits:
     usual = {"compacting": CompactionSettings(_THEIRS), **others}
-    return Habits(rent=lambda: Pace(decide=decide), offloading=WHOLE, **usual)  # type: ignore[arg-type]  # by name
+    return Habits(carrying_cost=lambda: PolicyCarryingCost(decide=decide), offloading=WHOLE, **usual)  # type: ignore[arg-type]  # by name
 
 
 POLICIES: dict[str, Habits] = {
@@ -147,7 +150,7 @@ OTHERS = tuple(name for name, one in POLICIES.items() if one.offloading is WHOLE
 """Those of other programs, and none at all."""
 
 
-def row(name: str, runs: list[Played], ours: float) -> str:
+def row(name: str, runs: list[SessionCosts], ours: float) -> str:
     def mean(field: str) -> float:
         return statistics.fmean(float(getattr(run, field)) for run in runs)
 

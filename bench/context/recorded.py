@@ -18,11 +18,11 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.context.policies import OTHERS, POLICIES
-from bench.context.recordings import KINDS, Recording, Skipped, joined, read_folder
+from bench.context.recordings import KINDS, Recording, SkippedRecording, join_recordings, read_folder
 from bench.context.regrets import CAUSES
-from bench.context.replay import STAND_IN, Replayed, replay
+from bench.context.replay import STAND_IN, ReplayResult, replay
 from bench.context.workload import TOKENS_PER_BYTE
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
 USUAL = ("ours", "like opencode", "like Claude Code", "like Codex")
 SIZES = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
@@ -50,11 +50,11 @@ def windows_of(text: str) -> list[int]:
         ) from None
 
 
-def mean(runs: Sequence[Replayed], value: Callable[[Replayed], float]) -> float:
+def mean(runs: Sequence[ReplayResult], value: Callable[[ReplayResult], float]) -> float:
     return fmean(value(run) for run in runs)
 
 
-def regrets_per_100(runs: Sequence[Replayed], **wanted: str) -> float:
+def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
     """Regrets per 100 steps, of those with such a cause or kind."""
     found = sum(
         all(getattr(regret, name) == value for name, value in wanted.items()) for run in runs for regret in run.regrets
@@ -62,12 +62,12 @@ def regrets_per_100(runs: Sequence[Replayed], **wanted: str) -> float:
     return 100 * found / sum(run.steps for run in runs)
 
 
-def cached(runs: Sequence[Replayed]) -> float:
+def cached_share(runs: Sequence[ReplayResult]) -> float:
     """Share of all prompt tokens that was read from the cache."""
     return sum(run.all.cache_read for run in runs) / sum(run.all.prompt for run in runs)
 
 
-def unpaused(runs: Sequence[Replayed]) -> float:
+def unpaused_cached_share(runs: Sequence[ReplayResult]) -> float:
     return sum(run.unpaused.cache_read for run in runs) / sum(run.unpaused.prompt for run in runs)
 
 
@@ -77,8 +77,8 @@ HEADING = (
 )
 
 
-def row(name: str, runs: Sequence[Replayed], ours: Sequence[Replayed]) -> str:
-    def against(value: Callable[[Replayed], float]) -> str:
+def row(name: str, runs: Sequence[ReplayResult], ours: Sequence[ReplayResult]) -> str:
+    def against(value: Callable[[ReplayResult], float]) -> str:
         return f"{100 * (mean(runs, value) / mean(ours, value) - 1):+.0f}%" if ours is not runs else ""
 
     causes = "".join(
@@ -86,22 +86,22 @@ def row(name: str, runs: Sequence[Replayed], ours: Sequence[Replayed]) -> str:
     )
     return (
         f"{name:20}{mean(runs, _cost):7.0f}{against(_cost):>6}{mean(runs, _with_recalls):14.0f}"
-        f"{against(_with_recalls):>6}{cached(runs):8.1%}{unpaused(runs):10.1%}"
+        f"{against(_with_recalls):>6}{cached_share(runs):8.1%}{unpaused_cached_share(runs):10.1%}"
         f"{mean(runs, lambda one: one.run.rewrites):10.1f}{mean(runs, lambda one: one.run.cold):6.1f}"
         f"{mean(runs, lambda one: one.run.summaries):11.1f}{max(run.run.peak for run in runs):6.0%}"
         f"{sum(run.run.drift for run in runs):7}{causes}{regrets_per_100(runs):8.2f}"
     )
 
 
-def _cost(one: Replayed) -> float:
+def _cost(one: ReplayResult) -> float:
     return one.run.cost
 
 
-def _with_recalls(one: Replayed) -> float:
+def _with_recalls(one: ReplayResult) -> float:
     return one.cost
 
 
-def kinds(runs: Sequence[Replayed]) -> str:
+def kinds(runs: Sequence[ReplayResult]) -> str:
     """Regrets per 100 steps by cause and kind of output, and how many of the outputs that left so were regretted."""
     lines = [f"    {'':12}{''.join(f'{kind:>16}' for kind in KINDS)}"]
     for cause in CAUSES:
@@ -120,7 +120,7 @@ def kinds(runs: Sequence[Replayed]) -> str:
     return "\n".join(lines)
 
 
-def masks(runs: Sequence[Replayed]) -> str:
+def masks(runs: Sequence[ReplayResult]) -> str:
     """How many of the outputs that were masked at an age were regretted later, by kind."""
     found = [mask for run in runs for mask in run.masks]
     lines = [f"    {'masked at age':14}{''.join(f'{name:>12}' for _, name in AGES)}"]
@@ -140,7 +140,7 @@ def group_of(recording: Recording) -> str:
     return f"{recording.agent}, {next(name for most, name in SIZES if tokens < most)}"
 
 
-def groups(played: dict[str, list[Replayed]]) -> str:
+def groups(played: dict[str, list[ReplayResult]]) -> str:
     """Cost with recalls and regrets per 100 steps, by agent and size."""
     names = sorted({group_of(run.recording) for runs in played.values() for run in runs})
     lines = [f"  {'with recalls; regrets':30}{''.join(f'{policy:>22}' for policy in played)}"]
@@ -154,17 +154,17 @@ def groups(played: dict[str, list[Replayed]]) -> str:
     return "\n".join(lines)
 
 
-def each(runs: Sequence[Replayed]) -> str:
+def each(runs: Sequence[ReplayResult]) -> str:
     """A line for each recording."""
     return "\n".join(
-        f"    {run.recording.name:40}{run.steps:5} steps{run.run.cost:8.0f}{run.cost:8.0f}{cached([run]):8.1%}"
-        f"{unpaused([run]):8.1%}{run.run.rewrites:4}{run.run.cold:4}{run.run.summaries:4}{run.run.peak:6.0%}"
+        f"    {run.recording.name:40}{run.steps:5} steps{run.run.cost:8.0f}{run.cost:8.0f}{cached_share([run]):8.1%}"
+        f"{unpaused_cached_share([run]):8.1%}{run.run.rewrites:4}{run.run.cold:4}{run.run.summaries:4}{run.run.peak:6.0%}"
         f"{regrets_per_100([run]):8.2f}"
         for run in runs
     )
 
 
-def pauses(runs: Sequence[Replayed]) -> str:
+def pauses(runs: Sequence[ReplayResult]) -> str:
     requests = sum(run.run.requests for run in runs)
     paused, cost = sum(run.paused for run in runs), sum(run.paused_cost for run in runs)
     return (
@@ -173,11 +173,11 @@ def pauses(runs: Sequence[Replayed]) -> str:
     )
 
 
-def said_of(recordings: Sequence[Recording], skipped: Sequence[Skipped]) -> str:
+def recordings_summary(recordings: Sequence[Recording], skipped: Sequence[SkippedRecording]) -> str:
     """What was found in the folder, with all that is wrong with it."""
     steps = sum(len(one.steps) for one in recordings)
     calls = sum(len(step.calls) for one in recordings for step in one.steps)
-    lines = [", ".join((counted(len(recordings), "recording"), counted(steps, "step"), counted(calls, "call")))]
+    lines = [", ".join((pluralize(len(recordings), "recording"), pluralize(steps, "step"), pluralize(calls, "call")))]
     lines += [f"skipped {one.name}: {one.why}" for one in skipped]
     for trouble in sorted({trouble for one in recordings for trouble in one.troubles}):
         having = [one for one in recordings if trouble in one.troubles]
@@ -186,16 +186,16 @@ def said_of(recordings: Sequence[Recording], skipped: Sequence[Skipped]) -> str:
     return "\n".join([*lines, f"Each summary says: {STAND_IN}"])
 
 
-def played(recordings: Sequence[Recording], policy: str, window: int) -> list[Replayed]:
+def replay_all(recordings: Sequence[Recording], policy: str, window: int) -> list[ReplayResult]:
     return [asyncio.run(replay(recording, window, POLICIES[policy], policy)) for recording in recordings]
 
 
 def report(recordings: Sequence[Recording], window: int, policies: Sequence[str], *, is_each: bool) -> None:
     """Plays all of them and prints a table while it grows."""
-    print(f"\nwindow {window:,}, means of {counted(len(recordings), 'session')}\n{HEADING}")
-    found: dict[str, list[Replayed]] = {}
+    print(f"\nwindow {window:,}, means of {pluralize(len(recordings), 'session')}\n{HEADING}")
+    found: dict[str, list[ReplayResult]] = {}
     for policy in policies:
-        found[policy] = runs = played(recordings, policy, window)
+        found[policy] = runs = replay_all(recordings, policy, window)
         print(row(policy, runs, found[policies[0]]), flush=True)
     for policy, runs in found.items():
         print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the view so")
@@ -220,10 +220,10 @@ def main() -> int:
     if not recordings:
         why = "; ".join(f"{one.name}: {one.why}" for one in skipped) or "no file in it ends in `.jsonl`"
         parser.error(f"`{options.folder}` holds no recording that can be replayed: {why}")
-    print(said_of(recordings, skipped))
+    print(recordings_summary(recordings, skipped))
     for window in options.window:
         report(
-            joined(recordings) if options.joined else recordings,
+            join_recordings(recordings) if options.joined else recordings,
             window,
             ("ours", *OTHERS) if options.all else options.policy or USUAL,
             is_each=options.each,

@@ -49,7 +49,7 @@ _AGENTS = (("Codex", {"exec_command", "write_stdin", "update_plan", "local_shell
            ("OpenCode", {"bash", "read", "edit", "todowrite"}))  # fmt: skip
 """Agents, with names of tools by which they are known; the first that fits."""
 _FILE = re.compile(r"(?P<project>.+?)-(?:claudecode|codex|opencode|copilot(?:cli)?)-\d+")
-_NUMBERED = re.compile(r"^ *(\d+)→", re.MULTILINE)
+_LINE_NUMBER = re.compile(r"^ *(\d+)→", re.MULTILINE)
 """How Claude Code numbers the lines of a file; ours has a tab there."""
 _EXIT = re.compile(r"\A(?:Chunk ID|Wall time|Exit code)[^\0]{0,200}?(?:exited with code|Exit code:?) ([1-9]\d*)\n")
 
@@ -59,7 +59,7 @@ LARGE = 1_000_000
 """Characters of an output that is worth a word."""
 FOREIGN = 0.2
 """Share of letters beyond Latin ones with which a session is said not to be in English."""
-INTERLEAVED = 0.1
+INTERLEAVED_SHARE = 0.1
 """Share of calls answered after a later reply, with which a recording is taken for that of two agents at once."""
 _OURS = frozenset(tool.name for tool in builtin_tools())
 NOT_RECORDED = "[no output was recorded]"
@@ -78,7 +78,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    said: tuple[str, ...]
+    user_texts: tuple[str, ...]
     """What the user said since the step before."""
     asked_at: float
     """When its request was sent, in seconds; never less than that of the step before."""
@@ -101,46 +101,48 @@ class Recording:
     def characters(self) -> int:
         """Of all that was said, called and given back."""
         return sum(
-            sum(map(len, step.said)) + len(step.text) + sum(len(call.output) + spelled(call) for call in step.calls)
+            sum(map(len, step.user_texts))
+            + len(step.text)
+            + sum(len(call.output) + call_chars(call) for call in step.calls)
             for step in self.steps
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedRecording:
     name: str
     why: str
 
 
-def spelled(call: RecordedCall) -> int:
+def call_chars(call: RecordedCall) -> int:
     """Characters of a call."""
     return len(json.dumps(dict(call.arguments), ensure_ascii=False))
 
 
-def read_folder(folder: Path) -> tuple[list[Recording], list[Skipped]]:
+def read_folder(folder: Path) -> tuple[list[Recording], list[SkippedRecording]]:
     """The recordings of a folder, its `*.jsonl`, by name; and those that cannot be replayed."""
     found = [read_recording(path) for path in sorted(folder.glob("*.jsonl"))]
     recordings = [one for one in found if isinstance(one, Recording)]
-    return recordings, [one for one in found if isinstance(one, Skipped)]
+    return recordings, [one for one in found if isinstance(one, SkippedRecording)]
 
 
-def read_recording(path: Path) -> Recording | Skipped:
+def read_recording(path: Path) -> Recording | SkippedRecording:
     troubles: Counter[str] = Counter()
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             rows = list(_rows(file, troubles))
     except OSError as error:
-        return Skipped(path.stem, f"it cannot be read: {error.strerror}")
+        return SkippedRecording(path.stem, f"it cannot be read: {error.strerror}")
     reader = _Reader(troubles)
     for row in rows:
         reader.take(row)
-    steps = reader.finished()
+    steps = reader.finished_steps()
     calls = sum(len(step.calls) for step in steps)
     if not steps:
-        return Skipped(path.stem, "no reply of a model is in it")
+        return SkippedRecording(path.stem, "no reply of a model is in it")
     late = troubles["output after a later reply"]
-    if late > max(2, INTERLEAVED * calls):
-        return Skipped(
+    if late > max(2, INTERLEAVED_SHARE * calls):
+        return SkippedRecording(
             path.stem, f"two agents are interleaved: {late} of {calls} calls are answered after later replies"
         )
     if _foreign_share(steps) > FOREIGN:
@@ -149,23 +151,23 @@ def read_recording(path: Path) -> Recording | Skipped:
     return Recording(path.stem, project, _agent(rows), steps, dict(+troubles))
 
 
-def joined(recordings: Sequence[Recording]) -> list[Recording]:
+def join_recordings(recordings: Sequence[Recording]) -> list[Recording]:
     """One recording for each project and agent, of all that these have, one session after the other by time."""
     groups: dict[tuple[str, str], list[Recording]] = {}
     for recording in recordings:
         groups.setdefault((recording.project, recording.agent), []).append(recording)
-    return [_joined(group) for group in groups.values()]
+    return [_join_group(group) for group in groups.values()]
 
 
-def _joined(group: list[Recording]) -> Recording:
+def _join_group(group: list[Recording]) -> Recording:
     ordered = sorted(group, key=lambda one: (one.steps[0].asked_at, one.name))
     steps: list[RecordedStep] = []
     for number, recording in enumerate(ordered):
         for step in recording.steps:
             calls = tuple(replace(call, id=f"{number}-{call.id}") for call in step.calls)
             at = max(step.asked_at, steps[-1].asked_at if steps else step.asked_at)
-            said = step.said if step is not recording.steps[0] or step.said else ("go on",)
-            steps.append(replace(step, said=said, asked_at=at, calls=calls))
+            said = step.user_texts if step is not recording.steps[0] or step.user_texts else ("go on",)
+            steps.append(replace(step, user_texts=said, asked_at=at, calls=calls))
     troubles = sum((Counter(one.troubles) for one in ordered), Counter[str]())
     first = ordered[0]
     return Recording(
@@ -207,7 +209,7 @@ def _calls_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 class _Draft:
     """A step whose outputs still come in."""
 
-    said: list[str]
+    user_texts: list[str]
     asked_at: float
     text: str = ""
     thought: int = 0
@@ -221,11 +223,11 @@ class _Reader:
 
     troubles: Counter[str]
     drafts: list[_Draft] = field(default_factory=list)
-    _said: list[str] = field(default_factory=list)
+    _user_texts: list[str] = field(default_factory=list)
     _clock: float | None = None
     _asked_at: float = 0.0
     """When the newest row came that a model is shown."""
-    _goes_on: bool = False
+    _follows_reply: bool = False
     """The row before was a reply."""
     _places: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Step and place of the calls."""
@@ -235,14 +237,14 @@ class _Reader:
         now = self._time(row)
         match row["t"]:
             case "user" if text := _text(row):
-                self._said.append(text)
-                self._asked_at, self._goes_on = now, False
+                self._user_texts.append(text)
+                self._asked_at, self._follows_reply = now, False
             case "assistant":
                 self._reply(row)
-                self._goes_on = True
+                self._follows_reply = True
             case "output":
                 self._output(row)
-                self._asked_at, self._goes_on = now, False
+                self._asked_at, self._follows_reply = now, False
 
     def _time(self, row: Mapping[str, Any]) -> float:
         at = row.get("ts")
@@ -256,10 +258,10 @@ class _Reader:
 
     def _reply(self, row: Mapping[str, Any]) -> None:
         last = self.drafts[-1] if self.drafts else None
-        if last is None or self._said or not (self._goes_on or not last.calls):
-            last = _Draft(self._said or ([] if self.drafts else ["go on"]), self._asked_at)
+        if last is None or self._user_texts or not (self._follows_reply or not last.calls):
+            last = _Draft(self._user_texts or ([] if self.drafts else ["go on"]), self._asked_at)
             self.drafts.append(last)
-            self._said = []
+            self._user_texts = []
         last.text = "\n\n".join(filter(None, (last.text, _text(row))))
         last.thought += max(row["think"], 0) if isinstance(row.get("think"), int) else 0
         for call in map(_call, _calls_of(row)):
@@ -284,16 +286,16 @@ class _Reader:
         if len(text) > LARGE:
             self.troubles["output over a million characters"] += 1
         call = self.drafts[step].calls[place]
-        text = _NUMBERED.sub(r"\1\t", text) if call.kind == "read" else text
+        text = _LINE_NUMBER.sub(r"\1\t", text) if call.kind == "read" else text
         failed = row.get("err") is True or bool(_EXIT.match(text))
         self.drafts[step].calls[place] = replace(call, output=text, failed=failed)
 
-    def finished(self) -> tuple[RecordedStep, ...]:
+    def finished_steps(self) -> tuple[RecordedStep, ...]:
         unanswered = len(self._places) - len(self._answered)
         if unanswered:
             self.troubles["call never answered"] += unanswered
         return tuple(
-            RecordedStep(tuple(draft.said), draft.asked_at, draft.text, draft.thought, tuple(draft.calls))
+            RecordedStep(tuple(draft.user_texts), draft.asked_at, draft.text, draft.thought, tuple(draft.calls))
             for draft in self.drafts
             if draft.text or draft.calls
         )
@@ -326,5 +328,7 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _foreign_share(steps: Sequence[RecordedStep]) -> float:
-    letters = [letter for step in steps for text in (*step.said, step.text) for letter in text if letter.isalpha()]
+    letters = [
+        letter for step in steps for text in (*step.user_texts, step.text) for letter in text if letter.isalpha()
+    ]
     return sum(letter > "\u024f" for letter in letters) / max(len(letters), 1)

@@ -27,22 +27,22 @@ from bench.context.recordings import Kind, RecordedCall
 Cause: TypeAlias = Literal["cut", "masked", "summarised"]
 CAUSES: tuple[Cause, ...] = ("cut", "masked", "summarised")
 
-LEAST_NAME, LEAST_LINE = 8, 24
+MIN_NAME_CHARS, MIN_LINE_CHARS = 8, 24
 """Characters."""
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
-_MARKED = re.compile(r"[0-9_.]|[a-z][A-Z]")
+_DISTINCTIVE = re.compile(r"[0-9_.]|[a-z][A-Z]")
 _NUMBER = re.compile(r"^\s*(?:[^\s:]{1,200}:)?\d+[:\t→|-]")
 """What stands before a line that a tool has numbered."""
 
 
 def names_in(text: str) -> set[str]:
     """The distinctive names of a text."""
-    return {name for name in set(_NAME.findall(text)) if len(name) >= LEAST_NAME and _MARKED.search(name)}
+    return {name for name in set(_NAME.findall(text)) if len(name) >= MIN_NAME_CHARS and _DISTINCTIVE.search(name)}
 
 
 def lines_in(text: str) -> set[str]:
     """The lines of a text that are long enough to be distinctive."""
-    return {line for one in text.split("\n") if len(line := one.strip()) >= LEAST_LINE}
+    return {line for one in text.split("\n") if len(line := one.strip()) >= MIN_LINE_CHARS}
 
 
 def used_in(text: str, calls: Iterable[RecordedCall]) -> set[str]:
@@ -54,7 +54,7 @@ def used_in(text: str, calls: Iterable[RecordedCall]) -> set[str]:
     return used
 
 
-def held_by(output: str) -> set[str]:
+def distinctive_parts(output: str) -> set[str]:
     """All that is distinctive in an output."""
     lines = {_NUMBER.sub("", line, count=1) for line in output.split("\n")}
     return names_in(output) | lines_in("\n".join(lines))
@@ -68,7 +68,7 @@ class SeenOutput:
     """At which it came in."""
     first: str | None = None
     """As it was first shown; None until then."""
-    shown: str | None = None
+    visible_text: str | None = None
     """As it is shown now; None when a summary stands for it."""
     came_whole: bool = False
     masked_at: int | None = None
@@ -78,7 +78,7 @@ class SeenOutput:
 
     @property
     def is_whole(self) -> bool:
-        return self.is_back or (self.came_whole and self.shown is self.first)
+        return self.is_back or (self.came_whole and self.visible_text is self.first)
 
     @property
     def left_by(self) -> Cause | None:
@@ -87,7 +87,7 @@ class SeenOutput:
             return "cut"
         if self.masked_at is not None:
             return "masked"
-        return "summarised" if self.first is not None and self.shown is None else None
+        return "summarised" if self.first is not None and self.visible_text is None else None
 
     def cause(self, wanted: str) -> Cause:
         """What took something that stands in it from the view."""
@@ -121,7 +121,7 @@ class SeenOutputs:
     def add(self, call: RecordedCall, step: int) -> None:
         """An output that comes in."""
         self.outputs[call.id] = SeenOutput(call.kind, call.output, step)
-        for found in sorted(held_by(call.output)):
+        for found in sorted(distinctive_parts(call.output)):
             self._holders.setdefault(found, []).append(call.id)
 
     def look(self, shown: Mapping[str, str], step: int) -> None:
@@ -130,13 +130,13 @@ class SeenOutputs:
         for id, output in self.outputs.items():
             now = shown.get(id)
             if now is not None and output.first is None:
-                output.first = output.shown = now
+                output.first = output.visible_text = now
                 output.came_whole = output.whole in now
-            elif now != output.shown:
+            elif now != output.visible_text:
                 is_rewritten = True
                 if now is not None and output.masked_at is None:
                     output.masked_at = step - output.step
-                output.shown = output.first if now == output.first else now
+                output.visible_text = output.first if now == output.first else now
         if is_rewritten:
             for output in self.outputs.values():
                 output.is_back = False

@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from agent.context.budget import ContextBudget
+from agent.context.carrying_costs import RewriteOffer, UnitPrices
 from agent.context.mask import numbered_outputs
 from agent.context.named_outputs import texts_in
-from agent.context.rent import RewriteOffer, UnitPrices
+from agent.context.reread_model import content_of
 from agent.context.settings import CompactionSettings
 from agent.context.summary import without_tags
-from agent.context.wanted_again import content_of
 from agent.events.session import TurnFailed
 from agent.events.view import ContextCompacted
 from agent.messages import Conversation, Text, ToolCall, Usage, User
 from agent.providers.base import Reply
 from agent.records.store_thread import StoreThread
-from agent.window.rent_paid import Rent
-from bench.context.model import MOST_FETCHED, SUMMARY_TOKENS, BilledModel, outputs_in
-from bench.context.play import TOOLS, USUAL, Habits, Played, by_lateness, open_session, played, think
+from agent.window.carrying_cost import CarryingCost
+from bench.context.model import MAX_FETCHED_TOKENS, SUMMARY_TOKENS, BilledModel, outputs_in
+from bench.context.play import TOOLS, USUAL, Habits, SessionCosts, by_lateness, open_session, session_costs, think
 from bench.context.recordings import Kind, RecordedCall, Recording
 from bench.context.regrets import Cause, Regret, SeenOutputs, used_in
 from bench.context.workload import TOKENS_PER_BYTE, prose
@@ -39,7 +39,7 @@ STAND_IN = (
     "This is a stand-in for a summary, which no model wrote: what the user said last, and the names that the session "
     "itself has used most in what it said and called."
 )
-_SAID, _SAID_LAST = 400, 4
+_MAX_TEXT_CHARS, _MAX_TEXTS = 400, 4
 """Characters of what the user said, and how many of such texts, that the stand-in tells."""
 _END = "(Here the recording ends.)"
 
@@ -76,26 +76,26 @@ class RecordedModel(BilledModel):
     regrets: list[Regret] = field(default_factory=list)
     recalls: float = 0.0
     """What it would cost to bring back all that was regretted, in tokens of fresh input."""
-    _heard: int = 0
+    _delivered_steps: int = 0
     """Steps before which the user was heard."""
     _summarised: int = 0
     """Steps that a summary stands for."""
 
     @property
-    def said_next(self) -> str | None:
+    def next_message(self) -> str | None:
         """What the user says now, or None when the recording is at its end."""
         if self.at == len(self.recording.steps):
             return None
-        self._heard = self.at + 1
-        return "\n\n".join(self.recording.steps[self.at].said) or "go on"
+        self._delivered_steps = self.at + 1
+        return "\n\n".join(self.recording.steps[self.at].user_texts) or "go on"
 
-    def heard_meanwhile(self) -> Sequence[User]:
+    def pending_messages(self) -> Sequence[User]:
         """What the user says before the next step of a turn, for which it is time then."""
         self.wait()
-        if self._heard > self.at or self.at == len(self.recording.steps):
+        if self._delivered_steps > self.at or self.at == len(self.recording.steps):
             return ()
-        self._heard = self.at + 1
-        return tuple(User((Text(text),)) for text in self.recording.steps[self.at].said)
+        self._delivered_steps = self.at + 1
+        return tuple(User((Text(text),)) for text in self.recording.steps[self.at].user_texts)
 
     @property
     def due(self) -> float:
@@ -110,7 +110,7 @@ class RecordedModel(BilledModel):
     def step(self, content: Mapping[str, Any]) -> Reply:
         step = self.recording.steps[self.at]
         self.seen.look(outputs_in(content), self.at)
-        found = self.seen.regrets(used_in(step.text, step.calls), self.at, lambda: shown_in(content))
+        found = self.seen.regrets(used_in(step.text, step.calls), self.at, lambda: request_text(content))
         self.at += 1
         for call in step.calls:
             self.seen.add(call, self.at)
@@ -127,13 +127,13 @@ class RecordedModel(BilledModel):
 
     def _price_of(self, regret: Regret) -> float:
         """Of one more request that brings back what was regretted."""
-        fetched = min(round(regret.characters * TOKENS_PER_BYTE), MOST_FETCHED)
-        return self.rates.cost(Usage(cache_read=self.sent, cache_write=fetched, output=RECALL_CALL))
+        fetched = min(round(regret.characters * TOKENS_PER_BYTE), MAX_FETCHED_TOKENS)
+        return self.rates.cost(Usage(cache_read=self.last_prompt_tokens, cache_write=fetched, output=RECALL_CALL))
 
     def write_summary(self) -> str:
         """The stand-in, with the newest files that were read where a policy shows such again."""
         steps = self.recording.steps[: self.at]
-        said = [text[:_SAID] for step in steps for text in step.said][-_SAID_LAST:]
+        said = [text[:_MAX_TEXT_CHARS] for step in steps for text in step.user_texts][-_MAX_TEXTS:]
         names: Counter[str] = Counter()
         for step in steps:
             names.update(used for used in used_in(step.text, step.calls) if " " not in used)
@@ -157,7 +157,7 @@ class RecordedModel(BilledModel):
 
 
 @dataclass(slots=True)
-class Taught(Rent):
+class InformedCarryingCost(CarryingCost):
     """The rents of a session that knows what its model regrets, as if each had been brought back."""
 
     regrets: Sequence[Regret] = ()
@@ -180,7 +180,7 @@ class Taught(Rent):
             self._back |= {one.ref: content_of(one.call) for one in found}
             self._known = len(self.regrets)
         taught = replace(conversation, recalls=replace(conversation.recalls, back=self._back))
-        return Rent.offers(self, taught, budget, prices, how, is_cold=is_cold)
+        return CarryingCost.offers(self, taught, budget, prices, how, is_cold=is_cold)
 
 
 def _within(names: Sequence[str], room: int) -> str:
@@ -194,7 +194,7 @@ def _within(names: Sequence[str], room: int) -> str:
     return " ".join(taken)
 
 
-def shown_in(content: Mapping[str, Any]) -> str:
+def request_text(content: Mapping[str, Any]) -> str:
     """All texts of a request's messages."""
     return "\n".join(
         text
@@ -213,10 +213,10 @@ def _bytes(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     recording: Recording
     policy: str
-    run: Played
+    run: SessionCosts
     steps: int
     all: Usage
     """Without that of requests that only kept the cache alive."""
@@ -240,7 +240,7 @@ class Replayed:
         return self.run.cost + self.recalls
 
 
-async def replay(recording: Recording, window: int, habits: Habits = USUAL, policy: str = "ours") -> Replayed:
+async def replay(recording: Recording, window: int, habits: Habits = USUAL, policy: str = "ours") -> ReplayResult:
     """A recording, to its end. `policy`: what the habits are called."""
     size = habits.window or window
     model = RecordedModel(recording=recording, size=size, trigger=habits.trigger, reattached=habits.reattached)
@@ -253,11 +253,11 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
             if habits.learns:
-                habits = replace(habits, rent=lambda: Taught(regrets=model.regrets))
+                habits = replace(habits, carrying_cost=lambda: InformedCarryingCost(regrets=model.regrets))
             session = await open_session(model, tools, Path(name), thread, habits)
-            while (said := model.said_next) is not None:
+            while (said := model.next_message) is not None:
                 await think(session, model, model.due)
-                async for event in session.send(said, pending_messages=model.heard_meanwhile):
+                async for event in session.send(said, pending_messages=model.pending_messages):
                     match event:
                         case ContextCompacted(strategies=strategies, cause=cause) if strategies:
                             rewritten_before.add(len(model.billed))
@@ -269,14 +269,14 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
             await session.close()
         finally:
             await thread.close()
-    return _replayed(model, policy, played(model, rewritten_before, cold))
+    return _replay_result(model, policy, session_costs(model, rewritten_before, cold))
 
 
-def _replayed(model: RecordedModel, policy: str, run: Played) -> Replayed:
+def _replay_result(model: RecordedModel, policy: str, run: SessionCosts) -> ReplayResult:
     asked = by_lateness(model)
     unpaused = [billed.usage for billed, is_late in asked if not is_late]
     after_pause = [billed.usage for billed, is_late in asked if is_late]
-    return Replayed(
+    return ReplayResult(
         model.recording,
         policy,
         run,

@@ -26,7 +26,7 @@ from store.sessions import SessionStore
 from tools.base import Workspace
 
 ROW = SessionRow("aa11bb22cc33", "/p", "a long session", "scripted/a", "ask", 1.0, 1.0)
-SHOWN = 200
+SNAPSHOT_MESSAGES = 200
 """Messages that the snapshot still shows."""
 FILES = 200
 ROUNDS = 20
@@ -38,14 +38,14 @@ def main() -> int:
         folder = Path(name)
         fill(folder, count)
         size = (folder / "sessions.db").stat().st_size / 1e6
-        both, whole = asyncio.run(resumed(folder))
+        both, whole = asyncio.run(measure_resume(folder))
         print(row(f"resume of {count:,} messages: view", both, "ms", 50))
         print(row("the same with a look at the disk", whole, "ms"))
         print(row("database", [size], "MB"))
     return 0
 
 
-async def resumed(folder: Path) -> tuple[list[float], list[float]]:
+async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
     """Milliseconds until the view is there, and until it is known what changed on disk, for each round."""
     both: list[float] = []
     whole: list[float] = []
@@ -57,7 +57,7 @@ async def resumed(folder: Path) -> tuple[list[float], list[float]]:
         conversation = await recorder.load()
         build_prompt(conversation, Instructions("Be brief."))
         both.append((time.perf_counter() - began) * 1000)
-        assert len(conversation.messages) == SHOWN
+        assert len(conversation.messages) == SNAPSHOT_MESSAGES
         await thread.close()
 
         thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
@@ -78,7 +78,7 @@ def fill(folder: Path, count: int) -> None:
     messages = [message for _, message in zip(range(count), history(), strict=False)]
     rows = [encode_message(message, position) for position, message in enumerate(messages)]
     usage = [UsageRow("scripted/a", "step", 40, 60_000, 900, 180, 0.02) for _ in range(count // 2)]
-    shown = Conversation(tuple(messages[-SHOWN:]))
+    shown = Conversation(tuple(messages[-SNAPSHOT_MESSAGES:]))
     store.write(ROW.id, rows, usage, SnapshotRow(count, encode_snapshot(shown, count)), facts(folder))
     store.close()
 

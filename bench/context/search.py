@@ -35,11 +35,11 @@ WORDS = 40_000
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as name:
-        asyncio.run(measured(Path(name) / "sessions.db", count, sys.argv[2] if len(sys.argv) > 2 else None))
+        asyncio.run(measure_search(Path(name) / "sessions.db", count, sys.argv[2] if len(sys.argv) > 2 else None))
     return 0
 
 
-async def measured(path: Path, count: int, model: str | None) -> None:
+async def measure_search(path: Path, count: int, model: str | None) -> None:
     thread = StoreThread(lambda: SessionStore(path))
     store = await thread.open()
     words = vocabulary()
@@ -48,7 +48,11 @@ async def measured(path: Path, count: int, model: str | None) -> None:
     archive = Archive(thread, store, "s0", "/p/0")
     recall = SessionRecall(thread, store, archive, "s0", "/p/0", "all", embedding_model=model)
     print(
-        row(f"first search over {count:,} messages", [await timed(lambda: recall.search(RecallQuery("nothing")))], "ms")
+        row(
+            f"first search over {count:,} messages",
+            [await elapsed_ms(lambda: recall.search(RecallQuery("nothing")))],
+            "ms",
+        )
     )
     await thread.run(store.query, "pragma wal_checkpoint(truncate)")
     size = await asyncio.to_thread(megabytes, path)
@@ -68,16 +72,16 @@ async def measured(path: Path, count: int, model: str | None) -> None:
     }
     for name, one in asked.items():
         await recall.search(one)
-        print(row(name, [await timed(partial(recall.search, one)) for _ in range(ROUNDS)], "ms", 50))
+        print(row(name, [await elapsed_ms(partial(recall.search, one)) for _ in range(ROUNDS)], "ms", 50))
     text = " ".join(words[10:12])
-    rounds = [await timed(lambda: recall.why(text, Conversation())) for _ in range(ROUNDS)]
+    rounds = [await elapsed_ms(lambda: recall.why(text, Conversation())) for _ in range(ROUNDS)]
     print(row("where a text went (`/why`)", rounds, "ms", 50))
     await thread.run(add, store, 10_000, words)
-    print(row("catch-up with a step", [await timed(lambda: recall.search(RecallQuery(words[20_000])))], "ms"))
+    print(row("catch-up with a step", [await elapsed_ms(lambda: recall.search(RecallQuery(words[20_000])))], "ms"))
     await thread.close()
 
 
-async def timed(work: Callable[[], Awaitable[object]]) -> float:
+async def elapsed_ms(work: Callable[[], Awaitable[object]]) -> float:
     began = time.perf_counter()
     await work()
     return (time.perf_counter() - began) * 1000
@@ -112,11 +116,14 @@ def add(store: SessionStore, position: int, words: list[str]) -> None:
 
 def step_of(number: int, rng: random.Random, pool: list[str]) -> list[Message]:
     call = ToolCall(f"c{number}", "read", {"path": f"src/{number % 50}.py"}, "")
-    reply = Assistant((Text(said(rng, pool, 40)), call), "m")
-    return [reply, User((ToolOutput(call.id, said(rng, pool, max(3, min(4000, int(rng.lognormvariate(4, 1.3)))))),))]
+    reply = Assistant((Text(random_text(rng, pool, 40)), call), "m")
+    return [
+        reply,
+        User((ToolOutput(call.id, random_text(rng, pool, max(3, min(4000, int(rng.lognormvariate(4, 1.3)))))),)),
+    ]
 
 
-def said(rng: random.Random, pool: list[str], count: int) -> str:
+def random_text(rng: random.Random, pool: list[str], count: int) -> str:
     at = rng.randrange(len(pool) - min(count, len(pool) - 1))
     return " ".join(pool[at : at + count])
 

@@ -21,11 +21,11 @@ from store.sessions import SessionStore
 
 GOAL = 0.20
 WINDOW = 1_000_000
-MOST_REQUESTS = 2_000
+MAX_REQUESTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Summarised:
+class SummaryRun:
     usage: Usage
     cost: float
     """Tokens of fresh input that the request is worth, its output included."""
@@ -36,15 +36,15 @@ class Summarised:
         return self.cost / self.usage.prompt
 
 
-async def summarise(seed: int, mix: str, tokens: int) -> Summarised:
+async def summarise(seed: int, mix: str, tokens: int) -> SummaryRun:
     """A planned session played until a request takes that many tokens, then compacted by hand."""
-    model = PlannedModel(list(plan(seed, MOST_REQUESTS, MIXES[mix])), seed, MIXES[mix], size=WINDOW)
+    model = PlannedModel(list(plan(seed, MAX_REQUESTS, MIXES[mix])), seed, MIXES[mix], size=WINDOW)
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
             session = await open_planned(model, Path(name), thread, Habits(compacting=CompactionSettings(policy="off")))
             while not model.billed or model.billed[-1].usage.prompt < tokens:
-                said = model.said_next
+                said = model.next_message
                 assert said is not None, "the plan is too short"
                 model.wait()
                 async for _ in session.send(said):
@@ -54,10 +54,10 @@ async def summarise(seed: int, mix: str, tokens: int) -> Summarised:
         finally:
             await thread.close()
     usage = next(billed.usage for billed in reversed(model.billed) if billed.purpose == "summary")
-    return Summarised(usage, model.rates.cost(usage))
+    return SummaryRun(usage, model.rates.cost(usage))
 
 
-def table(mix: str, runs: list[Summarised]) -> str:
+def table(mix: str, runs: list[SummaryRun]) -> str:
     rows = [
         f"  {run.usage.prompt:>9,}{run.usage.cache_read:>9,}{run.usage.cache_write:>9,}{run.usage.input:>7,}"
         f"{run.usage.output:>8,}{run.cost:>9,.0f}{run.share:>8.3f}"

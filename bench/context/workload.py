@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TypeAlias
 
 TOKENS_PER_BYTE = 0.325
-LEAST_OUTPUT = 20
+MIN_OUTPUT_BYTES = 20
 """Bytes."""
 
 
@@ -38,11 +38,11 @@ class Rhythm:
 
     turn: Lognormal | None = None
     """Requests of a turn; None: at each request the user speaks with the same likelihood."""
-    said: Lognormal = (3.9, 1.0)
+    message_tokens: Lognormal = (3.9, 1.0)
     """Tokens of what the user says."""
     pasted: Lognormal | None = None
     """The same of every fifth text, where that is longer."""
-    most_said: int = 6_000
+    max_message_tokens: int = 6_000
     reply: Lognormal = (5.0, 1.05)
     """Tokens."""
     pause: Lognormal = (3.9, 1.2)
@@ -80,11 +80,11 @@ HEAVY = Mix(
         "mcp": Sizes(0.12, 8.3, 1.6, 204_800),
     }
 )
-RECORDED = Rhythm(
+RECORDED_RHYTHM = Rhythm(
     turn=(1.6, 1.45),
-    said=(3.5, 1.0),
+    message_tokens=(3.5, 1.0),
     pasted=(7.0, 1.0),
-    most_said=20_000,
+    max_message_tokens=20_000,
     reply=(4.86, 1.32),
     pause=(4.81, 1.58),
     gap=(1.95, 1.09),
@@ -99,7 +99,7 @@ REAL = Mix(
         "other": Sizes(0.08, 4.18, 1.27, 35_000),
         "task": Sizes(0.01, 8.02, 1.39, 33_000),
     },
-    RECORDED,
+    RECORDED_RHYTHM,
 )
 CODEX = Mix(
     {
@@ -107,40 +107,40 @@ CODEX = Mix(
         "edit": Sizes(0.03, 5.05, 0.85, 33_000),
         "other": Sizes(0.02, 4.18, 1.27, 35_000),
     },
-    RECORDED,
+    RECORDED_RHYTHM,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class PlannedOutput:
     tool: str
     size: int
     """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedRequest:
     """One request of the plan, with the reply to it and what the calls of that reply bring."""
 
     gap: float
     """Seconds since the request before."""
-    said: int
+    message_tokens: int
     """Tokens of a user message that comes before the request; 0 when the turn goes on."""
     reply: int
     """Tokens of the reply."""
-    outputs: tuple[Output, ...]
+    outputs: tuple[PlannedOutput, ...]
     """Empty in a reply that ends its turn."""
 
 
-def plan(seed: int, count: int, mix: Mix) -> tuple[Planned, ...]:
+def plan(seed: int, count: int, mix: Mix) -> tuple[PlannedRequest, ...]:
     """A session of that many requests. Outputs of a reply that ends a turn are moved to the next one, so that a plan
     has all the bytes that its mixture brings."""
     rng = random.Random(seed)
     drawn = [_draw(rng, mix, speaks) for speaks in islice(_speaking(rng, mix.rhythm), count)]
-    planned: list[Planned] = []
-    moved: tuple[Output, ...] = ()
+    planned: list[PlannedRequest] = []
+    moved: tuple[PlannedOutput, ...] = ()
     for number, request in enumerate(drawn):
-        is_last = number + 1 == count or drawn[number + 1].said > 0
+        is_last = number + 1 == count or drawn[number + 1].message_tokens > 0
         outputs = moved + request.outputs
         moved = outputs if is_last else ()
         planned.append(replace(request, outputs=() if is_last else outputs))
@@ -158,17 +158,17 @@ def _speaking(rng: random.Random, rhythm: Rhythm) -> Iterator[bool]:
         yield True
 
 
-def _draw(rng: random.Random, mix: Mix, speaks: bool) -> Planned:
+def _draw(rng: random.Random, mix: Mix, speaks: bool) -> PlannedRequest:
     rhythm = mix.rhythm
-    said = max(1, int(min(rhythm.most_said, rng.lognormvariate(*_length(rng, rhythm))))) if speaks else 0
+    said = max(1, int(min(rhythm.max_message_tokens, rng.lognormvariate(*_length(rng, rhythm))))) if speaks else 0
     gap = rng.lognormvariate(*rhythm.pause) if speaks else _gap(rng, rhythm)
     reply = int(min(8_000, max(20, rng.lognormvariate(*rhythm.reply))))
     calls = 1 + (rng.random() < 0.12) + (rng.random() < 0.04)
-    return Planned(gap, said, reply, tuple(_output(rng, mix.tools) for _ in range(calls)))
+    return PlannedRequest(gap, said, reply, tuple(_output(rng, mix.tools) for _ in range(calls)))
 
 
 def _length(rng: random.Random, rhythm: Rhythm) -> Lognormal:
-    return rhythm.pasted if rhythm.pasted is not None and rng.random() < PASTES else rhythm.said
+    return rhythm.pasted if rhythm.pasted is not None and rng.random() < PASTES else rhythm.message_tokens
 
 
 def _gap(rng: random.Random, rhythm: Rhythm) -> float:
@@ -177,11 +177,11 @@ def _gap(rng: random.Random, rhythm: Rhythm) -> float:
     return rng.lognormvariate(*rhythm.gap)
 
 
-def _output(rng: random.Random, tools: Mapping[str, Sizes]) -> Output:
+def _output(rng: random.Random, tools: Mapping[str, Sizes]) -> PlannedOutput:
     (tool,) = rng.choices(list(tools), [sizes.share for sizes in tools.values()])
     sizes = tools[tool]
     drawn = int(rng.lognormvariate(sizes.mu, sizes.sigma))
-    return Output(tool, min(sizes.most, max(LEAST_OUTPUT, drawn)))
+    return PlannedOutput(tool, min(sizes.most, max(MIN_OUTPUT_BYTES, drawn)))
 
 
 _WORDS = """

@@ -8,6 +8,6 @@ folders that rows name as their place: in `w` of a folder (`--places`, /home/eve
 in `home` beside. They must not lie in /tmp, which is another folder in the sandbox. They are built once, by hand, since
 that may need a network. Each command starts from the same files at the same path.
 
-A difference counts as meant where `bench.everyday.meant` lists it and the output says what was held back and how to
-open it. Any other one is a fault.
+A difference counts as meant where `bench.everyday.expected_differences` lists it and the output says what was held back
+and how to open it. Any other one is a fault.
 """

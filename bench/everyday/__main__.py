@@ -12,7 +12,7 @@ from pathlib import Path
 import bench.everyday
 from bench.everyday.corpus import Row, lay_out, rows_of
 from bench.everyday.setups import SETUPS, Setup, plain_setup
-from bench.everyday.worker import Outcome
+from bench.everyday.worker import RowOutcome
 from bench.measure import ROOT
 
 
@@ -27,14 +27,14 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     rows = {row.id: row for row in rows_of(given.folder)}
     names = tuple(SETUPS) if given.setups == "all" else given.setups.split(",")
-    faults = sum(_measured(name, given.folder.resolve(), given.places, given.rows, rows) for name in names)
+    faults = sum(_measure_setup(name, given.folder.resolve(), given.places, given.rows, rows) for name in names)
     return int(bool(faults))
 
 
-def _measured(name: str, folder: Path, places: Path, wanted: Sequence[str], rows: dict[str, Row]) -> int:
+def _measure_setup(name: str, folder: Path, places: Path, wanted: Sequence[str], rows: dict[str, Row]) -> int:
     """Prints what became of the rows in one setup; how many faults there are."""
     lay_out(places)
-    began, found = time.monotonic(), list[Outcome]()
+    began, found = time.monotonic(), list[RowOutcome]()
     for outcome in outcomes_in(SETUPS[name](plain_setup(places)), folder, wanted):
         found.append(outcome)
         if outcome.verdict != "same":
@@ -51,7 +51,7 @@ def _measured(name: str, folder: Path, places: Path, wanted: Sequence[str], rows
     return sum(each.verdict == "fault" for each in found)
 
 
-def outcomes_in(setup: Setup, folder: Path, wanted: Sequence[str]) -> Iterator[Outcome]:
+def outcomes_in(setup: Setup, folder: Path, wanted: Sequence[str]) -> Iterator[RowOutcome]:
     """What became of the rows, of those that are wanted or of all, for a user with this setup."""
     with subprocess.Popen(
         (sys.executable, "-m", "bench.everyday.worker", str(folder), str(setup.base), *wanted),
@@ -64,7 +64,7 @@ def outcomes_in(setup: Setup, folder: Path, wanted: Sequence[str]) -> Iterator[O
     ) as worker:
         assert worker.stdout is not None
         for line in worker.stdout:
-            yield Outcome(**json.loads(line))
+            yield RowOutcome(**json.loads(line))
     if worker.returncode:
         raise SystemExit(f"the worker ended with exit code {worker.returncode}")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from bench.everyday.corpus import Row
-from bench.everyday.runs import Ran
+from bench.everyday.runs import CommandRun
 
 _CHANGING = re.compile(r"\b[0-9a-f]{7,40}\b| *\d+|(?<=tmp)[\w]{8}\b|(?<=tmp\.)\w{10}\b")
 """What is another one in each run: hashes, process ids, times."""
@@ -12,10 +12,10 @@ _BY_STAT = re.compile(r"(^|/)\.git(/worktrees/[^/]+|/modules/.+)?/index$")
 """Git's index holds the times of files."""
 
 
-_MOST_FILES = 3
+_MAX_FILES = 3
 
 
-def differences(row: Row, plain: Ran, tool: Ran, again: Ran | None = None) -> list[str]:
+def differences(row: Row, plain: CommandRun, tool: CommandRun, again: CommandRun | None = None) -> list[str]:
     """One line for each thing that differs: nothing where the row says that only the end of the command matters.
     `again`: a second run of `bash -c`; what differs between the two is not compared, or less closely."""
     if row.compare == "must end":
@@ -28,8 +28,8 @@ def differences(row: Row, plain: Ran, tool: Ran, again: Ran | None = None) -> li
     if not _same_output(plain.output, tool.output, again.output if again is not None else None):
         found.append(f"output: {_first_difference(plain.output, tool.output)}")
     files = _different_files(plain.files, tool.files, again.files if again is not None else None)
-    more = [f"{len(files) - _MOST_FILES} more files"] if len(files) > _MOST_FILES else []
-    return [*found, *files[:_MOST_FILES], *more]
+    more = [f"{len(files) - _MAX_FILES} more files"] if len(files) > _MAX_FILES else []
+    return [*found, *files[:_MAX_FILES], *more]
 
 
 def _same_code(one: int | None, other: int | None) -> bool:
@@ -46,18 +46,18 @@ def _same_output(plain: str, tool: str, again: str | None) -> bool:
         return True
     if again is None or again == plain:
         return False
-    for simplified in (_masked, _sorted):
+    for simplified in (_mask_changing, _sort_lines):
         if simplified(plain) == simplified(again):
             return simplified(plain) == simplified(tool)
     return True
 
 
-def _masked(text: str) -> str:
+def _mask_changing(text: str) -> str:
     return _CHANGING.sub("#", text)
 
 
-def _sorted(text: str) -> str:
-    return "\n".join(sorted(_masked(text).split("\n")))
+def _sort_lines(text: str) -> str:
+    return "\n".join(sorted(_mask_changing(text).split("\n")))
 
 
 def _first_difference(plain: str, tool: str) -> str:
@@ -88,8 +88,12 @@ def _different_files(plain: Mapping[str, str], tool: Mapping[str, str], again: M
 
 def _by_stable_names(files: Mapping[str, str], plain: Mapping[str, str], again: Mapping[str, str]) -> dict[str, str]:
     """The same files; where bash itself gave one another name the second time, by what such names have in common."""
-    masked = {_masked(path) for path in {*plain} ^ {*again}} & {*map(_masked, plain)} & {*map(_masked, again)}
-    return {(_masked(path) if _masked(path) in masked else path): what for path, what in files.items()}
+    masked = (
+        {_mask_changing(path) for path in {*plain} ^ {*again}}
+        & {*map(_mask_changing, plain)}
+        & {*map(_mask_changing, again)}
+    )
+    return {(_mask_changing(path) if _mask_changing(path) in masked else path): what for path, what in files.items()}
 
 
 def _as_far_as_repeatable(

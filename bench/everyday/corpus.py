@@ -52,10 +52,10 @@ def lay_out(base: Path) -> None:
         now, first = (dict(_states_below(str(folder), name)) for folder in (base, built))
         # What changes a file's content changes its size or its time of change, but for those who hide it.
         same = {path for path in now if path in first and now[path][:3] == first[path][:3]}
-        _restored(base, built, (path for path in {*now, *first} if path not in same))
+        _restore_paths(base, built, (path for path in {*now, *first} if path not in same))
 
 
-class Places:
+class CommandFolders:
     """The folders that commands start in, and what they were like at first."""
 
     def __init__(self, base: Path, places: Set[str]) -> None:
@@ -79,26 +79,26 @@ class Places:
                 now |= _state_of(str(self.base), f"w/{entry.name}")
         before = {path for path in self._states if not path.startswith("w/") or _top(path) not in others}
         return {
-            path: described(self.base / path) if path in now else "removed"
+            path: describe_path(self.base / path) if path in now else "removed"
             for path in sorted({*now, *before})
             if now.get(path) != self._states.get(path)
         }
 
     def is_as_first(self, path: str, description: str) -> bool:
         """Whether a path that was touched is what it was before."""
-        return os.path.lexists(self._first / path) and described(self._first / path) == description
+        return os.path.lexists(self._first / path) and describe_path(self._first / path) == description
 
     def reset(self, changed: Iterable[str]) -> None:
         """Has everything as it was at first. `changed`: the paths that `changes` found."""
         paths = sorted(changed)
-        _restored(self.base, self._first, paths)
+        _restore_paths(self.base, self._first, paths)
         for path in paths:
             self._states.pop(path, None)
             if os.path.lexists(self.base / path):
                 self._states[path] = _state(str(self.base / path))
 
 
-def _restored(base: Path, first: Path, changed: Iterable[str]) -> None:
+def _restore_paths(base: Path, first: Path, changed: Iterable[str]) -> None:
     paths = sorted(changed)
     for path in reversed(paths):
         _remove(base / path, keeps_folder=_is_folder(first / path))
@@ -125,7 +125,7 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def described(path: Path) -> str:
+def describe_path(path: Path) -> str:
     """Kind, mode and content of what is at a path."""
     found = path.lstat()
     mode = oct(stat.S_IMODE(found.st_mode))

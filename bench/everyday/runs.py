@@ -13,21 +13,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.calls.approval import Approval, ApprovalContext, Permit
-from agent.calls.outside import again_outside
+from agent.calls.approval import ApprovalContext, Approver, Permit
 from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy
 from agent.calls.reach import CallReach
+from agent.calls.unsandboxed import retry_unsandboxed
 from agent.channel import Interrupt
 from agent.events.session import Event
 from agent.messages import ToolCall
-from bench.everyday.corpus import described
+from bench.everyday.corpus import describe_path
 from tools.base import Result, ToolError, Workspace
 from tools.bash import Bash
 from tools.sandbox.network import SessionNetwork
 from tools.sandbox.sandbox import Sandbox
 
-SECONDS, SECONDS_THAT_NEED_END = 120, 4
+COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S = 120, 4
 """For a command, and for one that need not come to its end by itself."""
 MAX_OUTPUT_BYTES = 1 << 22
 _QUIET_SECONDS = 0.3
@@ -36,7 +36,7 @@ _BELOW_TMP = re.compile(r"/tmp/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandRun:
     """What became of a command."""
 
     code: int | None
@@ -44,12 +44,12 @@ class Ran:
     output: str
     files: Mapping[str, str] = field(default_factory=dict)
     """What it left behind, by path."""
-    told: str = ""
+    tool_note: str = ""
     """What the tool says of it beside the exit code."""
     seconds: float = 0.0
 
 
-def run_plain(command: str, folder: Path, seconds: float) -> Ran:
+def run_plain(command: str, folder: Path, seconds: float) -> CommandRun:
     """As a user's shell runs it, without input."""
     began = time.monotonic()
     before = _names_below_tmp(command, Path("/tmp"))
@@ -62,16 +62,16 @@ def run_plain(command: str, folder: Path, seconds: float) -> Ran:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    printed, is_over = _printed(process, began + seconds)
+    printed, is_over = _read_output(process, began + seconds)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()
     _end_session(process.pid)
-    left = _taken_from_tmp(command, Path("/tmp"), before)
-    return Ran(code if is_over else None, _text(printed), left, seconds=time.monotonic() - began)
+    left = _collect_tmp_files(command, Path("/tmp"), before)
+    return CommandRun(code if is_over else None, _text(printed), left, seconds=time.monotonic() - began)
 
 
-def _printed(process: "subprocess.Popen[bytes]", end: float) -> tuple[bytes, bool]:
+def _read_output(process: "subprocess.Popen[bytes]", end: float) -> tuple[bytes, bool]:
     """All output, and whether the command exited in time. What is left in the background may hold the pipe."""
     assert process.stdout is not None
     descriptor, found, exited = process.stdout.fileno(), bytearray(), False
@@ -107,22 +107,24 @@ def _end_session(leader: int) -> None:
                 os.kill(int(name), signal.SIGKILL)
 
 
-def run_by_tool(command: str, folder: Path, home: Path, seconds: float, own: Path, *, sandboxed: bool) -> Ran:
+def run_by_tool(command: str, folder: Path, home: Path, seconds: float, own: Path, *, sandboxed: bool) -> CommandRun:
     """As a session runs it that asks nobody, and as its first command. `own`: a folder for what sessions keep."""
     shutil.rmtree(own, ignore_errors=True)
     tmp = own / "outputs" / "tmp" if sandboxed else Path("/tmp")
     before, began = _names_below_tmp(command, tmp), time.monotonic()
     ran = asyncio.run(_run_by_tool(command, folder.resolve(), home, seconds, own / "outputs", sandboxed=sandboxed))
-    return replace(ran, files=_taken_from_tmp(command, tmp, before), seconds=time.monotonic() - began)
+    return replace(ran, files=_collect_tmp_files(command, tmp, before), seconds=time.monotonic() - began)
 
 
-async def _run_by_tool(command: str, root: Path, home: Path, seconds: float, outputs: Path, *, sandboxed: bool) -> Ran:
+async def _run_by_tool(
+    command: str, root: Path, home: Path, seconds: float, outputs: Path, *, sandboxed: bool
+) -> CommandRun:
     network = SessionNetwork()
     sandbox = None
     if sandboxed:
         ours = (home / ".config" / "ebbtide", home / ".local" / "share" / "ebbtide")
         sandbox = Sandbox(root, outputs / "tmp", [], ours, (root, outputs), has_network=False, network=network)
-    approval, heard = Approval(Policy(str(root), "auto")), list[Event]()
+    approval, heard = Approver(Policy(str(root), "auto")), list[Event]()
     call = ToolCall("call", "bash", {"command": command, "timeout": max(int(seconds), 1)})
     reach = CallReach(call, approval, heard.append)
     workspace = Workspace(root, outputs, sandbox=sandbox, reach=reach)
@@ -130,9 +132,9 @@ async def _run_by_tool(command: str, root: Path, home: Path, seconds: float, out
         result = await Bash().run(call.arguments, workspace)
         asked = request_for(Bash(), call.arguments, workspace, "auto")
         context = ApprovalContext({}, workspace, approval, Interrupt(), heard.append)
-        return _ran(await again_outside(Permit(call, Bash(), asked), result, context, _never) or result)
+        return _ran(await retry_unsandboxed(Permit(call, Bash(), asked), result, context, _never) or result)
     except ToolError as error:
-        return Ran(None, "", told=f"refused: {error}")
+        return CommandRun(None, "", tool_note=f"refused: {error}")
     finally:
         await workspace.jobs.close()
         await network.close()
@@ -142,18 +144,18 @@ async def _never() -> Result | None:
     raise AssertionError("nobody was asked whether it runs outside")
 
 
-def _ran(result: Result) -> Ran:
+def _ran(result: Result) -> CommandRun:
     program = result.program
     assert program is not None
     if program.is_running:
-        return Ran(None, result.text, told=program.told)
+        return CommandRun(None, result.text, tool_note=program.told)
     code = program.code if program.code is not None else -(program.signal or 0)
     told = program.told.replace(program.how, "", 1).strip()
     if result.log is None:
-        return Ran(code, program.printed_in(result.text), told=told)
+        return CommandRun(code, program.printed_in(result.text), tool_note=told)
     with result.log.path.open("rb") as log:
         log.seek(result.log.start)
-        return Ran(code, _text(log.read(result.log.end - result.log.start)), told=told)
+        return CommandRun(code, _text(log.read(result.log.end - result.log.start)), tool_note=told)
 
 
 def _text(printed: bytes) -> str:
@@ -164,13 +166,13 @@ def _names_below_tmp(command: str, tmp: Path) -> frozenset[str]:
     return frozenset(path for path in _BELOW_TMP.findall(command) if os.path.lexists(_inside(path, tmp)))
 
 
-def _taken_from_tmp(command: str, tmp: Path, before: frozenset[str]) -> dict[str, str]:
+def _collect_tmp_files(command: str, tmp: Path, before: frozenset[str]) -> dict[str, str]:
     """What the command left in /tmp, of what it names there. It is removed."""
     left = dict[str, str]()
     for path in dict.fromkeys(_BELOW_TMP.findall(command)):
         place = _inside(path, tmp)
         if path not in before and os.path.lexists(place):
-            left[path] = described(place)
+            left[path] = describe_path(place)
             shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
     return left
 

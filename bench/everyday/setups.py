@@ -143,7 +143,7 @@ def _closed_umask(setup: Setup) -> Setup:
     return replace(setup, umask=0o077)
 
 
-def _linked(setup: Setup) -> Setup:
+def _symlinked_home(setup: Setup) -> Setup:
     link = setup.base / "linked"
     if not link.is_symlink():
         link.symlink_to(".")
@@ -167,5 +167,5 @@ SETUPS: Mapping[str, Callable[[Setup], Setup]] = {
     "shims": _shims,
     "lang-c": _locale_c,
     "umask": _closed_umask,
-    "linked": _linked,
+    "linked": _symlinked_home,
 }

@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from bench.everyday.compare import differences
-from bench.everyday.corpus import Places, Row, rows_of
-from bench.everyday.meant import meant_by
-from bench.everyday.runs import SECONDS, SECONDS_THAT_NEED_END, Ran, run_by_tool, run_plain
-from tools.sandbox.places import make_caches
+from bench.everyday.corpus import CommandFolders, Row, rows_of
+from bench.everyday.expected_differences import explain_difference
+from bench.everyday.runs import COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S, CommandRun, run_by_tool, run_plain
+from tools.sandbox.mount_paths import make_caches
 
-_MOST_TIMES = 8
+_MAX_RERUNS = 8
 """Further runs of `bash -c` at most, to find out what varies between two runs of the same command."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RowOutcome:
     """What became of a row."""
 
     row: str
@@ -34,50 +34,50 @@ class Outcome:
     seconds_plain: float = 0.0
 
 
-def outcomes(rows: Sequence[Row], base: Path, wanted: Set[str] = frozenset()) -> Iterator[Outcome]:
-    places = Places(base, {row.place for row in rows})
+def outcomes(rows: Sequence[Row], base: Path, wanted: Set[str] = frozenset()) -> Iterator[RowOutcome]:
+    places = CommandFolders(base, {row.place for row in rows})
     for row in rows:
         if not wanted or row.id in wanted:
             yield from _outcomes_of(row, places)
 
 
-def _outcomes_of(row: Row, places: Places) -> Iterator[Outcome]:
+def _outcomes_of(row: Row, places: CommandFolders) -> Iterator[RowOutcome]:
     folder, home = places.base / "w" / row.place, places.base / "home"
     os.environ["PWD"] = str(folder)  # as a shell says in which folder a program was started, over links
-    seconds = SECONDS_THAT_NEED_END if row.compare == "must end" else SECONDS
+    seconds = UNENDING_TIMEOUT_S if row.compare == "must end" else COMMAND_TIMEOUT_S
     in_bash = partial(_ran, places, row, partial(run_plain, row.command, folder, seconds))
-    plain, again = in_bash(), list[Ran]()
+    plain, again = in_bash(), list[CommandRun]()
     for sandboxed in (True, False):
         by_tool = partial(
             run_by_tool, row.command, folder, home, seconds, places.base.resolve() / "own", sandboxed=sandboxed
         )
         tool = _ran(places, row, by_tool)
         found = differences(row, plain, tool)
-        for number in range(_MOST_TIMES if found else 0):
+        for number in range(_MAX_RERUNS if found else 0):
             again += [in_bash()] if number == len(again) else []
             found = differences(row, plain, tool, again[number]) and differences(row, again[number], tool)
             if not found:
                 break
         verdict, why = _verdict(row, tool, found)
-        yield Outcome(row.id, sandboxed, verdict, why, tool.seconds, plain.seconds)
+        yield RowOutcome(row.id, sandboxed, verdict, why, tool.seconds, plain.seconds)
 
 
-def _ran(places: Places, row: Row, run: Callable[[], Ran]) -> Ran:
+def _ran(places: CommandFolders, row: Row, run: Callable[[], CommandRun]) -> CommandRun:
     """One run, with what it left behind, after which everything is as it was."""
     ran = run()
     changed = places.changes(row.place)
     left = {path: what for path, what in changed.items() if not places.is_as_first(path, what)}
     places.reset(changed)
-    return Ran(ran.code, ran.output, {**left, **ran.files}, ran.told, ran.seconds)
+    return CommandRun(ran.code, ran.output, {**left, **ran.files}, ran.tool_note, ran.seconds)
 
 
-def _verdict(row: Row, tool: Ran, found: list[str]) -> tuple[str, str]:
+def _verdict(row: Row, tool: CommandRun, found: list[str]) -> tuple[str, str]:
     if not found:
         return "same", ""
-    name, missing = meant_by(tool.told)
+    name, missing = explain_difference(tool.tool_note)
     if name and not missing:
         return "meant", name
-    return "fault", "; ".join(filter(None, (*found, f"told: {tool.told}" if tool.told else "", missing)))
+    return "fault", "; ".join(filter(None, (*found, f"told: {tool.tool_note}" if tool.tool_note else "", missing)))
 
 
 def main(arguments: list[str]) -> int:

@@ -27,7 +27,7 @@ CHECKED_WITHIN = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     is_done: bool
     seconds: float
     printed: str
@@ -64,12 +64,12 @@ def command_line(command: str, task: SmallTask, model: str, url: str) -> list[st
     return words
 
 
-def run_task(task: SmallTask, command: Sequence[str], folder: Path, seconds: float = 300) -> Outcome:
+def run_task(task: SmallTask, command: Sequence[str], folder: Path, seconds: float = 300) -> TaskOutcome:
     """Whether an agent that is started so has done the task, in a folder that is made for it."""
     work, home = folder / "work", folder / "home"
     for each in (work, home):
         each.mkdir(parents=True)
-    put(task.files, work)
+    write_files(task.files, work)
     environment = {**os.environ, "EBB_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.setdefault("OPENAI_API_KEY", "none")
     began = time.monotonic()
@@ -78,10 +78,10 @@ def run_task(task: SmallTask, command: Sequence[str], folder: Path, seconds: flo
     problem = unmet(task, work, answer)
     printed = f"{answer}\n--- told:\n{told}\n--- check: {problem or 'done'}\n"
     (folder / "printed").write_text(printed)
-    return Outcome(not problem, took, printed)
+    return TaskOutcome(not problem, took, printed)
 
 
-def put(files: Mapping[str, str], folder: Path) -> None:
+def write_files(files: Mapping[str, str], folder: Path) -> None:
     """Writes files, and takes away those that are to be gone."""
     for name, text in files.items():
         path = folder / name

@@ -12,7 +12,7 @@ from tools.base import Arguments, Effect, Result, Workspace
 
 TABLES = Path(__file__).with_name("servers.toml")
 
-SAYS = {
+DESCRIPTIONS = {
     "create": "Creates {a} {thing} and returns it.",
     "add": "Adds {a} {thing}.",
     "log": "Records {a} {thing}.",
@@ -35,7 +35,7 @@ FINDS = {"list": ("limit#", "page_token", "sort_by"), "search": ("*text", "limit
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class CatalogTool:
     """A tool of a server. It does nothing."""
 
     name: str
@@ -51,7 +51,7 @@ class Offered:
         return Result(f"`{self.name}` was called with {len(arguments)} arguments")
 
 
-def offered_tools() -> tuple[Offered, ...]:
+def offered_tools() -> tuple[CatalogTool, ...]:
     """All of them, server by server."""
     servers: dict[str, dict[str, Any]] = tomllib.loads(TABLES.read_text(encoding="utf-8"))
     return tuple(
@@ -59,12 +59,12 @@ def offered_tools() -> tuple[Offered, ...]:
     )
 
 
-def _of(server: str, table: Mapping[str, Any], thing: Mapping[str, Any]) -> Iterator[Offered]:
+def _of(server: str, table: Mapping[str, Any], thing: Mapping[str, Any]) -> Iterator[CatalogTool]:
     name: str = thing["name"]
     plural: str = thing.get("plural", _plural(name))
     for verb in thing["does"].split():
         a = "an" if name[0] in "aeiou" else "a"
-        text = SAYS[verb].format(a=a, thing=name, things=plural)
+        text = DESCRIPTIONS[verb].format(a=a, thing=name, things=plural)
         about = plural if verb in FINDS else name
         yield _tool(server, table["style"], verb, about, f"{text} {thing['about']}", _fields(verb, thing))
     for verb, text, fields in thing.get("more", ()):
@@ -82,11 +82,11 @@ def _fields(verb: str, thing: Mapping[str, Any]) -> Sequence[str]:
     return [f"*{thing['key']}", *(["*new_name"] if verb == "rename" else []), *changed]
 
 
-def _tool(server: str, style: str, verb: str, thing: str, text: str, fields: Sequence[str]) -> Offered:
+def _tool(server: str, style: str, verb: str, thing: str, text: str, fields: Sequence[str]) -> CatalogTool:
     properties = dict(_parameter(field) for field in dict.fromkeys(fields))
     required = [field[1:].rstrip("#?[]").partition(":")[0] for field in fields if field.startswith("*")]
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return Offered(f"mcp__{server}__{_name(style, verb, thing)}", text, schema)
+    return CatalogTool(f"mcp__{server}__{_name(style, verb, thing)}", text, schema)
 
 
 def _name(style: str, verb: str, thing: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from agent.context.budget import BUFFER, Window
-from agent.context.tool_selection import HostedSearch, ToolSpec, select_tools, shown_size
+from agent.context.tool_selection import HostedSearch, ToolSpec, definitions_size, select_tools
 from agent.providers.meter import Meter
 from agent.providers.setup import OUTPUT_TOKENS
 from agent.window.deferral import Deferral, specs_of
@@ -21,7 +21,7 @@ from tools.catalog import builtin_tools
 from tools.tool_search import search
 
 QUERIES = Path(__file__).with_name("queries.tsv")
-MOST = 5
+MAX_RESULTS = 5
 WINDOWS = (200_000, 32_000)
 FINDERS: tuple[tuple[HostedSearch, str], ...] = (
     ("none", "our own two tools"),
@@ -31,7 +31,7 @@ FINDERS: tuple[tuple[HostedSearch, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class LabelledQuery:
     """What a model might ask for, and the tool that it means."""
 
     tool: str
@@ -39,13 +39,13 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchScore:
     queries: int
     first: int
     """Queries whose tool came first."""
     among: int
     """Queries whose tool was among the first five."""
-    missed: tuple[Query, ...]
+    missed: tuple[LabelledQuery, ...]
 
     @property
     def recall(self) -> float:
@@ -53,7 +53,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class WindowShare:
     """What an array of tools takes of what a request may take, in percent."""
 
     built_in: float
@@ -64,22 +64,22 @@ class Share:
     """How many of them the model is not shown."""
 
 
-def read_queries() -> tuple[Query, ...]:
+def read_queries() -> tuple[LabelledQuery, ...]:
     lines = QUERIES.read_text(encoding="utf-8").splitlines()
-    return tuple(Query(f"mcp__{tool}", text) for tool, text in (line.split("\t") for line in lines))
+    return tuple(LabelledQuery(f"mcp__{tool}", text) for tool, text in (line.split("\t") for line in lines))
 
 
-def halves(queries: Sequence[Query]) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+def halves(queries: Sequence[LabelledQuery]) -> tuple[tuple[LabelledQuery, ...], tuple[LabelledQuery, ...]]:
     """Two thirds, at which the ranking was worked on, and every third one, which was only counted."""
     seen = tuple(query for place, query in enumerate(queries) if place % 3 != 2)
     return seen, tuple(queries[2::3])
 
 
-def measure_search(queries: Sequence[Query], tools: Sequence[Tool]) -> Found:
-    answers = [[tool.name for tool in search(query.text, tools, MOST)] for query in queries]
+def measure_search(queries: Sequence[LabelledQuery], tools: Sequence[Tool]) -> SearchScore:
+    answers = [[tool.name for tool in search(query.text, tools, MAX_RESULTS)] for query in queries]
     first = sum(names[:1] == [query.tool] for query, names in zip(queries, answers, strict=True))
     missed = tuple(query for query, names in zip(queries, answers, strict=True) if query.tool not in names)
-    return Found(len(queries), first, len(queries) - len(missed), missed)
+    return SearchScore(len(queries), first, len(queries) - len(missed), missed)
 
 
 def window_of(size: int) -> Window:
@@ -87,14 +87,14 @@ def window_of(size: int) -> Window:
     return Window(size, min(OUTPUT_TOKENS, size // 4), min(BUFFER, size // 8))
 
 
-def measure_share(size: int, provider: HostedSearch, tools: Sequence[Tool]) -> Share:
+def measure_share(size: int, provider: HostedSearch, tools: Sequence[Tool]) -> WindowShare:
     effective, meter, deferral = window_of(size).effective, Meter(), Deferral()
     own = specs_of(builtin_tools())
     specs: tuple[ToolSpec, ...] = (*own, *specs_of(tools))
     deferral.choose(specs, effective, meter.size_of_tool, lambda _: None, provider)
-    built_in = shown_size(select_tools(own), meter.size_of_tool)
-    whole = shown_size(deferral.offered(specs), meter.size_of_tool)
-    return Share(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.held_back))
+    built_in = definitions_size(select_tools(own), meter.size_of_tool)
+    whole = definitions_size(deferral.offered_tools(specs), meter.size_of_tool)
+    return WindowShare(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.held_back))
 
 
 def main() -> None:
@@ -103,16 +103,16 @@ def main() -> None:
     for name, queries in (("worked on", seen), ("only counted", unseen), ("all", (*seen, *unseen))):
         found = measure_search(queries, tools)
         print(
-            f"{name:<13} {found.queries} queries: recall@{MOST} {found.recall:.3f}, "
+            f"{name:<13} {found.queries} queries: recall@{MAX_RESULTS} {found.recall:.3f}, "
             f"first {found.first / found.queries:.3f}"
         )
     times = []
     for query in seen:
         begin = time.perf_counter()
-        search(query.text, tools, MOST)
+        search(query.text, tools, MAX_RESULTS)
         times.append(1000 * (time.perf_counter() - begin))
     print(f"a search takes {median(times):.1f} ms (median)")
-    whole = shown_size(specs_of(tools), Meter().size_of_tool)
+    whole = definitions_size(specs_of(tools), Meter().size_of_tool)
     print(f"{len(tools)} definitions take {whole:,} tokens")
     for size in WINDOWS:
         for provider, told in FINDERS:

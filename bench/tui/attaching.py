@@ -35,13 +35,13 @@ def main() -> int:
             with Terminal(ebb(), env, project) as terminal:
                 terminal.shows("context")  # the session is open
                 terminal.rest()
-                soon.append(offered(terminal))
+                soon.append(offer_delay_ms(terminal))
                 terminal.press("\x1b\x15")
-                keys += typed(terminal)
+                keys += key_delays_ms(terminal)
                 terminal.rest(1.0)
                 terminal.press("\x15")
                 terminal.rest()
-                known.append(offered(terminal))
+                known.append(offer_delay_ms(terminal))
     print(row("letters behind `@`, no list yet: to offers", soon, "ms", 100))
     print(row("the same with the list made", known, "ms", 100))
     print(row("key to paint while it is made", keys, "ms", 16, share=0.95))
@@ -57,14 +57,14 @@ def make_files(folder: Path, count: int) -> None:
             (place / f"{SOUGHT if index == EACH // 2 else 'module'}_{index:02}.py").touch()
 
 
-def offered(terminal: Terminal) -> float:
+def offer_delay_ms(terminal: Terminal) -> float:
     """Milliseconds from letters behind `@` to a file that they mean."""
     began = time.monotonic()
     terminal.press(f"@{SOUGHT}")
     return (terminal.shows(f"{SOUGHT}_") - began) * 1000
 
 
-def typed(terminal: Terminal) -> list[float]:
+def key_delays_ms(terminal: Terminal) -> list[float]:
     """Milliseconds from each key to its letter on the screen."""
     times, written = [], ""
     for letter in LETTERS:

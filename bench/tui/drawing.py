@@ -22,9 +22,9 @@ from bench.tui.sessions import ANSWER, history
 from tui.text.themes import DARK
 from tui.view.blocks import AnswerText, SessionView
 from tui.view.resumed import view_of
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
-ADDED = 100
+ADDED_BLOCKS = 100
 SHORT = 20
 FRAME = 20
 """Bytes below which what is written is no picture."""
@@ -61,7 +61,7 @@ class Stage(App[None]):
     CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
 
     def compose(self) -> ComposeResult:
-        yield Transcript()
+        yield TranscriptView()
 
     def on_mount(self) -> None:
         self.animation_level = "none"
@@ -71,9 +71,9 @@ class Stage(App[None]):
 
 def main() -> int:
     gc.set_threshold(100_000, 50, 100)  # as `ebb` does
-    short = asyncio.run(drawn(SHORT)).added
+    short = asyncio.run(measure_drawing(SHORT)).added
     for count in [int(number) for number in sys.argv[1:]] or [2_000, 50_000]:
-        times = asyncio.run(drawn(count))
+        times = asyncio.run(measure_drawing(count))
         print(row(f"{count:,} messages: opened and painted", [times.opened], "ms", 500))
         print(row(f"{count:,} messages: append to paint", times.added, "ms"))
         print(row(f"{count:,} messages: append to paint", times.added, "ms", 30, share=0.95))
@@ -82,7 +82,7 @@ def main() -> int:
     return 0
 
 
-async def drawn(count: int, more: int = ADDED) -> Times:
+async def measure_drawing(count: int, more: int = ADDED_BLOCKS) -> Times:
     """What a session of so many messages takes to open, and what each of `more` blocks that are added does."""
     view = view_of(Conversation(tuple(message for _, message in zip(range(count), history(), strict=False))))
     Paper.drawn = asyncio.Event()
@@ -91,19 +91,19 @@ async def drawn(count: int, more: int = ADDED) -> Times:
     async def drive(pilot: Pilot[object]) -> None:
         nonlocal view
         await pilot.pause(0.3)
-        transcript = stage.query_one(Transcript)
-        opened[0] = await painted(partial(transcript.restart, view.past))
+        transcript = stage.query_one(TranscriptView)
+        opened[0] = await paint_ms(partial(transcript.restart, view.past))
         added.clear()
         for number in range(more):
             view = SessionView(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
-            added.append(await painted(partial(transcript.show, view.past, view.turn)))
+            added.append(await paint_ms(partial(transcript.show, view.past, view.turn)))
         stage.exit()
 
     await stage.run_async(size=(120, 40), auto_pilot=drive)
     return Times(opened[0], added)
 
 
-async def painted(act: Callable[[], object]) -> float:
+async def paint_ms(act: Callable[[], object]) -> float:
     """Milliseconds from an act to the picture that shows it. Everything that follows of it is drawn afterwards."""
     Paper.drawn.clear()
     began = time.perf_counter()

@@ -20,12 +20,12 @@ from functools import cached_property
 from pathlib import Path
 
 from bench.measure import compile_sources, environment, percentile
-from bench.tui.drawing import drawn
+from bench.tui.drawing import measure_drawing
 from bench.tui.opening import EMPTY, PROMPT, seconds
 from bench.tui.sessions import LAST, ebb, home, store_session
 from bench.tui.streaming import Model
 from bench.tui.terminal import Load, Terminal
-from bench.tui.written import SILENCE, Written, written
+from bench.tui.written import SILENCE, WrittenBytes, measure_written
 
 TRIES = 3
 """How often a gate that does not hold is measured again."""
@@ -57,7 +57,7 @@ Editor().run()
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsageTimes:
     """What a program took while it was used, in seconds."""
 
     key: float
@@ -69,15 +69,15 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class TuiGate:
     name: str
     limit: float
-    measure: Callable[["Place"], tuple[float, str]]
+    measure: Callable[["GateSetup"], tuple[float, str]]
     """How many times what it is compared with, and what that is; or how much of something that no machine changes."""
     unit: str = "x"
 
 
-class Place:
+class GateSetup:
     """A home with sessions of all lengths, and the programs that are compared."""
 
     def __init__(self, folder: Path) -> None:
@@ -117,23 +117,23 @@ class Place:
         return took / loop(), f"{took * 1000:.0f} ms, a fixed loop {loop() * 1000:.0f} ms"
 
     def key(self) -> tuple[float, str]:
-        ours, theirs = self.used.key, self.editor.key
+        ours, theirs = self.usage_times.key, self.editor.key
         return ours / theirs, f"{ours * 1000:.1f} ms, a bare editor {theirs * 1000:.1f} ms"
 
     def resize(self) -> tuple[float, str]:
-        ours, theirs = self.used.resize, self.editor.resize
+        ours, theirs = self.usage_times.resize, self.editor.resize
         return ours / theirs, f"{ours * 1000:.0f} ms, a bare editor {theirs * 1000:.0f} ms"
 
     def rest(self) -> tuple[float, str]:
-        ours, theirs = self.used.wakes, self.editor.wakes
+        ours, theirs = self.usage_times.wakes, self.editor.wakes
         return ours / max(1.0, theirs), f"{ours:.0f} wake-ups a second, a bare editor {theirs:.0f}"
 
     def memory(self) -> tuple[float, str]:
-        ours, theirs = self.used.load.peak_mb, self.editor.load.peak_mb
+        ours, theirs = self.usage_times.load.peak_mb, self.editor.load.peak_mb
         return ours / theirs, f"{ours:.0f} MB, a bare editor {theirs:.0f} MB"
 
     def append(self) -> tuple[float, str]:
-        ours, theirs = (percentile(asyncio.run(drawn(count, KEYS)).added, TAIL) for count in (LONG, SHORT))
+        ours, theirs = (percentile(asyncio.run(measure_drawing(count, KEYS)).added, TAIL) for count in (LONG, SHORT))
         return ours / theirs, f"{ours:.1f} ms, in a session of {SHORT} messages {theirs:.1f} ms"
 
     def streaming(self) -> tuple[float, str]:
@@ -153,37 +153,37 @@ class Place:
         return took / loop(), f"{took:.2f} s of one core for {TOKENS} tokens, a fixed loop {loop() * 1000:.0f} ms"
 
     def typing(self) -> tuple[float, str]:
-        return self.written.line / 1000, "41 letters"
+        return self.written_bytes.line / 1000, "41 letters"
 
     def opening(self) -> tuple[float, str]:
-        return self.written.list / 1000, "that of all commands"
+        return self.written_bytes.list / 1000, "that of all commands"
 
     def scrolling(self) -> tuple[float, str]:
-        return self.written.scrolling / 1000, "ten screens"
+        return self.written_bytes.scrolling / 1000, "ten screens"
 
     def waiting(self) -> tuple[float, str]:
-        return self.written.waiting / 1000, f"{SILENCE:.0f} seconds for a model"
+        return self.written_bytes.waiting / 1000, f"{SILENCE:.0f} seconds for a model"
 
     def answer(self) -> tuple[float, str]:
-        return self.written.answer / 1000, "five seconds of it, 20 tokens a second"
+        return self.written_bytes.answer / 1000, "five seconds of it, 20 tokens a second"
 
     @cached_property
-    def written(self) -> Written:
+    def written_bytes(self) -> WrittenBytes:
         with tempfile.TemporaryDirectory(dir=self._folder) as name:
-            return written(Path(name))
+            return measure_written(Path(name))
 
     @cached_property
-    def used(self) -> Used:
+    def usage_times(self) -> UsageTimes:
         with Terminal(ebb("-r", "bbbb"), self._env, self._project) as terminal:
             terminal.shows(LAST)
             terminal.rest(1.0)
-            return used(terminal)
+            return measure_use(terminal)
 
     @cached_property
-    def editor(self) -> Used:
+    def editor(self) -> UsageTimes:
         with Terminal([sys.executable, "editor.py"], self._bare, self._project) as terminal:
             terminal.rest(1.0)
-            return used(terminal)
+            return measure_use(terminal)
 
     def forget(self) -> None:
         """What was measured is measured again when it is asked for."""
@@ -191,20 +191,20 @@ class Place:
             vars(self).pop(name, None)
 
 
-GATES: Sequence[Gate] = (
-    Gate("first paint", 1.5, Place.first_paint),
-    Gate(f"{LONG:,} messages: key to paint", 3.0, Place.key),
-    Gate(f"{LONG:,} messages: new size to the right screen", 6.0, Place.resize),
-    Gate(f"{LONG:,} messages: at rest", 2.0, Place.rest),
-    Gate(f"{LONG:,} messages: peak memory", 2.8, Place.memory),
-    Gate(f"{LONG:,} messages: append to paint", 2.5, Place.append),
-    Gate(f"{LONG:,} messages: an answer that streams", 400.0, Place.streaming),
-    Gate(f"{VERY_LONG:,} messages: opened at their end", 40.0, Place.very_long),
-    Gate("written while a line is typed", 5.0, Place.typing, "kB"),
-    Gate("written for a list that opens", 12.0, Place.opening, "kB"),
-    Gate("written while somebody scrolls", 30.0, Place.scrolling, "kB"),
-    Gate("written while a model is silent", 2.0, Place.waiting, "kB"),
-    Gate("written for a slow answer", 15.0, Place.answer, "kB"),
+GATES: Sequence[TuiGate] = (
+    TuiGate("first paint", 1.5, GateSetup.first_paint),
+    TuiGate(f"{LONG:,} messages: key to paint", 3.0, GateSetup.key),
+    TuiGate(f"{LONG:,} messages: new size to the right screen", 6.0, GateSetup.resize),
+    TuiGate(f"{LONG:,} messages: at rest", 2.0, GateSetup.rest),
+    TuiGate(f"{LONG:,} messages: peak memory", 2.8, GateSetup.memory),
+    TuiGate(f"{LONG:,} messages: append to paint", 2.5, GateSetup.append),
+    TuiGate(f"{LONG:,} messages: an answer that streams", 400.0, GateSetup.streaming),
+    TuiGate(f"{VERY_LONG:,} messages: opened at their end", 40.0, GateSetup.very_long),
+    TuiGate("written while a line is typed", 5.0, GateSetup.typing, "kB"),
+    TuiGate("written for a list that opens", 12.0, GateSetup.opening, "kB"),
+    TuiGate("written while somebody scrolls", 30.0, GateSetup.scrolling, "kB"),
+    TuiGate("written while a model is silent", 2.0, GateSetup.waiting, "kB"),
+    TuiGate("written for a slow answer", 15.0, GateSetup.answer, "kB"),
 )
 
 
@@ -212,7 +212,7 @@ def main() -> int:
     began = time.monotonic()
     compile_sources()
     with tempfile.TemporaryDirectory() as name:
-        place = Place(Path(name))
+        place = GateSetup(Path(name))
         missed = [line for gate in GATES if (line := missed_by(gate, place))]
     print(f"{len(GATES) - len(missed)} of {len(GATES)} limits hold; {time.monotonic() - began:.0f} s")
     for line in missed:
@@ -220,7 +220,7 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def missed_by(gate: Gate, place: Place) -> str:
+def missed_by(gate: TuiGate, place: GateSetup) -> str:
     """What is said of a gate that does not hold; nothing of one that does."""
     best, line = float("inf"), ""
     for _ in range(TRIES):
@@ -234,18 +234,18 @@ def missed_by(gate: Gate, place: Place) -> str:
     return "" if best <= gate.limit else line
 
 
-def used(terminal: Terminal) -> Used:
+def measure_use(terminal: Terminal) -> UsageTimes:
     """Types into a program, changes its size, and leaves it alone for a while."""
-    keys = typed(terminal)
+    keys = key_delays(terminal)
     sizes = [terminal.resize(*size)[0] for size in SIZES]
     terminal.rest(1.0)
     before, began = terminal.load(), time.monotonic()
     terminal.rest(IDLE)
     after, took = terminal.load(), time.monotonic() - began
-    return Used(percentile(keys, TAIL), statistics.median(sizes), (after.wakes - before.wakes) / took, after)
+    return UsageTimes(percentile(keys, TAIL), statistics.median(sizes), (after.wakes - before.wakes) / took, after)
 
 
-def typed(terminal: Terminal) -> list[float]:
+def key_delays(terminal: Terminal) -> list[float]:
     """Seconds from each key to its letter on the screen."""
     times, dice, written = [], random.Random(7), ">>"
     terminal.press(written)

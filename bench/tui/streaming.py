@@ -19,7 +19,7 @@ from bench.tui.terminal import Terminal
 
 ID = "aa11bb22cc33"
 MESSAGES = 2_000
-TYPED = "somebody types while it streams"
+TYPED_TEXT = "somebody types while it streams"
 
 
 class Model(ThreadingHTTPServer):
@@ -95,9 +95,9 @@ def main() -> int:
             terminal.rest()
             before = terminal.load()
             terminal.press("tell me everything\r")
-            lags = watched(terminal, model, count // 100)
+            lags = mark_delays(terminal, model, count // 100)
             after = terminal.load()
-            terminal.shows(TYPED[: count // 300])  # what was typed is in the prompt
+            terminal.shows(TYPED_TEXT[: count // 300])  # what was typed is in the prompt
         seconds = count / pace
     print(row("token to its paint", [1000 * lag for lag in lags], "ms"))
     print(row("of the last tenth", [1000 * lag for lag in lags[-len(lags) // 10 :]], "ms"))
@@ -107,14 +107,14 @@ def main() -> int:
     return 0
 
 
-def watched(terminal: Terminal, model: Model, marks: int) -> list[float]:
+def mark_delays(terminal: Terminal, model: Model, marks: int) -> list[float]:
     """Seconds from each mark's being sent to its being on the screen; a letter is typed every now and then."""
     lags = []
     for number in range(marks):
         seen = terminal.shows(f"mark-{number} ")
         lags.append(seen - model.said[number])
         if number % 3 == 2:
-            terminal.press(TYPED[number // 3 : number // 3 + 1])
+            terminal.press(TYPED_TEXT[number // 3 : number // 3 + 1])
     terminal.rest()
     return lags
 

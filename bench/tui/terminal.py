@@ -16,7 +16,7 @@ from typing import Self
 
 import pyte
 
-PATIENCE = 90.0
+SCREEN_TIMEOUT_S = 90.0
 """Seconds after which what should be drawn never is."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -87,7 +87,7 @@ class Terminal:
     def until(self, condition: Callable[[str], bool]) -> float:
         """The moment at which what is on the screen met a condition."""
         moment = time.monotonic()
-        end = moment + PATIENCE
+        end = moment + SCREEN_TIMEOUT_S
         while not condition(self.text):
             moment = self._take(1.0) or time.monotonic()
             if moment > end:
@@ -115,7 +115,7 @@ class Terminal:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         os.kill(self.pid, signal.SIGWINCH)
         pictures: list[tuple[float, tuple[str, ...]]] = []
-        patience = PATIENCE  # the first picture may take long beside others; what follows it comes at once
+        patience = SCREEN_TIMEOUT_S  # the first picture may take long beside others; what follows it comes at once
         while (moment := self._take(patience)) is not None:
             pictures.append((moment, tuple(self._screen.display)))
             patience = 0.5

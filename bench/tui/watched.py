@@ -16,14 +16,14 @@ from types import FrameType
 
 BEAT = 0.002
 """Seconds between two looks at the clock, while the loop is free."""
-LEAST = 0.015
+MIN_STALL_S = 0.015
 """Seconds from which on a hold is written down."""
 DEEP = 40
 """Frames of a stack that are told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Stall:
     """The loop did nothing else for a while."""
 
     at: float
@@ -36,7 +36,7 @@ class Hold:
     """What was seen of the loop's thread meanwhile, the innermost frame first."""
 
 
-class Watch:
+class LoopWatcher:
     """Looks at the clock from within a loop, and at the loop's thread from without while it is late."""
 
     def __init__(self, file: Path) -> None:
@@ -49,31 +49,31 @@ class Watch:
         """From now on the loop is watched; it is about to run in this thread."""
         self._thread = threading.get_ident()
         self._last, self._used = time.monotonic(), time.process_time()
-        gc.callbacks.append(self._collected)
+        gc.callbacks.append(self._on_garbage_collection)
         threading.Thread(target=self._look, daemon=True).start()
         loop.call_soon(self._beat, loop)
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         now, used = time.monotonic(), time.process_time()
         passed = now - self._last - BEAT
-        if passed > LEAST:
+        if passed > MIN_STALL_S:
             stacks, self._seen = self._seen, []
-            self._file.write(json.dumps(asdict(Hold(self._last, passed, used - self._used, stacks))) + "\n")
+            self._file.write(json.dumps(asdict(Stall(self._last, passed, used - self._used, stacks))) + "\n")
         self._seen.clear()
         self._last, self._used = now, used
         loop.call_later(BEAT, self._beat, loop)
 
-    def _collected(self, phase: str, info: dict[str, int]) -> None:
+    def _on_garbage_collection(self, phase: str, info: dict[str, int]) -> None:
         """What a garbage collection holds, it holds for all threads."""
         if phase == "start":
             self._collecting = time.monotonic()
-        elif (took := time.monotonic() - self._collecting) > LEAST / 2:
+        elif (took := time.monotonic() - self._collecting) > MIN_STALL_S / 2:
             self._seen.append(f"garbage collection of generation {info['generation']}: {1000 * took:.0f} ms")
 
     def _look(self) -> None:
         while True:
-            time.sleep(LEAST / 3)
-            if time.monotonic() - self._last > LEAST and (frame := sys._current_frames().get(self._thread)):
+            time.sleep(MIN_STALL_S / 3)
+            if time.monotonic() - self._last > MIN_STALL_S and (frame := sys._current_frames().get(self._thread)):
                 self._seen.append(" < ".join(frames(frame)))
 
 
@@ -91,7 +91,7 @@ def frames(frame: FrameType | None) -> Iterator[str]:
 def main() -> int:
     from tui.cli.main import main as run  # noqa: PLC0415  # deferred: it is to be loaded as `ebb` loads it
 
-    watch, new_loop = Watch(Path(sys.argv.pop(1))), asyncio.events.new_event_loop
+    watch, new_loop = LoopWatcher(Path(sys.argv.pop(1))), asyncio.events.new_event_loop
 
     def watched() -> asyncio.AbstractEventLoop:
         loop = new_loop()

@@ -33,11 +33,11 @@ def main() -> int:
             terminal.shows(LAST)
             terminal.rest()
             opened = terminal.load().peak_mb
-            keys = typed(terminal)
+            keys = key_delays_ms(terminal)
             print(row("key to paint", keys, "ms"))
             print(row("key to paint", keys, "ms", 16, share=0.95))
-            print(row("keys dropped of 600 at once", [dropped(terminal)], "", 0))
-            pages = paged(terminal)
+            print(row("keys dropped of 600 at once", [dropped_keys(terminal)], "", 0))
+            pages = page_delays_ms(terminal)
             print(row("PgUp to paint", pages, "ms", share=0.95))
             sizes = [terminal.resize(*size) for size in SIZES]
             resized = [took * 1000 for took, _ in sizes]
@@ -55,7 +55,7 @@ def main() -> int:
     return 0
 
 
-def typed(terminal: Terminal) -> list[float]:
+def key_delays_ms(terminal: Terminal) -> list[float]:
     """Milliseconds from each key to its letter on the screen; keys come a little apart, as somebody types."""
     times, dice, written = [], random.Random(7), ""
     for number in range(KEYS):
@@ -73,7 +73,7 @@ def typed(terminal: Terminal) -> list[float]:
     return times
 
 
-def dropped(terminal: Terminal) -> float:
+def dropped_keys(terminal: Terminal) -> float:
     """Keys of 600, typed at once, that are not in the prompt."""
     before = terminal.text.count("~")
     terminal.press("~" * 600)
@@ -84,7 +84,7 @@ def dropped(terminal: Terminal) -> float:
     return float(missing)
 
 
-def paged(terminal: Terminal) -> list[float]:
+def page_delays_ms(terminal: Terminal) -> list[float]:
     """Milliseconds from PgUp to another picture."""
     times = []
     for _ in range(40):

@@ -24,7 +24,7 @@ MESSAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenBytes:
     """Bytes written to a screen of 120 columns and 40 lines."""
 
     line: int
@@ -39,7 +39,7 @@ class Written:
     """While an answer of five seconds comes."""
 
 
-def written(folder: Path) -> Written:
+def measure_written(folder: Path) -> WrittenBytes:
     """What is written in a session of a home that is made in `folder`."""
     project = folder / "project"
     project.mkdir()
@@ -47,15 +47,15 @@ def written(folder: Path) -> Written:
     env = home(folder / "home", slow.url)
     store_session(folder / "home", project, ID, MESSAGES)
     try:
-        line, list, scrolling, answer = _used(env, project)
-        waiting = _answered(home(folder / "home", silent.url), project, 1)
+        line, list, scrolling, answer = _measure_use(env, project)
+        waiting = _answer_bytes(home(folder / "home", silent.url), project, 1)
     finally:
         slow.shutdown()
         silent.shutdown()
-    return Written(line, list, scrolling, waiting, answer)
+    return WrittenBytes(line, list, scrolling, waiting, answer)
 
 
-def _used(env: Mapping[str, str], project: Path) -> tuple[int, int, int, int]:
+def _measure_use(env: Mapping[str, str], project: Path) -> tuple[int, int, int, int]:
     with Terminal(ebb("-r", ID), env, project) as terminal:
         terminal.shows(LAST)
         terminal.rest()
@@ -74,10 +74,10 @@ def _used(env: Mapping[str, str], project: Path) -> tuple[int, int, int, int]:
             terminal.press(key)
             terminal.rest(0.1)
         scrolling = terminal.written - before
-    return line, list, scrolling, _answered(env, project, TOKENS)
+    return line, list, scrolling, _answer_bytes(env, project, TOKENS)
 
 
-def _answered(env: Mapping[str, str], project: Path, count: int) -> int:
+def _answer_bytes(env: Mapping[str, str], project: Path, count: int) -> int:
     """What is written until an answer of so many tokens is there."""
     last = "".join(tokens(count)).split()[-1]
     with Terminal(ebb("-r", ID), env, project) as terminal:
@@ -93,7 +93,7 @@ def _answered(env: Mapping[str, str], project: Path, count: int) -> int:
 def main() -> int:
     compile_sources()
     with tempfile.TemporaryDirectory() as name:
-        told = written(Path(name))
+        told = measure_written(Path(name))
     print(f"a line of {len(LINE)} letters     {told.line / 1000:8.1f} kB")
     print(f"a list opened            {told.list / 1000:8.1f} kB")
     print(f"ten screens scrolled     {told.scrolling / 1000:8.1f} kB")

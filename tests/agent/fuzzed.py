@@ -18,7 +18,7 @@ from agent.messages import (
     AssistantPart,
     Image,
     Message,
-    Opaque,
+    ProviderItem,
     Reasoning,
     StopReason,
     Text,
@@ -72,11 +72,11 @@ def replies(draw: st.DrawFn, act: Act) -> Planned:
     if draw(st.booleans()):
         parts.append(Reasoning(draw(words), {}))
     if draw(st.booleans()):
-        parts.append(Opaque({"type": "item", "id": draw(words)}, tuple(draw(st.lists(words, max_size=2)))))
+        parts.append(ProviderItem({"type": "item", "id": draw(words)}, tuple(draw(st.lists(words, max_size=2)))))
     if draw(st.booleans()) or act != "work":
         parts.append(Text(draw(words) * draw(st.sampled_from([1, 1, 200]))))
     if act == "pause":
-        parts.append(Opaque({"type": "server_tool_use", "id": draw(words)}))
+        parts.append(ProviderItem({"type": "server_tool_use", "id": draw(words)}))
     if act == "work":
         parts += [draw(calls(number)) for number in range(draw(st.integers(1, 3)))]
     counting: Counting = draw(st.sampled_from([*(["counted"] * 16), "missing", "negative", "huge", "tiny"]))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from agent.context.message_text import said_meanwhile
+from agent.context.message_text import steering_message
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -12,8 +12,8 @@ from agent.messages import (
     Image,
     Message,
     Note,
-    Opaque,
     OutputStatus,
+    ProviderItem,
     Reasoning,
     Summary,
     Text,
@@ -54,7 +54,7 @@ def steps(draw: st.DrawFn, number: int, *, answered: bool = True) -> list[Messag
     if draw(st.booleans()):
         parts.append(Text(draw(filled), draw(st.none() | natives)))
     if draw(st.booleans()):
-        parts.append(Opaque(draw(natives)))
+        parts.append(ProviderItem(draw(natives)))
     count = draw(st.integers(0, 3))
     for index in range(count):
         source = draw(texts)
@@ -89,5 +89,5 @@ def conversations(draw: st.DrawFn, max_steps: int = 6) -> Conversation:
         messages += draw(steps(number))
         if draw(st.booleans()):
             said = User((Text(draw(filled)), *draw(notes)))
-            messages.append(said_meanwhile(said) if draw(st.booleans()) else said)
+            messages.append(steering_message(said) if draw(st.booleans()) else said)
     return Conversation(tuple(messages), draw(summaries))

@@ -31,12 +31,12 @@ class Sessions:
 
     async def says(self, text: str, session: str = HERE) -> None:
         message = User((Text(text),))
-        await self._recorders[session].said(message)
+        await self._recorders[session].record_user_message(message)
         self.views[session] = self.views[session].plus(message)
 
     async def replies(self, text: str, session: str = HERE) -> None:
         message = Assistant((Text(text),), "scripted/a")
-        await self._recorders[session].replied(message)
+        await self._recorders[session].record_reply(message)
         self.views[session] = self.views[session].plus(message)
 
     async def runs(
@@ -51,7 +51,7 @@ class Sessions:
         if whole is not None:
             stored = await self.archive(session).put([whole])
         outputs = User((ToolOutput(call.id, output, stored=stored, frame=frame),))
-        await self._recorders[session].replied(reply)
+        await self._recorders[session].record_reply(reply)
         self.views[session] = self.views[session].plus(reply, outputs)
         await self._recorders[session].snapshot(self.views[session], outputs, None)
 

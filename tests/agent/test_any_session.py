@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from agent.archive.archive import Archive
 from agent.channel import Interrupt
 from agent.context.budget import Window
-from agent.context.preflight import Target
+from agent.context.preflight import ModelTarget
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.references import message_digits
 from agent.context.settings import Caps, CompactionSettings
@@ -27,14 +27,14 @@ from agent.events.session import Event, Steered, TurnFailed, TurnFinished
 from agent.events.view import PrefixDrifted, RewriteUndone
 from agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
 from agent.providers.base import ModelFacts, Request
-from agent.providers.fallbacks import Connected, Targets
+from agent.providers.fallbacks import ConnectedModel, Targets
 from agent.providers.meter import Meter
 from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from agent.window.deferral import Deferral
-from agent.window.env import Env
 from agent.window.server_tools import ServerTools
+from agent.window.session_context import SessionContext
 from agent.window.undo import UndoneRewrite, undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs
@@ -93,7 +93,7 @@ plans = st.lists(replies(), min_size=1, max_size=4)
 said = st.sampled_from(["go on", "never touch b.txt", "look again " * 400])
 
 
-async def caught_up(conversation: Conversation, env: Env) -> UndoneRewrite:
+async def caught_up(conversation: Conversation, env: SessionContext) -> UndoneRewrite:
     """The conversation as it is on disk, where a turn failed before."""
     return UndoneRewrite(conversation, RewriteUndone(0, 0))
 
@@ -118,9 +118,9 @@ class AnySession(RuleBasedStateMachine):
     @initialize(
         size=st.sampled_from([30_000, 14_000]),
         on_full=st.sampled_from(["compact", "compact", "final"]),
-        follow=st.lists(st.just(Target("fuzzed", "b", Window(60_000, 4_000, 2_000))), max_size=1),
+        follow=st.lists(st.just(ModelTarget("fuzzed", "b", Window(60_000, 4_000, 2_000))), max_size=1),
     )
-    def start(self, size: int, on_full: Any, follow: list[Target]) -> None:
+    def start(self, size: int, on_full: Any, follow: list[ModelTarget]) -> None:
         self.root = self.folder / "project"
         self.root.mkdir()
         (self.root / "a.txt").write_text("one line\n" * 200)
@@ -155,9 +155,9 @@ class AnySession(RuleBasedStateMachine):
         )
         self.model.interrupt = self.session._channel.interrupt
 
-    async def connect(self, id: str) -> Connected:
+    async def connect(self, id: str) -> ConnectedModel:
         window = Window(60_000, 4_000, 2_000)
-        return Connected(replace(self.model, facts=LARGER, window=window, real=window.size), Meter())
+        return ConnectedModel(replace(self.model, facts=LARGER, window=window, real=window.size), Meter())
 
     def look(self, request: Request, size: int, was_refused: bool) -> None:
         self.requests.append(request)

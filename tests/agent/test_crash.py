@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.crash import MOST_REPORTS, crashed, print_nothing, write_report
+from agent.crash import MAX_REPORTS, crash_error, log_stray_errors, write_report
 from tests.waiting import until
 
 
@@ -28,15 +28,15 @@ def test_where_the_folder_takes_none_another_does(tmp_path: Path, monkeypatch: p
     assert path.parent == tmp_path
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "logs"))
     assert write_report("x", tmp_path / "logs") is None
-    assert "No report of it could be written." in str(crashed(ValueError("x"), tmp_path / "logs"))
+    assert "No report of it could be written." in str(crash_error(ValueError("x"), tmp_path / "logs"))
 
 
 def test_only_the_newest_reports_are_kept(tmp_path: Path) -> None:
-    for number in range(MOST_REPORTS + 5):
+    for number in range(MAX_REPORTS + 5):
         (tmp_path / f"crash-2020{number:04}.txt").touch()
     newest = write_report("x", tmp_path)
     assert newest is not None
-    assert len(list(tmp_path.glob("crash-*.txt"))) == MOST_REPORTS
+    assert len(list(tmp_path.glob("crash-*.txt"))) == MAX_REPORTS
     assert newest.exists()
 
 
@@ -46,7 +46,7 @@ def reports_in(folder: Path) -> str:
 
 async def test_forgotten_tasks_and_threads_print_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before, handlers = threading.excepthook, list(logging.getLogger().handlers)
-    print_nothing(tmp_path)
+    log_stray_errors(tmp_path)
     try:
 
         async def fail() -> None:

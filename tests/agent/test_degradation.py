@@ -19,7 +19,7 @@ from agent.events.session import Event, Noticed, TurnFailed, TurnFinished, Windo
 from agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
 from agent.records import store_access, write_queue
 from agent.records.recorder import UNREADABLE_SNAPSHOT
-from agent.records.write_queue import WAITING, WRITTEN
+from agent.records.write_queue import LOCKED_NOTE, UNLOCKED_NOTE
 from agent.session import Session
 from agent.sessions import Sessions
 from store.sessions import SessionStore
@@ -257,7 +257,7 @@ async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_ho
             session, Noticed, lambda _: other.in_transaction and other.execute("rollback"), "two"
         )
     assert events[-1] == TurnFinished("answered", "Yes.")
-    assert [event for event in events if isinstance(event, Noticed)] == [Noticed(WAITING), Noticed(WRITTEN)]
+    assert [event for event in events if isinstance(event, Noticed)] == [Noticed(LOCKED_NOTE), Noticed(UNLOCKED_NOTE)]
     assert_whole(session, project, "one", "two")
 
 
@@ -268,10 +268,10 @@ async def test_a_turn_can_be_interrupted_while_another_program_holds_the_databas
     session.listen(between.append)
     with held(project):
         events = await turn_in_which(session, Noticed, lambda _: session.interrupt(), "two")
-        assert [event for event in events if isinstance(event, Noticed)] == [Noticed(WAITING)]
+        assert [event for event in events if isinstance(event, Noticed)] == [Noticed(LOCKED_NOTE)]
         assert events[-1] == TurnFinished("interrupted", "")
     await until(lambda: bool(between))
-    assert between == [Noticed(WRITTEN)]
+    assert between == [Noticed(UNLOCKED_NOTE)]
     await goes_on(session, project, "three", "one", "two", "Yes.")
     await session.close()
     again = await project.session(resume="")
@@ -282,7 +282,7 @@ async def test_a_turn_can_be_interrupted_while_another_program_holds_the_databas
 async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_queue, "PATIENCE", 0.0)
+    monkeypatch.setattr(write_queue, "LOCK_TIMEOUT_S", 0.0)
     session = await project.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
     await events_of(session, "one")
     with held(project):

@@ -4,7 +4,7 @@ import pytest
 
 from agent.config.options import Mode
 from agent.context.budget import Window
-from agent.context.preflight import Target, turn_preflight
+from agent.context.preflight import ModelTarget, turn_preflight
 from agent.context.prompt import build_prompt
 from agent.context.summary import Draft
 from agent.events.session import Event
@@ -36,7 +36,7 @@ def test_what_is_projected_is_what_was_measured_as_soon_as_a_request_was_counted
     meter.begin_turn(ASKED.messages[0])
     conversation, _ = steps_taken(meter, ASKED, Usage(input=counted, output=50))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
-    found = turn_preflight(meter.counters, [Target("p", "m", Window(10, 1, 1))])
+    found = turn_preflight(meter.counters, [ModelTarget("p", "m", Window(10, 1, 1))])
     assert [target.projected for target in found.blocked] == [budget.used]
     assert meter.counters.schema == budget.tools
 
@@ -55,7 +55,7 @@ async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a
     elsewhere = await project.sessions().overview(session.id)
     assert components(here) == components(elsewhere)
     assert components(here)["tools"] < 1200
-    assert here.used == 9020
+    assert here.used_tokens == 9020
     await session.close()
     again = await project.session(resume="")
     assert components(await project.opened[-1].overview(again.id)) == components(here)
@@ -65,7 +65,7 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(project: Proje
     session, _ = await first_turn(project.session(READ, READ, READ, {"text": "Done."}, mode="auto"), "go")
     overview = await project.opened[-1].overview(session.id)
     preview = await session.change(preview_compaction)
-    assert preview.expected.before_tokens == overview.used
+    assert preview.expected.before_tokens == overview.used_tokens
     drafted = await session.change(draft_summary, preview, print)
     draft = Draft("long.txt", "The file was read three times; it says the same each time.")
     offered, events = preview.result(draft), list[Event]()
@@ -75,7 +75,7 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(project: Proje
     assert (receipt.before_tokens, receipt.after_tokens) == (offered.before_tokens, offered.after_tokens)
     assert done.result == offered
     after = await project.opened[-1].overview(session.id)
-    assert receipt.after_tokens == after.used
+    assert receipt.after_tokens == after.used_tokens
     assert components(await project.sessions().overview(session.id)) == components(after)
     (told,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
     assert (told.before, told.after) == (receipt.before_tokens, receipt.after_tokens)

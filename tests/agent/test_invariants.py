@@ -52,31 +52,31 @@ from hypothesis.stateful import (
 )
 
 from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall, fetching, looking_up
-from agent.calls.approval import Approval
+from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from agent.calls.approval import Approver
 from agent.calls.execute import CallRunner
-from agent.calls.output_room import FILLED
-from agent.calls.output_view import Ingest
+from agent.calls.output_budget import WINDOW_FULL_NOTE
+from agent.calls.output_view import OutputIntake
 from agent.calls.policy import Policy
 from agent.channel import Interrupt
 from agent.context.apply_strategy import last_message
 from agent.context.attachments import LONG_WORDS
 from agent.context.budget import Window
 from agent.context.estimate import decode_estimator, estimate_message, estimate_tools
-from agent.context.last_request import Mark
+from agent.context.last_request import RequestMark
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
 from agent.context.mask import numbered_outputs
-from agent.context.offload import Offloading, is_brought_back, is_shown_whole
+from agent.context.offload import Offloading, is_recall_tool, should_show_whole
 from agent.context.old_outputs import mask_outputs
 from agent.context.prefix import Breakpoints, fingerprint
-from agent.context.preflight import Target
+from agent.context.preflight import ModelTarget
 from agent.context.prompt import Instructions, build_prompt, merge_users
 from agent.context.references import message_digits
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
-from agent.context.strategies import CUT
+from agent.context.strategies import CUT_STRATEGIES
 from agent.context.summary import Draft, read_reply, without_tags
-from agent.context.tool_selection import CALL, SEARCH, HostedSearch, meant
+from agent.context.tool_selection import CALL, SEARCH, HostedSearch, unwrapped_call
 from agent.context.view_edits import EditRequest
 from agent.context.view_items import items_of, pins_of
 from agent.errors import AgentError, AuthFailed
@@ -85,10 +85,10 @@ from agent.events.view import Act as ViewAct
 from agent.events.view import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.providers.base import ModelFacts, Request
-from agent.providers.fallbacks import Connected, Targets
+from agent.providers.fallbacks import ConnectedModel, Targets
 from agent.providers.meter import Meter
 from agent.providers.usage import counted_for
-from agent.records.images import brought_in
+from agent.records.images import with_image_bytes
 from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
 from agent.records.rows import decode_mark
@@ -96,13 +96,13 @@ from agent.turn import run_turn
 from agent.window.bring_back import bring_back
 from agent.window.deferral import Deferral
 from agent.window.edit_view import do_act
-from agent.window.env import Env
-from agent.window.guard import begin_session
 from agent.window.measure import window_of
+from agent.window.model_choice import begin_session
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders
 from agent.window.rewrite import compact_now
 from agent.window.server_tools import ServerTools
+from agent.window.session_context import SessionContext
 from agent.window.turn_limits import TurnLimits
 from agent.window.undo import undo
 from store.archive import ArchiveStore
@@ -200,12 +200,14 @@ class Beginnings(Recorder):
         self,
         conversation: Conversation,
         outputs: User,
-        mark: Mark | None,
+        mark: RequestMark | None,
         before: Conversation | None = None,
         back: int = 0,
     ) -> None:
         if mark is not None:
-            mark = Mark(mark.model, mark.settings, mark.tools, mark.system, mark.sections, mark.messages, mark.count)
+            mark = RequestMark(
+                mark.model, mark.settings, mark.tools, mark.system, mark.sections, mark.messages, mark.count
+            )
         await super().snapshot(conversation, outputs, mark, before, back)
 
 
@@ -291,7 +293,7 @@ class Anything(RuleBasedStateMachine):
         facts, native = self.facts_on(wire), WIRES[wire].native
         model = Fuzzed(facts, window, int(size * real), scale, self.interrupt, self.look, native, names_sizes)
         self.chain = {f"next/{place}": follower for place, follower in enumerate(chain)}
-        follow = [Target("next", str(place), window_with(follower.size)) for place, follower in enumerate(chain)]
+        follow = [ModelTarget("next", str(place), window_with(follower.size)) for place, follower in enumerate(chain)]
         self.targets = Targets(model, follow, self.connect)
         self.compacting = CompactionSettings(caps, on_full=on_full, policy=policy, patience=patience)
         self.limits = TurnLimits(steps)
@@ -316,37 +318,39 @@ class Anything(RuleBasedStateMachine):
         self.adapters[facts.id] = WIRES[wire]
         return replace(facts, tool_search=HOSTED.get(wire, "none") if self.is_hosted else "none")
 
-    async def connect(self, id: str) -> Connected:
+    async def connect(self, id: str) -> ConnectedModel:
         follower = self.chain[id]
         if not follower.has_key:
             raise AuthFailed("there is no key")
         self.is_other_model = True
         size = int(follower.size * follower.real)
         facts, native = self.facts_on(follower.wire, id), WIRES[follower.wire].native
-        return Connected(replace(self.model, facts=facts, window=window_with(size), real=size, native=native), Meter())
+        return ConnectedModel(
+            replace(self.model, facts=facts, window=window_with(size), real=size, native=native), Meter()
+        )
 
-    def make_env(self, recorder: Recorder, meter: Meter) -> Env:
+    def make_env(self, recorder: Recorder, meter: Meter) -> SessionContext:
         served = ServerTools()
         served.offer(served_tools(self.interrupt, self.wait))
         tools = {tool.name: tool for tool in own_tools(self.interrupt, self.wait)}
-        fetch = fetching(self.recall)
+        fetch = fetch_for_tools(self.recall)
         workspace = Workspace(
             Path("/nowhere"),
             Path("/nowhere/outputs"),
-            kept=lambda ref: fetch(ref, None),
+            stored_content=lambda ref: fetch(ref, None),
             fetch=fetch,
-            look_up=looking_up(self.recall),
-            held_back=lambda: [tool for tool in served.listed if tool.name in self.env.deferral.held_back],
+            look_up=search_for_tools(self.recall),
+            deferred_tools=lambda: [tool for tool in served.listed if tool.name in self.env.deferral.held_back],
         )
         call_runner = CallRunner(
             ChainMap(tools, served.callable),
             workspace,
-            Approval(Policy("/nowhere", "auto")),
+            Approver(Policy("/nowhere", "auto")),
             self.interrupt,
             self.emit,
-            Ingest(self.archive, self.offloading, self.emit),
+            OutputIntake(self.archive, self.offloading, self.emit),
         )
-        return Env(
+        return SessionContext(
             targets=self.targets,
             instructions=INSTRUCTIONS,
             own_tools=SPECS,
@@ -388,7 +392,7 @@ class Anything(RuleBasedStateMachine):
     def look(self, request: Request, size: int, was_refused: bool) -> None:
         epoch = self.epochs + self.env.watch.epoch
         counters = self.env.meter.counters
-        projected = counters.projected()
+        projected = counters.projected_tokens()
         window, sent = window_of(self.env), self.adapter
         refused = refusal(sent.name, sent.body(request, self.model.facts), Rules(checks_pictures=False))
         assert refused is None, refused
@@ -447,8 +451,8 @@ class Anything(RuleBasedStateMachine):
             self.conversation, _, _ = self.run(run_turn(User(parts), self.conversation, self.env))
             self.is_by_hand = False
             self.env.meter.end_turn(self.conversation)
-            self.run(self.env.recorder.keep_tool_uses(self.env.deferral.take_uses()))
-            self.run(self.env.recorder.end_turn(self.model.facts.id, "auto", self.env.meter.encoded()))
+            self.run(self.env.recorder.record_tool_uses(self.env.deferral.take_uses()))
+            self.run(self.env.recorder.end_turn(self.model.facts.id, "auto", self.env.meter.serialise()))
         except AgentError as error:
             self.events.append(TurnFailed(error.code, str(error), error.exit_code))
             self.run(self.env.recorder.end_turn(self.model.facts.id, "auto"))
@@ -558,15 +562,15 @@ class Anything(RuleBasedStateMachine):
             (Text("I look."), *(ToolCall(f"{id}-{len(self.log)}", "read", {}) for id in plan[0])), self.model.facts.id
         )
         self.model.given.append(reply)
-        self.run(self.env.recorder.said(asked))
-        self.run(self.env.recorder.replied(reply))
+        self.run(self.env.recorder.record_user_message(asked))
+        self.run(self.env.recorder.record_reply(reply))
         self.catch_up()
 
     def catch_up(self) -> None:
         self.is_resumed = False
         found = self.run(self.env.recorder.load())
         self.conversation = self.as_left(found)
-        self.env.meter.rewritten()
+        self.env.meter.reset_counters()
 
     def as_left(self, conversation: Conversation) -> Conversation:
         return counted_for(conversation, self.model.facts.id)
@@ -587,7 +591,7 @@ class Anything(RuleBasedStateMachine):
 
     @property
     def log(self) -> tuple[Message, ...]:
-        return brought_in([decode_message(row) for row in self.store.messages(ROW.id)], self.store.blobs)
+        return with_image_bytes([decode_message(row) for row in self.store.messages(ROW.id)], self.store.blobs)
 
     @property
     def steps(self) -> list[Sent]:
@@ -630,12 +634,15 @@ class Anything(RuleBasedStateMachine):
         outputs = [output for message in log if isinstance(message, User) for output in message.outputs]
         calls = [call for message in log if isinstance(message, Assistant) for call in message.calls]
         for number, (call, output) in enumerate(zip(calls, outputs, strict=False), 1):
-            if is_brought_back(meant(call).name):
+            if is_recall_tool(unwrapped_call(call).name):
                 assert output.stored is None
             elif output.stored is not None:
                 kept = self.run(self.archive.read(f"r{number}")).decode()
                 # What is said of a call that was not run for want of room may itself be cut.
-                assert kept == told(meant(call).arguments) or (output.status, kept) == ("failed", FILLED)
+                assert kept == told(unwrapped_call(call).arguments) or (output.status, kept) == (
+                    "failed",
+                    WINDOW_FULL_NOTE,
+                )
                 assert f'ref_id="r{number}"' in output.text
             elif output.status == "done":
                 assert "left out" not in output.text
@@ -666,7 +673,7 @@ class Anything(RuleBasedStateMachine):
                 if (found.text, found.images) != (output.text, output.images):
                     counted["cut"] += 1
                     assert f'"{ref}"' in found.text or f"[recall:{ref}]" in found.text
-                    assert {*CUT, "references", "pictures"} & sent.ran
+                    assert {*CUT_STRATEGIES, "references", "pictures"} & sent.ran
                     lines += found.text.endswith(f"[recall:{ref}]") and "\n" not in found.text
             # A line alone may stand for it only where there is hardly room for more: here, or with the model before,
             # for which it was cut until a larger one took over.
@@ -917,5 +924,5 @@ RETRIEVAL = ("read_result", "recall", "tool_output_cache", "tool_output_cache_gr
 
 @given(st.sampled_from(RETRIEVAL), st.integers(0, 10**10), st.integers(1, 10**6))
 def test_what_retrieval_gives_back_is_never_put_away_again(tool: str, size: int, threshold: int) -> None:
-    assert is_shown_whole(ToolCall("1", tool, {}), size, Offloading(threshold, threshold, threshold))
-    assert is_brought_back(tool)
+    assert should_show_whole(ToolCall("1", tool, {}), size, Offloading(threshold, threshold, threshold))
+    assert is_recall_tool(tool)

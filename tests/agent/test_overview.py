@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.context.budget import SHOWN, Window
+from agent.context.budget import SHOWN_BY_SERVER, Window
 from agent.context.prompt import Instructions
 from agent.messages import Assistant, Conversation, Text, Usage, User
 from agent.overview import budget_by_component, prices_again
@@ -36,7 +36,7 @@ async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(pro
     await events_of(session, "go")
     await events_of(session, "on")
     overview = await project.opened[-1].overview(session.id)
-    assert (overview.window.source, overview.window.tokens < 200_000) == (SHOWN, True)
+    assert (overview.window.source, overview.window.tokens < 200_000) == (SHOWN_BY_SERVER, True)
     assert overview.effective < overview.window.tokens
 
 

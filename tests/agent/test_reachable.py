@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall, fetching, looking_up
+from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from agent.calls.execute import CallPosition
-from agent.calls.output_view import Ingest
-from agent.context.mask import as_shown
+from agent.calls.output_view import OutputIntake
+from agent.context.mask import visible_messages
 from agent.context.offload import Offloading, OffloadMode
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from agent.records.recorder import Recorder
@@ -80,15 +80,19 @@ class Desk:
         self.recorder = Recorder(self.thread, self.store, ROW)
         self.archive = Archive(self.thread, self.store, ROW.id, ROW.project)
         recall = SessionRecall(self.thread, self.store, self.archive, ROW.id, ROW.project)
-        fetch = fetching(recall)
+        fetch = fetch_for_tools(recall)
         root = self.folder
         self.workspace = Workspace(
-            root, root, kept=lambda ref: fetch(ref, None), fetch=fetch, look_up=looking_up(recall)
+            root, root, stored_content=lambda ref: fetch(ref, None), fetch=fetch, look_up=search_for_tools(recall)
         )
         await self.say(User((Text("go"),)))
 
     async def say(self, message: User | Assistant) -> None:
-        await (self.recorder.said(message) if isinstance(message, User) else self.recorder.replied(message))
+        await (
+            self.recorder.record_user_message(message)
+            if isinstance(message, User)
+            else self.recorder.record_reply(message)
+        )
         self.view = self.view.plus(message)
 
     async def take(self, number: int, given: Given) -> bytes:
@@ -99,7 +103,7 @@ class Desk:
             log = self.folder / f"log-{number}"
             log.write_bytes(given.data)
             result = replace(result, log=PrintedLog(log, 0, len(given.data), is_finished=True))
-        output = await Ingest(self.archive, self.settings).shown(call, CallPosition(number), "done", result)
+        output = await OutputIntake(self.archive, self.settings).preview(call, CallPosition(number), "done", result)
         await self.say(Assistant((call,), "scripted/a"))
         await self.say(User((output,)))
         if output.stored is None:  # then it stands in the view, and only that can leave it
@@ -174,7 +178,7 @@ def shown_outputs(view: Conversation, form: Form) -> list[str]:
             return [output.text for output in outputs]
         case "masked":
             masked = replace(view, masked=frozenset(output.call_id for output in outputs))
-            return [output.text for output in outputs_of(replace(view, messages=tuple(as_shown(masked))))]
+            return [output.text for output in outputs_of(replace(view, messages=tuple(visible_messages(masked))))]
         case "summarised":
             return [""] * len(outputs)
 

@@ -25,7 +25,7 @@ from agent.events.session import (
     TurnFinished,
 )
 from agent.events.view import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
-from agent.input.memory import reminded_of
+from agent.input.memory import announce_memory
 from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records import write_queue
@@ -239,7 +239,7 @@ async def test_a_resumed_session_shows_the_model_what_it_saw(home: Home) -> None
     provider = Scripted.of({"text": "two"})
     again = await home.attended(provider, resume=True)
     assert again.history == first.history
-    assert (again.spent.usage.total, again.cost) == (first.spent.usage.total, 0.0)
+    assert (again.usage.usage.total, again.cost) == (first.usage.usage.total, 0.0)
     await events_of(again, "go on")
     assert provider.requests[0].messages[: len(first.history.messages)] == first.history.messages
 
@@ -285,7 +285,7 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
 async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summary(home: Home) -> None:
     provider = Scripted.of({"text": "first"}, {"text": "not a summary"}, context_window=8100)
     session, _ = await first_turn(home.attended(provider), "one")
-    await session._env.recorder.said(User((Text("word " * 10_000),)))  # as an earlier version left it
+    await session._env.recorder.record_user_message(User((Text("word " * 10_000),)))  # as an earlier version left it
     session._is_behind = True
     assert (await events_of(session, "two"))[-1] == TurnFinished("answered", "not a summary")
     assert len(provider.requests) == 2
@@ -380,7 +380,7 @@ async def test_what_a_compaction_by_hand_took_is_on_disk_when_it_returns(home: H
     await events_of(session, "z" * 3000)
     assert (await session.compact()).strategies == ("ledger",)
     again = await home.attended(Scripted.of(), resume=True)
-    assert again.spent == session.spent
+    assert again.usage == session.usage
 
 
 async def test_the_model_may_ask_for_room_and_is_told_what_that_freed(home: Home) -> None:
@@ -507,10 +507,10 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         raise StoreError("locked", "another program writes")
 
     with monkeypatch.context() as patch:
-        patch.setattr(write_queue, "PATIENCE", 0.0)
+        patch.setattr(write_queue, "LOCK_TIMEOUT_S", 0.0)
         patch.setattr(SessionStore, "write", locked)
         with pytest.raises(StoreFailed):
-            await session.change(reminded_of, "- use tabs", "AGENT.md")
+            await session.change(announce_memory, "- use tabs", "AGENT.md")
     await events_of(session, "more")
     again = await home.attended(Scripted.of(), resume=True)
     assert [message.text for message in again.history.messages] == ["go", "one", "more", "two"]

@@ -26,7 +26,7 @@ from agent.window.turn_limits import TurnLimits
 from tests.agent.mcp.serving import House, say
 from tests.kit.project import Project
 from tests.kit.session import events_of
-from tools.sandbox.system import Missing, SandboxProgram
+from tools.sandbox.system import NoSandbox, SandboxProgram
 
 ALL = (
     'agent.summary_prompt="what was done"',
@@ -302,7 +302,7 @@ async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(pro
 def test_where_there_is_no_sandbox_none_is_relied_upon(
     settings: tuple[str, ...], no_shell: str, sandboxed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: Missing("none"))
+    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: NoSandbox("none"))
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
     policy = policy_of(config, tmp_path, "ask", tmp_path)
     assert (policy.no_shell, policy.sandboxed) == (no_shell, sandboxed)

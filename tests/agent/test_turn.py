@@ -10,7 +10,7 @@ from agent.events.permissions import CallDenied, Decision, PermissionAsked
 from agent.events.session import Event, TurnFinished
 from agent.messages import ToolOutput, User
 from agent.providers.wires.scripted import Scripted
-from agent.records.call_progress import INTERRUPTED, NOT_APPROVED, NOT_BEGUN
+from agent.records.call_progress import CALL_INTERRUPTED, NOT_APPROVED, NOT_BEGUN
 from agent.session import Session
 from tests.kit.session import Home, bash
 from tests.waiting import until
@@ -63,7 +63,7 @@ async def test_the_question_is_asked_again_and_nothing_is_run_twice(home: Home) 
     assert events[-1] == TurnFinished("answered", "Done.")
     assert (home.root / "log").read_text() == "one\ntwo\n"
     assert [status for status, _ in outputs(again)] == ["done", "done", "denied"]
-    assert not again.history.unanswered
+    assert not again.history.unanswered_calls
 
 
 async def test_a_session_may_be_left_at_the_same_question_again(home: Home) -> None:
@@ -130,7 +130,7 @@ async def test_a_call_that_was_approved_and_had_begun_stays_interrupted(home: Ho
             end.cancel()  # as a kill would end it
     again = await home.attended(Scripted.of({"text": "I see."}), resume=True, ask_again=True, **RULES)
     assert not again.is_at_question
-    assert outputs(again) == [("interrupted", INTERRUPTED), ("cancelled", NOT_BEGUN)]
+    assert outputs(again) == [("interrupted", CALL_INTERRUPTED), ("cancelled", NOT_BEGUN)]
 
 
 async def test_esc_at_the_question_that_is_asked_again_ends_the_turn(home: Home) -> None:

@@ -21,9 +21,9 @@ from agent.messages import (
     Image,
     Message,
     Note,
-    Opaque,
+    ProviderItem,
     Reasoning,
-    Stored,
+    StoredBlob,
     Summary,
     Text,
     ToolCall,
@@ -33,7 +33,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.recorder import Recorder
-from agent.records.situation import Situation
+from agent.records.session_state import SessionState
 from agent.records.store_thread import StoreThread
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
@@ -78,7 +78,7 @@ class Steps:
     """Empty in a step without calls, and where the program died before any was answered."""
     usage: Usage
     cost: float | None
-    situation: Situation
+    situation: SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ costs = st.none() | st.floats(0, 5)
 usages = st.builds(Usage, *[st.integers(0, 10**6)] * 4)
 paths = st.sampled_from([Path("/p/a.py"), Path("/p/日本.txt"), Path("/p/caf\udce9.txt"), Path('/p/"quoted".py')])
 situations = st.builds(
-    Situation, seen=st.dictionaries(paths, st.just("d" * 64), max_size=2),
+    SessionState, seen=st.dictionaries(paths, st.just("d" * 64), max_size=2),
     jobs=st.dictionaries(st.sampled_from(["1", "2"]), st.just("make test"), max_size=2),
 )  # fmt: skip
 user_parts: st.SearchStrategy[UserPart] = st.builds(Text, texts) | images | st.builds(Note, filled)
@@ -137,7 +137,7 @@ def a_step(draw: st.DrawFn) -> Steps:
     if draw(st.booleans()):
         parts.append(Text(draw(texts), draw(st.none() | natives)))
     if draw(st.booleans()):
-        parts.append(Opaque(draw(natives)))
+        parts.append(ProviderItem(draw(natives)))
     todos = {"items": [{"text": draw(filled), "status": "doing"}]}
     count = draw(st.integers(0, 3))
     for index in range(count):
@@ -180,7 +180,7 @@ class Writing:
         self.archive = Archive(thread, store, row.id, row.project)
         self.recall = SessionRecall(thread, store, self.archive, row.id, row.project)
         self.view = Conversation()
-        self.situation = Situation()
+        self.situation = SessionState()
         self.steps = 0
 
     async def write(self, all_of_it: Sequence[Happening]) -> None:
@@ -192,7 +192,7 @@ class Writing:
         match one:
             case Says(parts):
                 message = User(parts)
-                await self.recorder.said(message)
+                await self.recorder.record_user_message(message)
                 self.view = self.view.plus(message)
             case Steps():
                 await self._step(one)
@@ -205,7 +205,7 @@ class Writing:
             case Goes(model):
                 self.recorder.note(ModelSwitched("scripted/a", model, "it is full", 9))
                 self.recorder.note(PrefixRenewed(("system",)))
-                await self.recorder.goes_on_with(model)
+                await self.recorder.switch_model(model)
             case Looks(number):
                 if number <= outputs_so_far(self.view):
                     (await self.recall.fetch(f"r{number}")).content.close()
@@ -217,7 +217,7 @@ class Writing:
         )
         reply = Assistant(parts, "scripted/a")
         self.recorder.note(ReplyFinished("scripted/a", "end", step.usage, step.cost))
-        await self.recorder.replied(reply)
+        await self.recorder.record_reply(reply)
         self.view = replace(self.view.plus(reply), anchor=step.usage, anchored=len(self.view.messages) + 1)
         outputs = User(tuple([await self._kept(given) for given in step.given]))
         self.situation = step.situation
@@ -227,7 +227,7 @@ class Writing:
     async def _kept(self, given: Given) -> ToolOutput:
         stored = None if given.whole is None else await self.archive.put([given.whole])
         pictures = [await self.archive.put([data]) for data in given.pictures]
-        apart = tuple(Stored(one.digest, one.size, 0, "image/png") for one in pictures)
+        apart = tuple(StoredBlob(one.digest, one.size, 0, "image/png") for one in pictures)
         images = tuple([await self._image(image) for image in given.output.images])
         id = f"c{self.steps}-{given.output.call_id}"
         return replace(given.output, call_id=id, images=images, stored=stored, pictures=apart, files=apart)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.attacks import walls
-from bench.attacks.decisions import judged
+from bench.attacks import isolation
+from bench.attacks.decisions import judge_rows
 
 FILE = Path(__file__).with_name("attacks") / "rows.jsonl"
 _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "ip", "link", "set", "lo", "up")
@@ -24,7 +24,7 @@ def _walls_can_be_had() -> bool:
 
 
 def test_nothing_harmful_is_allowed_and_nothing_harmless_is_held_up() -> None:
-    assert {row.id: row.decided for row in judged(FILE)} == {
+    assert {row.id: row.decided for row in judge_rows(FILE)} == {
         "shell-write": "ask",
         "shell-outside": "ask",
         "shell-monitor": "allow",
@@ -37,8 +37,8 @@ def test_nothing_harmful_is_allowed_and_nothing_harmless_is_held_up() -> None:
 
 
 def test_a_hostile_repository_gets_nothing_by_rules_that_let_commands_look() -> None:
-    rows = list(judged(FILE.with_name("hostile.jsonl")))
-    assert [(row.id, row.said, row.decided) for row in rows if row.got_through or row.is_held_up] == []
+    rows = list(judge_rows(FILE.with_name("hostile.jsonl")))
+    assert [(row.id, row.call_text, row.decided) for row in rows if row.got_through or row.is_wrongly_blocked] == []
     assert len(rows) > 80
 
 
@@ -61,7 +61,7 @@ def test_the_walls_hide_temporary_files_but_no_checkout_that_lies_among_them(tmp
     (package.parent / "__init__.py").touch()
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(LOOKS)
-    shutil.copy(walls.__file__, package)
+    shutil.copy(isolation.__file__, package)
     done = subprocess.run(
         [sys.executable, "-m", "bench.attacks", str(other)],
         cwd=tmp_path / "clone", capture_output=True, text=True, check=False,

@@ -5,7 +5,7 @@ from itertools import groupby
 import pytest
 
 from agent.messages import Usage
-from bench.context.billing import LOOK_BACK, Block, BlockReader, Cache, Rates, common_prefix
+from bench.context.billing import LOOK_BACK, BlockReader, Cache, Rates, RequestBlock, common_prefix
 from bench.context.play import Habits, play
 from bench.context.policies import POLICIES
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan, prose
@@ -14,8 +14,8 @@ LONG = "x" * 4000
 TOKENS = 1300
 
 
-def block(text: str = LONG, *, marked: bool = False) -> Block:
-    return Block(text, marked)
+def block(text: str = LONG, *, marked: bool = False) -> RequestBlock:
+    return RequestBlock(text, marked)
 
 
 def test_what_was_marked_is_read_the_next_time() -> None:
@@ -80,7 +80,7 @@ def test_what_two_bodies_share_is_read_once_and_what_differs_is_seen() -> None:
     one = reader.blocks_of({"messages": [{"role": "user", "content": [shared]}]})
     two = reader.blocks_of({"messages": [{"role": "user", "content": [shared, {"type": "text", "text": "ho"}]}]})
     other = reader.blocks_of({"messages": [{"role": "assistant", "content": [shared]}]})
-    assert (one[0] is two[0], two[1].said, other[0] == one[0]) == (True, "ho", False)
+    assert (one[0] is two[0], two[1].visible_text, other[0] == one[0]) == (True, "ho", False)
 
 
 def test_prefixes_are_compared_without_their_marks() -> None:
@@ -100,7 +100,7 @@ def test_plans_repeat_and_have_the_sizes_of_their_mixture() -> None:
     assert 130 < sizes["light"][0] < 200
     assert 1_000 < sizes["light"][1] < 1_900
     assert 3_500 < sizes["heavy"][1] < 6_000
-    assert plan(1, 50, LIGHT)[0].said > 0
+    assert plan(1, 50, LIGHT)[0].message_tokens > 0
 
 
 def test_recorded_mixtures_have_the_turns_and_pauses_of_the_recordings() -> None:
@@ -110,12 +110,14 @@ def test_recorded_mixtures_have_the_turns_and_pauses_of_the_recordings() -> None
     assert shares == {tool: pytest.approx(sizes.share, abs=0.02) for tool, sizes in REAL.tools.items()}
     bash = sorted(one.size for one in outputs if one.tool == "bash")
     assert bash[len(bash) // 2] == pytest.approx(305, rel=0.1)
-    pauses = sorted(one.gap for one in planned if one.said)
+    pauses = sorted(one.gap for one in planned if one.message_tokens)
     assert sum(gap > 300 for gap in pauses) / len(pauses) == pytest.approx(0.28, abs=0.03)
     assert pauses[int(0.9 * len(pauses))] == pytest.approx(930, rel=0.15)
-    waits = [one.gap for one in planned if not one.said]
+    waits = [one.gap for one in planned if not one.message_tokens]
     assert sum(gap >= 300 for gap in waits) / len(waits) == pytest.approx(0.01, abs=0.004)
-    turns = sorted(len(list(turn)) + 1 for goes_on, turn in groupby(planned, lambda one: not one.said) if goes_on)
+    turns = sorted(
+        len(list(turn)) + 1 for goes_on, turn in groupby(planned, lambda one: not one.message_tokens) if goes_on
+    )
     assert 5 <= turns[len(turns) // 2] <= 9, "of those with more than one request"
     assert sum(one.tool == "bash" for seed in range(9) for p in plan(seed, 99, CODEX) for one in p.outputs) > 900
 

@@ -9,12 +9,12 @@ import pytest
 
 from bench.everyday.__main__ import outcomes_in
 from bench.everyday.compare import differences
-from bench.everyday.corpus import Places, Row, lay_out, rows_of
-from bench.everyday.meant import meant_by
-from bench.everyday.runs import Ran
+from bench.everyday.corpus import CommandFolders, Row, lay_out, rows_of
+from bench.everyday.expected_differences import explain_difference
+from bench.everyday.runs import CommandRun
 from bench.everyday.setups import SETUPS, plain_setup
 from tests.running import ROOT
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import NoSandbox, found_sandbox
 
 CORPUS = Path(__file__).with_name("everyday")
 ROWS = tuple(rows_of(CORPUS))
@@ -39,7 +39,7 @@ CASES = [("plain", share) for share in range(SHARES)] + [(name, 0) for name in S
 
 
 @pytest.mark.timeout(300)  # dozens of commands, three times each
-@pytest.mark.skipif(isinstance(FOUND, Missing), reason="no sandbox works here")
+@pytest.mark.skipif(isinstance(FOUND, NoSandbox), reason="no sandbox works here")
 @pytest.mark.parametrize(("setup", "share"), CASES, ids=[f"{name}-{share}" for name, share in CASES])
 def test_commands_give_what_they_give_in_bash(setup: str, share: int, base: Path) -> None:
     chosen = ROWS[share::SHARES] if setup == "plain" else [row for row in ROWS if setup in row.setups]
@@ -56,30 +56,30 @@ def row(compare: str = "exit+output+files") -> Row:
 @pytest.mark.parametrize(
     ("compare", "plain", "tool", "again", "found"),
     [
-        ("exit+output+files", Ran(0, "a", {"w/x": "file 0o644 1"}), Ran(0, "a", {"w/x": "file 0o644 1"}), None, []),
-        ("exit+output+files", Ran(-9, ""), Ran(137, ""), None, []),
-        ("exit+output+files", Ran(0, "a\nb"), Ran(1, "a\nc"), None, [
+        ("exit+output+files", CommandRun(0, "a", {"w/x": "file 0o644 1"}), CommandRun(0, "a", {"w/x": "file 0o644 1"}),
+            None, []),
+        ("exit+output+files", CommandRun(-9, ""), CommandRun(137, ""), None, []),
+        ("exit+output+files", CommandRun(0, "a\nb"), CommandRun(1, "a\nc"), None, [
             "exit: 1 in place of 0", "output: line 2 is 'c' in place of 'b'",
         ]),
-        ("exit", Ran(0, "a"), Ran(0, "b"), None, []),
-        ("must end", Ran(None, "a"), Ran(1, "b"), None, []),
-        ("exit+output+files", Ran(0, "pid 17"), Ran(0, "pid 4"), Ran(0, "pid 18"), []),
-        ("exit+output+files", Ran(0, "pid 17"), Ran(0, "none"), Ran(0, "pid 18"), [
+        ("exit", CommandRun(0, "a"), CommandRun(0, "b"), None, []),
+        ("must end", CommandRun(None, "a"), CommandRun(1, "b"), None, []),
+        ("exit+output+files", CommandRun(0, "pid 17"), CommandRun(0, "pid 4"), CommandRun(0, "pid 18"), []),
+        ("exit+output+files", CommandRun(0, "pid 17"), CommandRun(0, "none"), CommandRun(0, "pid 18"), [
             "output: line 1 is 'none' in place of 'pid 17'",
         ]),
-        ("exit+output+files", Ran(0, "b1\na1"), Ran(0, "a2\nb2"), Ran(0, "a3\nb3"), []),
-        ("exit+output+files", Ran(0, "", {"w/a": "file 0o644 1"}), Ran(0, ""), Ran(0, "", {"w/a": "file 0o644 1"}), [
-            "w/a: unchanged in place of file 0o644 1",
-        ]),
-        ("exit+output+files", Ran(0, "", {"w/a": "file 0o644 1"}), Ran(0, "", {"w/a": "file 0o600 3"}),
-            Ran(0, "", {"w/a": "file 0o644 2"}), ["w/a: file 0o600 3 in place of file 0o644 1"]),
-        ("exit+output+files", Ran(0, "", {"w/log-1": "file 0o644 1"}), Ran(0, "", {"w/log-7": "file 0o644 3"}),
-            Ran(0, "", {"w/log-2": "file 0o644 2"}), []),
-        ("exit+output+files", Ran(0, "", {"w/a/.git/index": "file 0o644 1"}), Ran(0, ""), None, []),
+        ("exit+output+files", CommandRun(0, "b1\na1"), CommandRun(0, "a2\nb2"), CommandRun(0, "a3\nb3"), []),
+        ("exit+output+files", CommandRun(0, "", {"w/a": "file 0o644 1"}), CommandRun(0, ""),
+            CommandRun(0, "", {"w/a": "file 0o644 1"}), ["w/a: unchanged in place of file 0o644 1"]),
+        ("exit+output+files", CommandRun(0, "", {"w/a": "file 0o644 1"}), CommandRun(0, "", {"w/a": "file 0o600 3"}),
+            CommandRun(0, "", {"w/a": "file 0o644 2"}), ["w/a: file 0o600 3 in place of file 0o644 1"]),
+        ("exit+output+files", CommandRun(0, "", {"w/log-1": "file 0o644 1"}),
+            CommandRun(0, "", {"w/log-7": "file 0o644 3"}), CommandRun(0, "", {"w/log-2": "file 0o644 2"}), []),
+        ("exit+output+files", CommandRun(0, "", {"w/a/.git/index": "file 0o644 1"}), CommandRun(0, ""), None, []),
     ],
 )  # fmt: skip
 def test_only_what_bash_repeats_is_compared(
-    compare: str, plain: Ran, tool: Ran, again: Ran | None, found: list[str]
+    compare: str, plain: CommandRun, tool: CommandRun, again: CommandRun | None, found: list[str]
 ) -> None:
     assert differences(row(compare), plain, tool, again) == found
 
@@ -94,7 +94,7 @@ def test_only_what_bash_repeats_is_compared(
     ],
 )
 def test_a_difference_is_meant_where_the_output_says_why_and_how_to_open_it(told: str, meant: tuple[str, str]) -> None:
-    assert meant_by(told) == meant
+    assert explain_difference(told) == meant
 
 
 def test_each_command_starts_from_the_same_files(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_each_command_starts_from_the_same_files(tmp_path: Path) -> None:
     (tmp_path / "w/app/src/a.py").write_text("a")
     (tmp_path / "w/app/link").symlink_to("src")
     lay_out(tmp_path)
-    places = Places(tmp_path, {"app", "web"})
+    places = CommandFolders(tmp_path, {"app", "web"})
     assert places.changes("app") == {}
     (tmp_path / "w/app/src/a.py").unlink()
     (tmp_path / "w/app/src").rmdir()

@@ -14,9 +14,17 @@ from agent.window.model_summary import READER
 from bench.context.model import asks_for_summary
 from bench.context.policies import POLICIES
 from bench.context.recorded import main, windows_of
-from bench.context.recordings import NOT_RECORDED, RecordedCall, Recording, Skipped, joined, read_folder, read_recording
+from bench.context.recordings import (
+    NOT_RECORDED,
+    RecordedCall,
+    Recording,
+    SkippedRecording,
+    join_recordings,
+    read_folder,
+    read_recording,
+)
 from bench.context.regrets import SeenOutputs, names_in, used_in
-from bench.context.replay import Replayed, replay
+from bench.context.replay import ReplayResult, replay
 
 Row = Mapping[str, Any]
 LONG = "".join(f"line {number} of what a build prints\n" for number in range(400))
@@ -52,7 +60,7 @@ def read(folder: Path, *rows: Row | str) -> Recording:
     return found
 
 
-async def replayed(folder: Path, *rows: Row | str, policy: str = "ours") -> Replayed:
+async def replayed(folder: Path, *rows: Row | str, policy: str = "ours") -> ReplayResult:
     return await replay(read(folder, *rows), 200_000, POLICIES[policy])
 
 
@@ -92,7 +100,7 @@ def test_lines_of_a_file_are_numbered_as_ours_are(tmp_path: Path) -> None:
 def test_replies_with_nothing_between_them_are_one_step(tmp_path: Path) -> None:
     rows = [said("go", 5), replied("first", at=6), replied("second", called("1"), at=7), gave("1", "ok", 9)]
     recording = read(tmp_path, *rows, replied("done", at=10), said("more", 20), replied("yes", at=21))
-    assert [(step.said, step.asked_at, step.text, len(step.calls)) for step in recording.steps] == [
+    assert [(step.user_texts, step.asked_at, step.text, len(step.calls)) for step in recording.steps] == [
         (("go",), 5, "first\n\nsecond", 1),
         ((), 9, "done", 0),
         (("more",), 20, "yes", 0),
@@ -143,8 +151,8 @@ def test_two_agents_at_once_and_an_empty_recording_are_skipped_by_name(tmp_path:
     assert read_folder(tmp_path) == (
         [],
         [
-            Skipped("none", "no reply of a model is in it"),
-            Skipped("two", "two agents are interleaved: 10 of 20 calls are answered after later replies"),
+            SkippedRecording("none", "no reply of a model is in it"),
+            SkippedRecording("two", "two agents are interleaved: 10 of 20 calls are answered after later replies"),
         ],
     )
 
@@ -159,8 +167,8 @@ def test_sessions_of_a_project_are_joined_in_the_order_of_their_times(tmp_path: 
     for name, at in (("app-codex-01", 10), ("app-codex-02", 5), ("lib-codex-00", 1)):
         rows = [said(name, at), replied("", called("1", "exec_command", cmd="ls"), at=at), gave("1", name, at)]
         written(tmp_path, [*rows, replied("done", at=at)], name)
-    found = joined(read_folder(tmp_path)[0])
-    assert [(one.name, [step.said for step in one.steps if step.said]) for one in found] == [
+    found = join_recordings(read_folder(tmp_path)[0])
+    assert [(one.name, [step.user_texts for step in one.steps if step.user_texts]) for one in found] == [
         ("app, Codex, 2", [("app-codex-02",), ("app-codex-01",)]),
         ("lib, Codex, 1", [("lib-codex-00",)]),
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.small_tasks import SETS, SmallTask, tasks_of
-from bench.small_tasks.__main__ import OURS, command_line, put, run_task, unmet
+from bench.small_tasks.__main__ import OURS, command_line, run_task, unmet, write_files
 
 TASKS = [task for name in SETS for task in tasks_of(name)]
 
@@ -19,9 +19,9 @@ def test_there_are_twenty_in_each_set() -> None:
 
 @pytest.mark.parametrize("task", TASKS, ids=[task.name for task in TASKS])
 def test_a_task_is_done_when_it_was_done_and_not_before(task: SmallTask, tmp_path: Path) -> None:
-    put(task.files, tmp_path)
+    write_files(task.files, tmp_path)
     assert unmet(task, tmp_path, "I do not know.")
-    put(task.done, tmp_path)
+    write_files(task.done, tmp_path)
     assert unmet(task, tmp_path, task.answer) == ""
 
 

@@ -11,7 +11,7 @@ from agent.context.settings import Caps, CompactionSettings
 from agent.context.tool_selection import HostedSearch, ToolSpec
 from agent.events.session import Event, ReplyFinished, ToolFinished
 from agent.events.view import ContextCompacted, PrefixDrifted
-from bench.tools.catalog import Offered, offered_tools
+from bench.tools.catalog import CatalogTool, offered_tools
 from bench.tools.measure import FINDERS, WINDOWS, halves, measure_search, measure_share, read_queries
 from tests.agent.window.test_deferral import searching
 from tests.kit.session import Home, call, events_of, prints
@@ -50,7 +50,7 @@ def test_they_take_at_most_a_tenth_of_what_a_request_may_take(size: int, provide
     assert share.others + share.built_in <= 10 or share.deferred == 500
 
 
-def arguments_for(tool: Offered) -> dict[str, object]:
+def arguments_for(tool: CatalogTool) -> dict[str, object]:
     """Some that match the tool's schema."""
     kinds: dict[str, object] = {"string": "x", "integer": 1, "boolean": True, "array": ["x"]}
     properties: Any = tool.schema["properties"]
@@ -58,7 +58,7 @@ def arguments_for(tool: Offered) -> dict[str, object]:
     return {name: properties[name].get("enum", [kinds[properties[name]["type"]]])[0] for name in required}
 
 
-def steps(tools: Sequence[Offered], *, hosted: bool) -> list[dict[str, Any]]:
+def steps(tools: Sequence[CatalogTool], *, hosted: bool) -> list[dict[str, Any]]:
     """Steps that search for a tool and call it, or only call it by its name, with long outputs between them."""
     made: list[dict[str, Any]] = []
     for place, tool in enumerate(tools):

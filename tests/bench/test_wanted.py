@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.context.recordings import RecordedCall, RecordedStep, Recording
-from bench.context.wanted import Past, Share, fitted, grouped, main, pasts_of, shares
+from bench.context.reread_rates import NeedRate, OutputHistory, fit_curve, group_by_idle, main, output_histories, shares
 
 
 def step(text: str = "", *calls: RecordedCall, said: tuple[str, ...] = ()) -> RecordedStep:
@@ -24,7 +24,7 @@ def recording(*steps: RecordedStep) -> Recording:
 
 def test_an_output_is_needed_when_what_only_it_holds_is_used() -> None:
     ask = RecordedCall("3", "bash", "bash", {"command": "make"}, "gamma_three is fine")
-    found = pasts_of(
+    found = output_histories(
         recording(
             step("", read("1", "a", "12\talpha_one\n13\tbeta_two"), said=("look at beta_two",)),
             step("beta_two was named by the user"),
@@ -34,51 +34,57 @@ def test_an_output_is_needed_when_what_only_it_holds_is_used() -> None:
         )
     )
     assert found == [
-        Past("file", len("12\talpha_one\n13\tbeta_two"), 4, None, [2], [1, 3, 4]),
-        Past("program", len("gamma_three is fine"), 2, None, [1], [2]),
+        OutputHistory("file", len("12\talpha_one\n13\tbeta_two"), 4, None, [2], [1, 3, 4]),
+        OutputHistory("program", len("gamma_three is fine"), 2, None, [1], [2]),
     ]
 
 
 def test_what_the_line_of_any_output_tells_is_not_needed() -> None:
     text = f"{'word ' * 100}in alpha_one and beta_two"
-    found = pasts_of(recording(step("", read("1", "a", text)), step("", read("2", "b", "beta_two")), step("beta_two")))
+    found = output_histories(
+        recording(step("", read("1", "a", text)), step("", read("2", "b", "beta_two")), step("beta_two"))
+    )
     assert [past.needed_at for past in found] == [[], []]
-    found = pasts_of(recording(step("", read("1", "a", text[-30:])), step("alpha_one")))
+    found = output_histories(recording(step("", read("1", "a", text[-30:])), step("alpha_one")))
     assert [past.needed_at for past in found] == [[0]]
 
 
 def test_the_newest_output_that_holds_it_is_the_one_that_is_needed() -> None:
     steps = step("", read("1", "a", "alpha_one")), step("", read("2", "b", "alpha_one")), step("alpha_one")
-    assert [past.needed_at for past in pasts_of(recording(*steps))] == [[], [0]]
+    assert [past.needed_at for past in output_histories(recording(*steps))] == [[], [0]]
 
 
 def test_a_read_is_stale_from_the_next_reply_after_an_edit_of_its_file() -> None:
     edit = RecordedCall("2", "edit", "edit", {"path": "a", "old": "x", "new": "y"}, "ok")
     patch = RecordedCall("4", "apply_patch", "edit", {"patch": "*** Begin Patch\n*** Update File: b\n"}, "ok")
     steps = step("", read("1", "a", "text"), read("3", "b", "text")), step(), step("", edit), step("", patch), step()
-    found = pasts_of(recording(*steps))
+    found = output_histories(recording(*steps))
     assert [past.stale_at for past in found] == [2, 3, None, None]
     assert [found[0].state(age) for age in (1, 2)] == ["untouched", "stale"]
 
 
 def test_an_output_is_idle_since_it_came_in_or_was_named() -> None:
-    past = Past("file", 500, 50, named_at=[4, 9])
+    past = OutputHistory("file", 500, 50, named_at=[4, 9])
     assert [past.idle(age) for age in (3, 4, 8, 9, 20)] == [3, 0, 4, 0, 11]
 
 
 def test_a_share_counts_those_after_which_the_session_went_on_as_long() -> None:
-    pasts = [Past("file", 500, 9, None, [6]), Past("file", 500, 5, None, [1]), Past("file", 500, 20, 3, [], [8])]
+    pasts = [
+        OutputHistory("file", 500, 9, None, [6]),
+        OutputHistory("file", 500, 5, None, [1]),
+        OutputHistory("file", 500, 20, 3, [], [8]),
+    ]
     found = shares(pasts)
-    assert found == {2: Share(0, 1), 3: Share(1, 3), 6: Share(1, 2), 7: Share(0, 1)}
-    assert grouped(found)[:3] == [Share(0, 1), Share(1, 3), Share(1, 3)]
-    assert [str(share) for share in (found[3], Share(0, 0))] == ["33.3", ""]
-    assert shares(pasts, "stale") == {2: Share(0, 1), 3: Share(0, 1), 6: Share(0, 1), 7: Share(0, 1)}
+    assert found == {2: NeedRate(0, 1), 3: NeedRate(1, 3), 6: NeedRate(1, 2), 7: NeedRate(0, 1)}
+    assert group_by_idle(found)[:3] == [NeedRate(0, 1), NeedRate(1, 3), NeedRate(1, 3)]
+    assert [str(share) for share in (found[3], NeedRate(0, 0))] == ["33.3", ""]
+    assert shares(pasts, "stale") == {2: NeedRate(0, 1), 3: NeedRate(0, 1), 6: NeedRate(0, 1), 7: NeedRate(0, 1)}
 
 
 def test_the_likeliest_curve_is_the_one_that_the_shares_were_made_with() -> None:
-    made = {age: Share(round(10_000 * 0.4 * math.exp(-age / 28)), 10_000) for age in (0, 3, 6, 10, 20, 40, 80)}
-    assert fitted(made) == (0.4, 28)
-    assert fitted({3: Share(0, 5)}) is None
+    made = {age: NeedRate(round(10_000 * 0.4 * math.exp(-age / 28)), 10_000) for age in (0, 3, 6, 10, 20, 40, 80)}
+    assert fit_curve(made) == (0.4, 28)
+    assert fit_curve({3: NeedRate(0, 5)}) is None
 
 
 def test_the_command_prints_a_row_for_each_kind_and_state(

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 
 from tools.base import ToolError
-from tools.mcp.client_handlers import Accepted, Answer, ClientHandlers, Service
+from tools.mcp.client_handlers import AcceptedAnswer, Answer, ClientHandlers, Service
 from tools.mcp.offers import ServerState
 from tools.mcp.server import Server
 from tools.mcp.spec import Login, ServerSpec
@@ -37,7 +37,7 @@ class Visitor(ClientHandlers):
     services: frozenset[Service] = frozenset({"elicitation"})
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
-        return Accepted({})
+        return AcceptedAnswer({})
 
     async def open_login(self, server: str, url: str) -> None:
         async with httpx2.AsyncClient(follow_redirects=True) as browser:

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import rmtree, which
 
-from tools.commands.command_line import Command, Word
-from tools.commands.grammar import read
-from tools.commands.line_proof import PRINT, TAKE_LISTS, Step, all_steps, prove_line
+from tools.commands.command_line import SimpleCommand, Word
+from tools.commands.grammar import parse_command_line
+from tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedStep, all_steps, prove_line
 from tools.commands.line_text import render_line
 from tools.commands.parts import MARK
 from tools.commands.programs import ROWS
@@ -145,9 +145,9 @@ function [ { builtin [ "${@: -1}" = ']' ] && record test "${@:1:$#-1}" || record
 """
 
 
-def simple_commands(text: str) -> tuple[Command, ...]:
+def simple_commands(text: str) -> tuple[SimpleCommand, ...]:
     """The commands of a line that is proved to be nothing but those; none of another one."""
-    line = read(text)
+    line = parse_command_line(text)
     return () if line.problem else line.commands
 
 
@@ -279,7 +279,7 @@ def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
             if not all(any(_is_meant(argv, command) for command in meant) for argv in ran):
                 found.add(text)
         for text, ran in zip(plain, bash.ran(plain, status), strict=True):
-            meant = [command for command in read(text).commands if command.texts[0] != "cd"]
+            meant = [command for command in parse_command_line(text).commands if command.texts[0] != "cd"]
             if not all(any(_is_meant(argv, command) for command in meant) for argv in ran) or len(ran) > len(meant):
                 found.add(text)
             is_certain = meant and not any(one.sign == "<" for one in meant[0].redirections)
@@ -289,13 +289,13 @@ def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
     return len(proofs), sorted(found)
 
 
-def _is_plain(text: str, steps: Sequence[Step]) -> bool:
-    return [step.command.texts for step in steps] == [command.texts for command in read(text).commands] and not any(
-        step.parts or step.settings for step in steps
-    )
+def _is_plain(text: str, steps: Sequence[ProvedStep]) -> bool:
+    return [step.command.texts for step in steps] == [
+        command.texts for command in parse_command_line(text).commands
+    ] and not any(step.parts or step.settings for step in steps)
 
 
-def _is_meant(argv: Sequence[str], command: Command) -> bool:
+def _is_meant(argv: Sequence[str], command: SimpleCommand) -> bool:
     if command.texts[0] == argv[0] in (*PRINT, *TAKE_LISTS) and any(MARK.search(text) for text in command.texts):
         return True  # the shell may split what it puts there
     takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in TAKE_ANY_NAME

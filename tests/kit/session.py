@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall, fetching
+from agent.archive.recall import SessionRecall, fetch_for_tools
 from agent.archive.session_archive import SessionArchive
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.calls.execute import CallRunner
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
-from agent.calls.output_view import Ingest, hooks_of
+from agent.calls.output_view import OutputIntake, hooks_of
 from agent.calls.policy import Policy, Rule
 from agent.channel import Channel
 from agent.config.load import load_config
@@ -42,21 +42,21 @@ from agent.providers.wires.scripted import Scripted
 from agent.records.call_progress import CallProgress
 from agent.records.job_log import job_listener
 from agent.records.recorder import Recorder
-from agent.records.situation import situation_of
+from agent.records.session_state import workspace_state
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import WriteQueue
 from agent.session import Session
 from agent.window.deferral import Deferral, specs_of
-from agent.window.env import Env
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders, surroundings_now
-from agent.window.server_tools import ServerTools, held_back
+from agent.window.server_tools import ServerTools, searchable_tools
+from agent.window.session_context import SessionContext
 from store.blobs import Blobs
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
-from tools.base import Tool, Workspace, nobody_to_ask
+from tools.base import Tool, Workspace, no_user
 from tools.catalog import builtin_tools
-from tools.outputs.stored import KeptContent
+from tools.outputs.stored import StoredContent
 from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
 
@@ -109,26 +109,28 @@ async def assembled(
     targets = model if isinstance(model, Targets) else Targets(model)
     channel = Channel(interactive=interactive)
     emit, interrupt = channel.emit, channel.interrupt
-    look = partial(situation_of, workspace)
+    look = partial(workspace_state, workspace)
     writes = WriteQueue(thread, store, channel.notice, interrupt)
-    recorder = Recorder(thread, store, row, is_new=is_new, look=look, note_told=workspace.jobs.note_told, writes=writes)
+    recorder = Recorder(
+        thread, store, row, is_new=is_new, look=look, note_told=workspace.jobs.mark_reported, writes=writes
+    )
     workspace.jobs.on_end = job_listener(channel, recorder, SecretTokens())
     conversation = None if is_new else await recorder.load(ask_again=ask_again)
     debug, deferral, served = debug or Debug(), deferral or Deferral(), served or ServerTools()
     kept = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None
     workspace = replace(
         kept.reached_from(workspace) if kept else workspace,
-        held_back=lambda: held_back(tools, served, deferral.held_back),
-        ask=channel.questions.words if interactive else nobody_to_ask,
-        ask_for_several=channel.questions.several if interactive else nobody_to_ask,
+        deferred_tools=lambda: searchable_tools(tools, served, deferral.held_back),
+        ask=channel.questions.ask_text if interactive else no_user,
+        ask_for_several=channel.questions.ask_choices if interactive else no_user,
     )
-    progress = CallProgress(recorder.keep_states)
-    ask = channel.questions.permission if interactive else None
-    approval = Approval(policy or Policy(str(workspace.root), "auto"), ask, note_asked=progress.asked)
-    approval.ask_about_plan = channel.questions.plan if interactive else None
-    approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
+    progress = CallProgress(recorder.record_call_states)
+    ask = channel.questions.ask_permission if interactive else None
+    approval = Approver(policy or Policy(str(workspace.root), "auto"), ask, note_asked=progress.record_question)
+    approval.ask_about_plan = channel.questions.ask_plan if interactive else None
+    approval.note_mode = lambda mode: recorder.switch_model(targets.provider.facts.id, mode)
     reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
-    env = Env(
+    env = SessionContext(
         targets=targets,
         instructions=instructions,
         own_tools=specs_of(tools),
@@ -138,7 +140,7 @@ async def assembled(
             approval,
             interrupt,
             emit,
-            Ingest(
+            OutputIntake(
                 kept.archive if kept else None,
                 offloading,
                 emit,
@@ -176,7 +178,9 @@ class Home:
 
     async def session(self, model: Provider | Targets, *extra: Tool, resume: bool = False, **parts: Any) -> Session:
         """A session as users have it, with the built-in tools and some more. `parts`: what `assembled` takes."""
-        workspace = Workspace(self.root, self.outputs, kept=self.found, fetch=lambda ref, scope: self.found(ref))
+        workspace = Workspace(
+            self.root, self.outputs, stored_content=self.found, fetch=lambda ref, scope: self.found(ref)
+        )
         usual: dict[str, Any] = {"row": ROW, "is_new": not resume, "tools": (*USUAL_TOOLS, *extra)}
         session = await assembled(model, workspace, self.thread, self.store, **{**usual, **parts})
         self.sessions.append(session)
@@ -205,7 +209,9 @@ class Home:
         """Writes down what was said, in a session that nobody opened."""
         recorder = self.recorder(session, project)
         for message in messages:
-            await (recorder.said(message) if isinstance(message, User) else recorder.replied(message))
+            await (
+                recorder.record_user_message(message) if isinstance(message, User) else recorder.record_reply(message)
+            )
         return recorder
 
     async def row(self) -> SessionRow:
@@ -217,10 +223,10 @@ class Home:
     def archive(self, session: str = ID, project: str = PROJECT) -> Archive:
         return Archive(self.thread, self.store, session, project)
 
-    async def found(self, ref: str) -> KeptContent:
+    async def found(self, ref: str) -> StoredContent:
         """What a reference stands for, as tools find it."""
         recall = SessionRecall(self.thread, self.store, self.archive(), ID, PROJECT, "all")
-        return await fetching(recall)(ref, None)
+        return await fetch_for_tools(recall)(ref, None)
 
     async def __aenter__(self) -> Self:
         self.store = await self.thread.open()

@@ -4,7 +4,7 @@ its documented form where `@from` says so; what repeats in them is written once.
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.context.offload import Offloading, Skim, stored_form
+from agent.context.offload import Offloading, StreamedPreview, stored_form
 from tools.lazy import dataclass
 
 FOLDER = Path(__file__).parents[1] / "agent" / "context" / "logs"
@@ -18,7 +18,7 @@ class ToolLog:
 
     def shown(self) -> str:
         """What the model is shown of it, with each run of blanks as one."""
-        skim = Skim()
+        skim = StreamedPreview()
         skim.take(self.text.encode())
         shown = stored_form("bash", "r12", skim.size, skim.lines, *skim.ends_and_matches(Offloading())).text
         return " ".join(shown.split())

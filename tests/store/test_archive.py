@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.archive import ArchiveStore, Collected
+from store.archive import ArchiveStore, FreedSpace
 from store.blobs import Blobs
 from store.errors import StoreError
 from store.migrations import MIGRATIONS
@@ -79,13 +79,13 @@ def test_bytes_that_two_sessions_need_stay_while_one_of_them_does(opened: Opened
     opened.store.delete("b")
     freed = opened.archive.collect()
     assert (freed.blobs, opened.blobs.sizes()) == (1, {})
-    assert opened.archive.collect() == Collected()
+    assert opened.archive.collect() == FreedSpace()
 
 
 def test_a_crash_before_the_rows_are_written_leaves_no_row_and_bytes_that_are_collected(opened: Opened) -> None:
     blob = opened.blobs.put([b"never written down"], "a")
     unsettled = opened.blobs.folder / "incoming" / f"{blob.digest}.a"
-    assert opened.archive.collect() == Collected()
+    assert opened.archive.collect() == FreedSpace()
     assert unsettled.exists()
     os.utime(unsettled, (1.0, 1.0))
     opened.archive.collect()

@@ -28,7 +28,7 @@ def test_frames_of_the_version_before_are_read_beside_new_ones(tmp_path: Path) -
     old.close()
     store = CheckpointStore(path)
     new = TEXT + b"# more\n"
-    with store.keeping() as keep:
+    with store.frame_writer() as keep:
         for content in (TEXT, new):
             keep(digest(content), content)
     assert [store.content(digest(content)) for content in (TEXT, new)] == [TEXT, new]
@@ -51,7 +51,7 @@ def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_frame_is_told_as_damage(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "c" / "checkpoints.db")
-    with store.keeping() as keep:
+    with store.frame_writer() as keep:
         keep(digest(TEXT), TEXT)
     other = sqlite3.connect(store.path)
     other.execute("update frames set data = zeroblob(20)")

@@ -29,7 +29,7 @@ def test_an_index_out_of_order_is_gone_through_once(tmp_path: Path) -> None:
     damaged = SessionStore(path)
     assert [row.position for row in damaged.messages(ROW.id)] == [0, 1, 2, 127, 4, 5, 6, 7]
     assert [row.position for row in damaged.messages(ROW.id, 8)] == [127, 4, 5, 6, 7]
-    assert ReferenceChecks(damaged).changed(ROW.id) == ()
+    assert ReferenceChecks(damaged).altered_messages(ROW.id) == ()
     damaged.close()
 
 

@@ -11,7 +11,7 @@ from store.blobs import Blobs
 from store.catalogue import Catalogue, ListedRow
 from store.forks import Forks
 from store.session_rows import (
-    KEPT,
+    MAX_VIEWS,
     FactRow,
     MessageRow,
     OutputRow,
@@ -101,7 +101,7 @@ def test_drafts_are_listed_when_something_was_said_in_them(store: SessionStore) 
     assert found is not None
     assert found.is_unused
     assert Forks(store).drafts() == (FORK.id,)
-    assert Forks(store).line(FORK.id) == {FORK.id: 1 << 62, ROW.id: 2}
+    assert Forks(store).ancestry(FORK.id) == {FORK.id: 1 << 62, ROW.id: 2}
     assert [row.id for row in store.recent("/p")] == [ROW.id]
     store.write(FORK.id, [message(2)])
     assert Forks(store).drafts() == ()
@@ -117,13 +117,13 @@ def test_messages_that_hold_a_text_are_found_by_role(store: SessionStore) -> Non
 
 
 def test_views_from_before_rewrites_are_kept_newest_first_and_the_oldest_go(store: SessionStore) -> None:
-    for number in range(KEPT + 3):
+    for number in range(MAX_VIEWS + 3):
         store.write(ROW.id, before=ViewRow(0, f"view {number}", 5.0))
-    assert [row.number for row in store.views(ROW.id)] == list(range(KEPT + 3, 3, -1))
-    store.write(ROW.id, snapshot=SnapshotRow(0, "{}"), back=KEPT + 2)
-    assert store.views(ROW.id)[0].body == f"view {KEPT}"
+    assert [row.number for row in store.views(ROW.id)] == list(range(MAX_VIEWS + 3, 3, -1))
+    store.write(ROW.id, snapshot=SnapshotRow(0, "{}"), back=MAX_VIEWS + 2)
+    assert store.views(ROW.id)[0].body == f"view {MAX_VIEWS}"
     store.write(ROW.id, before=ViewRow(0, "another", 5.0))
-    assert store.views(ROW.id)[0] == ViewRow(0, "another", 5.0, KEPT + 2)
+    assert store.views(ROW.id)[0] == ViewRow(0, "another", 5.0, MAX_VIEWS + 2)
 
 
 def kept_in(blobs: Blobs, digest: str) -> bytes:
@@ -153,7 +153,7 @@ def test_the_list_comes_a_page_at_a_time_and_each_session_once(store: SessionSto
     assert [row.cost for row in found] == [1.0, 1.0, 1.0, 1.0, 1.0, None, 1.0]
     assert [row.session.messages for row in found] == [1] * 7
     assert [row.session.id for row in catalogue.page("/q", 9)] == [f"{3:012x}"]
-    assert catalogue.these((f"{2:012x}", "gone", f"{5:012x}")) == (found[4], found[1])
+    assert catalogue.sessions_by_id((f"{2:012x}", "gone", f"{5:012x}")) == (found[4], found[1])
 
 
 def test_titles_are_searched_word_by_word_and_literally(store: SessionStore) -> None:

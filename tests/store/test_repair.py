@@ -59,7 +59,7 @@ def test_rows_of_a_table_without_its_root_are_saved_page_by_page(path: Path) -> 
     damaged = path.read_bytes()
     repaired = repair_database(path)
     assert (repaired.saved["messages"], repaired.lost) == (COUNT, ())
-    assert repaired.aside.read_bytes() == damaged
+    assert repaired.damaged_path.read_bytes() == damaged
     store = SessionStore(path)
     assert [row.position for row in store.messages(ROW.id)] == list(range(COUNT))
     store.close()

@@ -10,8 +10,8 @@ import pytest
 
 from store.errors import StoreError
 from store.migrations import MIGRATIONS
-from store.queries import Wanted
-from store.search import Document, DocumentKind, IndexProgress, SearchIndex, SearchMatch
+from store.queries import SearchQuery
+from store.search import DocumentKind, IndexProgress, SearchDocument, SearchIndex, SearchMatch
 from store.session_rows import MessageRow, SessionRow
 from store.sessions import SessionStore
 
@@ -25,8 +25,8 @@ HOSTILE = (
 )  # fmt: skip
 
 
-def doc(position: int, text: str, kind: DocumentKind = "user", **more: Any) -> Document:
-    return replace(Document(position, 0, kind, "", text), **more)
+def doc(position: int, text: str, kind: DocumentKind = "user", **more: Any) -> SearchDocument:
+    return replace(SearchDocument(position, 0, kind, "", text), **more)
 
 
 class Opened:
@@ -39,12 +39,12 @@ class Opened:
             if self.store.session(session) is None:
                 self.store.create(SessionRow(session, project, "", "m", "ask", 1.0, 1.0))
 
-    def add(self, session: str, *documents: Document) -> None:
+    def add(self, session: str, *documents: SearchDocument) -> None:
         last = max((document.position for document in documents), default=-1)
         self.index.add(IndexProgress(session, last + 1, 0, 0, 0, 0), documents)
 
     def texts(self, words: str, **more: Any) -> list[str]:
-        return [match.document.text for match in self.index.find(Wanted(words, **more))]
+        return [match.document.text for match in self.index.find(SearchQuery(words, **more))]
 
 
 @pytest.fixture
@@ -55,27 +55,30 @@ def opened() -> Opened:
 def test_what_holds_all_words_is_found_with_all_that_is_known_of_it(opened: Opened) -> None:
     found = doc(3, "the retry limit is five", "output", number=2, tool="read", path="src/a.py", size=99, created=7.0)
     opened.add("a", doc(0, "the limit of memory"), found)
-    assert opened.index.find(Wanted("retry LIMIT")) == (SearchMatch("a", "/p", found, "words", 0),)
+    assert opened.index.find(SearchQuery("retry LIMIT")) == (SearchMatch("a", "/p", found, "words", 0),)
 
 
 def test_each_message_is_ranked_by_itself(opened: Opened) -> None:
     opened.add("a", doc(0, "cache " + "other words " * 50), doc(1, "cache cache cache"), doc(2, "nothing of it"))
-    assert [match.document.position for match in opened.index.find(Wanted("cache"))] == [1, 0]
+    assert [match.document.position for match in opened.index.find(SearchQuery("cache"))] == [1, 0]
 
 
 def test_of_equal_matches_that_comes_first_which_was_looked_up_more(opened: Opened) -> None:
     opened.add("a", *(doc(at, "same words", "output", number=at + 1, created=float(at)) for at in range(3)))
-    assert [match.document.number for match in opened.index.find(Wanted("same"))] == [3, 2, 1]
+    assert [match.document.number for match in opened.index.find(SearchQuery("same"))] == [3, 2, 1]
     opened.index.touch("a", "r2")
-    assert [(m.document.number, m.accesses) for m in opened.index.find(Wanted("same"))] == [(2, 1), (3, 0), (1, 0)]
+    assert [(m.document.number, m.accesses) for m in opened.index.find(SearchQuery("same"))] == [(2, 1), (3, 0), (1, 0)]
 
 
 def test_parts_of_words_are_found_after_whole_words(opened: Opened) -> None:
     opened.add("a", doc(0, "a precompaction step"), doc(1, "compact it"))
-    assert [(m.document.position, m.way) for m in opened.index.find(Wanted("compact"))] == [(1, "words"), (0, "parts")]
+    assert [(m.document.position, m.way) for m in opened.index.find(SearchQuery("compact"))] == [
+        (1, "words"),
+        (0, "parts"),
+    ]
     opened.add("a", doc(2, "recompacted later"))
     assert opened.texts("ompacte") == ["recompacted later"]
-    assert [m.way for m in opened.index.find(Wanted("it precompacte"))] == ["some"]
+    assert [m.way for m in opened.index.find(SearchQuery("it precompacte"))] == ["some"]
 
 
 @pytest.mark.parametrize("query", ["user_name", "userName", "user-name", "UserName", "USER_NAME"])
@@ -90,7 +93,7 @@ def test_long_names_are_found_by_their_parts_and_long_keys_by_their_beginnings(o
     name, key = "Internal" + "Frame" * 20 + "TitlePane", "0123456789abcdef" * 8
     opened.add("a", doc(0, f"class {name}:"), doc(1, f"digest {key}."))
     for query, position in (("titlepane", 0), ("FrameTitle", 0), (name, 0), (key[:12], 1), (key[:60], 1), (key, 1)):
-        assert [match.document.position for match in opened.index.find(Wanted(query))] == [position], query
+        assert [match.document.position for match in opened.index.find(SearchQuery(query))] == [position], query
 
 
 def test_a_name_is_found_by_its_beginning(opened: Opened) -> None:
@@ -109,7 +112,7 @@ def test_scripts_without_blanks_are_found_by_any_of_their_characters(opened: Ope
 
 def test_when_nothing_holds_all_words_some_are_enough(opened: Opened) -> None:
     opened.add("a", doc(0, "the retry limit"), doc(1, "unrelated"))
-    (match,) = opened.index.find(Wanted("where was the retry decided"))
+    (match,) = opened.index.find(SearchQuery("where was the retry decided"))
     assert (match.document.position, match.way) == (0, "some")
 
 
@@ -144,8 +147,8 @@ def test_no_query_is_a_mistake(opened: Opened) -> None:
     queries = [*HOSTILE, *("".join(rng.choices(HOSTILE, k=rng.randint(1, 12))) for _ in range(700))]
     queries += [" ".join(rng.choices(HOSTILE, k=rng.randint(1, 40))) for _ in range(300)]
     for query in queries:
-        assert len(opened.index.find(Wanted(query, path=query[:20], tool=query[:9], sessions=(query[:5],)))) <= 1
-        assert len(opened.index.find(Wanted(query))) <= 1
+        assert len(opened.index.find(SearchQuery(query, path=query[:20], tool=query[:9], sessions=(query[:5],)))) <= 1
+        assert len(opened.index.find(SearchQuery(query))) <= 1
 
 
 @pytest.mark.parametrize("words", ["", "   ", "\n"])

@@ -192,7 +192,7 @@ def test_a_resume_searches_indexes_and_scans_nothing(path: Path) -> None:
     store.messages(ROW.id, 5)
     store.messages_before(ROW.id, 5, 2)
     store.snapshot(ROW.id)
-    store.used(ROW.id)
+    store.usage_total(ROW.id)
     store.situation(ROW.id)
     store.close()
     plans = [plan_of(path, statement, ()) for statement in asked]
@@ -209,11 +209,11 @@ def test_older_messages_are_read_a_page_at_a_time(store: SessionStore) -> None:
 
 
 def test_usage_adds_up_and_an_unknown_cost_makes_the_whole_unknown(store: SessionStore) -> None:
-    assert store.used(ROW.id) == UsageTotal(0, 0, 0, 0, 0.0)
+    assert store.usage_total(ROW.id) == UsageTotal(0, 0, 0, 0, 0.0)
     store.write(ROW.id, usage=[UsageRow("m", "step", 1, 2, 3, 4, 0.5), UsageRow("m", "summary", 1, 1, 1, 1, 0.25)])
-    assert store.used(ROW.id) == UsageTotal(2, 3, 4, 5, 0.75)
+    assert store.usage_total(ROW.id) == UsageTotal(2, 3, 4, 5, 0.75)
     store.write(ROW.id, usage=[UsageRow("m", "step", 1, 0, 0, 0, None)])
-    assert store.used(ROW.id) == UsageTotal(3, 3, 4, 5, None)
+    assert store.usage_total(ROW.id) == UsageTotal(3, 3, 4, 5, None)
 
 
 def test_facts_and_rewrites_are_written_with_the_rest(store: SessionStore) -> None:
@@ -234,9 +234,9 @@ def test_facts_and_rewrites_are_written_with_the_rest(store: SessionStore) -> No
 def test_what_is_kept_for_a_model_is_there_for_every_session(path: Path) -> None:
     store = SessionStore(path)
     assert store.calibration("p/m") is None
-    store.keep_calibration("p/m", "first")
-    store.keep_calibration("p/m", "second")
-    store.keep_calibration("p/n", "other")
+    store.save_calibration("p/m", "first")
+    store.save_calibration("p/m", "second")
+    store.save_calibration("p/n", "other")
     store.close()
     again = SessionStore(path)
     assert [again.calibration(model) for model in ("p/m", "p/n", "p/o")] == ["second", "other", None]

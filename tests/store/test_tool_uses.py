@@ -3,16 +3,16 @@
 import sqlite3
 from pathlib import Path
 
-from store.calls import keep_tool_uses, tool_uses
+from store.calls import save_tool_uses, tool_uses
 from store.migrations import MIGRATIONS
 from store.sessions import SessionStore
 
 
 def test_the_last_use_of_each_tool_is_known_to_the_next_session_of_its_project(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "sessions.db")
-    keep_tool_uses(store, "/a", {"x": 1.0, "y": 5.0})
-    keep_tool_uses(store, "/a", {"x": 3.0, "y": 2.0})
-    keep_tool_uses(store, "/b", {"x": 9.0})
+    save_tool_uses(store, "/a", {"x": 1.0, "y": 5.0})
+    save_tool_uses(store, "/a", {"x": 3.0, "y": 2.0})
+    save_tool_uses(store, "/b", {"x": 9.0})
     store.close()
     again = SessionStore(tmp_path / "sessions.db")
     assert [tool_uses(again, project) for project in ("/a", "/b", "/c")] == [{"x": 3.0, "y": 5.0}, {"x": 9.0}, {}]
@@ -29,6 +29,6 @@ def test_a_database_of_before_gets_the_table(tmp_path: Path) -> None:
     db.commit()
     db.close()
     store = SessionStore(path)
-    keep_tool_uses(store, "/a", {"x": 1.0})
+    save_tool_uses(store, "/a", {"x": 1.0})
     assert tool_uses(store, "/a") == {"x": 1.0}
     store.close()

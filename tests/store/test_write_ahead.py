@@ -9,7 +9,7 @@ import pytest
 
 from store import sessions
 from store.checkpoints import CheckpointStore
-from store.connection import connected
+from store.connection import open_connection
 from store.open_databases import OpenDatabase
 from store.sessions import SessionStore
 from tests.store.conftest import ROW, message
@@ -70,11 +70,11 @@ def test_so_they_may_while_files_are_about_to_be_taken_back(path: Path, monkeypa
 def without_shared_memory(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
     """A connection as on a file system of the network: SQLite locks by files there, and can have no log."""
     assert not uri
-    return connected(f"file:{path}?vfs=unix-dotfile", timeout, uri=True)
+    return open_connection(f"file:{path}?vfs=unix-dotfile", timeout, uri=True)
 
 
 def test_where_no_log_can_be_each_commit_is_on_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "connected", without_shared_memory)
+    monkeypatch.setattr(sessions, "open_connection", without_shared_memory)
     with closing(SessionStore(path)) as store:
         kept = [store.query(f"pragma {name}")[0][0] for name in ("journal_mode", "synchronous")]
         assert kept == ["delete", 3], "with less than `extra`, a loss of power could take a commit back"

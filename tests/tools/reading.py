@@ -2,15 +2,15 @@
 
 import re
 
-from tools.read_result import ESCAPED, HEXADECIMAL
+from tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE
 
 
 def as_bytes(shown: str) -> bytes:
     """The bytes that an answer shows, without the note at its end."""
     match shown.partition("\n"):
-        case (first, _, rest) if first == HEXADECIMAL:
+        case (first, _, rest) if first == HEXADECIMAL_NOTE:
             return bytes.fromhex(rest)
-        case (first, _, rest) if first == ESCAPED:
+        case (first, _, rest) if first == ESCAPED_NOTE:
             return re.sub(rb"\\(?:x(..)|\\)", _unescaped, rest.encode())
         case _:
             return shown.encode()

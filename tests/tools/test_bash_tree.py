@@ -3,8 +3,8 @@
 import pytest
 
 from tools.bash_tree import tree_of
-from tools.commands.grammar import read
-from tools.commands.line_limits import LONGEST
+from tools.commands.grammar import parse_command_line
+from tools.commands.line_limits import MAX_LINE_CHARS
 
 
 def test_a_line_that_makes_sense_has_a_tree() -> None:
@@ -21,8 +21,8 @@ def test_a_line_that_makes_sense_has_a_tree() -> None:
 )
 @pytest.mark.parametrize("before", ["ls ", "é " * 511])
 def test_one_that_makes_none_is_given_up_after_so_much_work(before: str, unit: str) -> None:
-    text = before + unit * ((LONGEST - len(before)) // len(unit))
-    assert read(text).is_broken
+    text = before + unit * ((MAX_LINE_CHARS - len(before)) // len(unit))
+    assert parse_command_line(text).is_broken
     assert tree_of(text.encode()) is None
 
 

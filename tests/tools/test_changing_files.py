@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.apply_patch import ApplyPatch
-from tools.base import Arguments, Made, Result, Tool, ToolError, Workspace
+from tools.base import AppliedChange, Arguments, Result, Tool, ToolError, Workspace
 from tools.edit import Edit
 from tools.read import Read
 from tools.write import Write
@@ -31,7 +31,7 @@ async def seen(workspace: Workspace, name: str, content: bytes) -> Path:
 async def test_write_creates_a_file_with_its_folders(workspace: Workspace) -> None:
     result = await Write().run({"path": "a/b/c.txt", "content": "one\ntwo"}, workspace)
     path = workspace.root / "a/b/c.txt"
-    made = (Made(path, None, b"one\ntwo"),)
+    made = (AppliedChange(path, None, b"one\ntwo"),)
     expected = Result("created `a/b/c.txt`: 2 lines", changed=(path,), file_changes=made)
     assert (result, path.read_text()) == (expected, "one\ntwo")
     assert workspace.seen.is_current(path, b"one\ntwo")
@@ -246,10 +246,10 @@ async def test_a_patch_changes_adds_moves_and_deletes(workspace: Workspace) -> N
     assert result.text == "moved `a.txt` to `moved/a.txt`\nadded `new.txt`\ndeleted `old.txt`"
     assert result.changed == changed
     assert result.file_changes == (
-        Made(root / "moved/a.txt", None, b"one\r\nzwei\r\n"),
-        Made(root / "a.txt", b"one\r\ntwo\r\n", None),
-        Made(root / "new.txt", None, b"hello\n"),
-        Made(root / "old.txt", b"x", None),
+        AppliedChange(root / "moved/a.txt", None, b"one\r\nzwei\r\n"),
+        AppliedChange(root / "a.txt", b"one\r\ntwo\r\n", None),
+        AppliedChange(root / "new.txt", None, b"hello\n"),
+        AppliedChange(root / "old.txt", b"x", None),
     )
     assert subjects == tuple(str(root / name) for name in ("a.txt", "moved/a.txt", "new.txt", "old.txt"))
     assert sorted(os.listdir(root)) == ["moved", "new.txt"]

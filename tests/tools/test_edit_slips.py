@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.conftest import thorough
 from tests.kit.edit_slips import SlippedEdit, slipped_edit
 from tools.base import ToolError
-from tools.files.hunks import HunkTarget, placed
+from tools.files.hunks import HunkTarget, place_hunks
 from tools.files.patch import PatchError, Update, parse
 from tools.files.punctuation import plain_signs
 from tools.files.text import decode
-from tools.files.text_edit import Target, edited
+from tools.files.text_edit import EditTarget, plan_edit
 
 SEEDS = st.integers(0, 2**48)
 
@@ -47,13 +47,13 @@ def test_an_edit_with_slips_is_right_or_refused(seed: int) -> None:
     call = slipped_edit(Random(seed))
     file = decode(call.before)
     old, new = (text.replace("\r\n", "\n") for text in (call.old, call.new))
-    if file.unified.count(old) == 1:
+    if file.normalised_text.count(old) == 1:
         return  # it is made to the letter, as the property below says
     try:
-        changes = edited(Target("f", file.unified, is_known=True), old, new, is_everywhere=False).changes
+        changes = plan_edit(EditTarget("f", file.normalised_text, is_known=True), old, new, is_everywhere=False).changes
     except ToolError:
         return
-    assert_meant(call, file.replaced(changes).encode())
+    assert_meant(call, file.with_changes(changes).encode())
 
 
 PIECES = st.lists(
@@ -79,8 +79,8 @@ def test_an_exact_edit_is_what_replace_makes_of_the_file(
     if not old or old == new or sum(text.startswith(old, at) for at in range(len(text))) != 1:
         return
     file = decode(text.replace("\n", line_end).encode())
-    changes = edited(Target("f", file.unified, is_known=True), old, new, is_everywhere=False).changes
-    assert file.replaced(changes).encode() == text.replace(old, new).replace("\n", line_end).encode()
+    changes = plan_edit(EditTarget("f", file.normalised_text, is_known=True), old, new, is_everywhere=False).changes
+    assert file.with_changes(changes).encode() == text.replace(old, new).replace("\n", line_end).encode()
 
 
 @settings(max_examples=thorough(200))
@@ -91,17 +91,17 @@ def test_a_patch_with_slips_is_right_or_refused(seed: int) -> None:
     if any("line end" in slip or slip == "CRLF" for slip in call.slips):
         return
     file = decode(call.before)
-    lines, old = file.unified.split("\n"), call.old.split("\n")
+    lines, old = file.normalised_text.split("\n"), call.old.split("\n")
     spots = [at for at in range(len(lines)) if lines[at : at + len(old)] == old]
     if spots and spots != [call.first]:
         return  # it names another place, to the letter
     try:
         (part,) = parse(patch_of(old, call.new.split("\n") if call.new else []))
         assert isinstance(part, Update)
-        changes = [hunk.change for hunk in placed(HunkTarget("f", file.unified), part.hunks)]
+        changes = [hunk.change for hunk in place_hunks(HunkTarget("f", file.normalised_text), part.hunks)]
     except PatchError:
         return
-    assert_meant(call, file.replaced(changes).encode())
+    assert_meant(call, file.with_changes(changes).encode())
 
 
 def assert_meant(call: SlippedEdit, made: bytes) -> None:
@@ -113,7 +113,7 @@ def assert_meant(call: SlippedEdit, made: bytes) -> None:
 
 def words_of(content: bytes) -> list[str]:
     """The lines with their indentation, and without what some slips leave open: signs, and blanks behind or inside."""
-    lines = decode(content).unified.split("\n")
+    lines = decode(content).normalised_text.split("\n")
     return [
         (re.match(r"[ \t]*", line) or [""])[0] + " ".join(plain_signs(line).split()) if line.strip() else ""
         for line in lines

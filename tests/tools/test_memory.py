@@ -10,7 +10,7 @@ from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide
 from agent.calls.rule_suggestions import offers_for
 from tools.base import ToolError, Workspace
-from tools.memory import MOST, MOST_BYTES, Memory
+from tools.memory import MAX_ENTRIES, MAX_TOTAL_BYTES, Memory
 
 TEXT = "Run them with `make check`."
 
@@ -60,11 +60,11 @@ async def test_what_cannot_be_done_says_why(tmp_path: Path, action: str, name: s
 
 
 async def test_entries_are_bounded_in_number_and_size(tmp_path: Path) -> None:
-    for number in range(MOST_BYTES // 2_000):
+    for number in range(MAX_TOTAL_BYTES // 2_000):
         await says(tmp_path / "large", "save", f"n{number}", "x" * 2_000)
     with pytest.raises(ToolError, match="all entries together may take 16,384 bytes"):
         await says(tmp_path / "large", "save", "more", "x" * 2_000)
-    for number in range(MOST):
+    for number in range(MAX_ENTRIES):
         await says(tmp_path / "many", "save", f"n{number}", "x")
     with pytest.raises(ToolError, match="there are 50 entries, and no more than 50"):
         await says(tmp_path / "many", "save", "more", "x")
@@ -80,7 +80,7 @@ def test_two_sessions_at_once_lose_nothing(tmp_path: Path) -> None:
     tool = Memory(tmp_path / "kept")
 
     def save(number: int) -> str:
-        return tool._done({"action": "save", "name": f"n{number}", "text": f"text {number}"})  # in threads
+        return tool._run_action({"action": "save", "name": f"n{number}", "text": f"text {number}"})  # in threads
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(save, range(40)))

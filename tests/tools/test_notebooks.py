@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tools.base import ReadLimits, ToolError, Workspace
 from tools.edit_notebook import EditNotebook
-from tools.files.notebook import deleted, inserted, notebook_of, replaced
+from tools.files.notebook import delete_cell, insert_cell, notebook_of, replace_cell
 from tools.outputs.extent import Extent
 from tools.read import Read
 
@@ -180,19 +180,19 @@ def test_a_change_keeps_every_byte_outside_its_cell(
     notebook = notebook_of(text.encode())
     assert notebook is not None
     place = data.draw(st.integers(0, len(cells)))
-    made = inserted(notebook, place, new, "raw")
+    made = insert_cell(notebook, place, new, "raw")
     assert [cell.source for cell in made.cells] == [*sources[:place], new, *sources[place:]]
     assert {**json.loads(made.text), "cells": 0} == {**value, "cells": 0}
     before, after = notebook.text[: notebook.array.start], notebook.text[notebook.array.end :]
     assert made.text.startswith(before)
     assert made.text.endswith(after)
-    back = deleted(made, place + 1)
+    back = delete_cell(made, place + 1)
     assert back.text == notebook.text or not cells
     if cells:
         number = max(place, 1)
         span = notebook.cells[number - 1].span
-        changed = replaced(notebook, number, new, None)
+        changed = replace_cell(notebook, number, new, None)
         assert [cell.source for cell in changed.cells] == [*sources[: number - 1], new, *sources[number:]]
         assert changed.text.startswith(notebook.text[: span.start])
         assert changed.text.endswith(notebook.text[span.end :])
-        assert replaced(changed, number, sources[number - 1], None).text == notebook.text
+        assert replace_cell(changed, number, sources[number - 1], None).text == notebook.text

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tools.base import Picture, ReadLimits, Result, ToolError, Workspace
 from tools.files.large import page_of_file
-from tools.files.read_write import undivided
+from tools.files.read_write import run_exclusive
 from tools.outputs.extent import Extent
 from tools.read import Read, page_of
 
@@ -120,7 +120,7 @@ async def test_a_read_that_fails_after_its_turn_was_interrupted_is_no_noise(work
         go_on.wait()
         raise ToolError("it does not exist")
 
-    reading = asyncio.create_task(undivided(work))
+    reading = asyncio.create_task(run_exclusive(work))
     await asyncio.to_thread(begun.wait)
     reading.cancel()
     go_on.set()
@@ -200,7 +200,7 @@ async def test_half_a_gigabyte_is_not_held(workspace: Workspace) -> None:
 async def test_the_end_of_a_file_that_never_ends_is_not_looked_for(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.files.large.FARTHEST", 80 << 20)
+    monkeypatch.setattr("tools.files.large.MAX_SCANNED_BYTES", 80 << 20)
     with (workspace.root / "sparse.log").open("wb") as file:
         file.write(b"line\n" * 3_000)
         file.truncate(100 << 30)

@@ -17,21 +17,21 @@ from agent.archive.content import LogFile
 from store.blobs import Blobs
 from tests.tools.reading import as_bytes
 from tools.base import Picture, Result, Tool, ToolError, Workspace
-from tools.outputs.cap import MOST, NOTES, Cap
-from tools.outputs.stored import Content, Framed, InMemory, KeptContent
-from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact, matches
+from tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_BYTES, Cap
+from tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
+from tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE, ReadResult, exact, matches
 from tools.search import outputs, scan
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))
 
 
-async def ask(workspace: Workspace, found: Content | KeptContent, tool: Tool | None = None, **arguments: Any) -> str:
-    async def find(ref: str) -> KeptContent:
+async def ask(workspace: Workspace, found: Content | StoredContent, tool: Tool | None = None, **arguments: Any) -> str:
+    async def find(ref: str) -> StoredContent:
         assert ref == "r1"
-        return found if isinstance(found, KeptContent) else KeptContent("r1", found)
+        return found if isinstance(found, StoredContent) else StoredContent("r1", found)
 
-    result = await (tool or ReadResult()).run({"ref_id": "r1", **arguments}, replace(workspace, kept=find))
+    result = await (tool or ReadResult()).run({"ref_id": "r1", **arguments}, replace(workspace, stored_content=find))
     assert replace(result, extent=None) == Result(result.text)
     return result.text
 
@@ -74,9 +74,9 @@ async def test_what_cannot_be_shown_is_explained(arguments: dict[str, Any], said
 
 
 async def test_a_reference_may_name_the_part(workspace: Workspace) -> None:
-    found = KeptContent("r1", InMemory(LOG), lines=(2, 2))
+    found = StoredContent("r1", InMemory(LOG), lines=(2, 2))
     assert await ask(workspace, found) == "2\tline 2\n(lines 2-2 of 2,000)"
-    found = KeptContent("r1", InMemory(LOG), span=(7, 13))
+    found = StoredContent("r1", InMemory(LOG), span=(7, 13))
     assert await ask(workspace, found) == "line 2\n(bytes 7-13 of 18,917; continue at offset=13)"
     assert await ask(workspace, found, lines="3") == "3\tline 3\n(lines 3-3 of 2,000)"
 
@@ -84,15 +84,15 @@ async def test_a_reference_may_name_the_part(workspace: Workspace) -> None:
 async def test_an_answer_is_limited_and_says_how_to_go_on(workspace: Workspace) -> None:
     large = InMemory(LOG * 50)
     shown = await ask(workspace, large, lines="1-100000")
-    assert MOST - 600 < len(shown) <= MOST
+    assert MAX_ANSWER_BYTES - 600 < len(shown) <= MAX_ANSWER_BYTES
     last = int(shown.rpartition("\n")[0].rpartition("\n")[2].partition("\t")[0])
     assert shown.endswith(f'(lines 1-{last} of 100,000; continue at lines="{last + 1}-100000")')
     assert (await ask(workspace, large, lines=f"{last + 1}-100000")).startswith(f"{last + 1}\t")
     shown = await ask(workspace, large, limit=10**9)
     assert shown.endswith("\n(bytes 0-51000 of 945,850; continue at offset=51000)")
-    assert len(shown) <= MOST
+    assert len(shown) <= MAX_ANSWER_BYTES
     shown = await ask(workspace, large, pattern="line")
-    assert len(shown) <= MOST
+    assert len(shown) <= MAX_ANSWER_BYTES
     last = int(shown.splitlines()[-2].partition(":")[0])
     assert shown.endswith(f'(there is more; continue at lines="{last + 1}-" with the same pattern)')
     assert (await ask(workspace, large, pattern="line", lines=f"{last + 1}-")).startswith(f"{last + 1}:")
@@ -120,7 +120,7 @@ async def test_a_match_at_the_seam_of_a_long_line_is_found_once(workspace: Works
 
 async def test_a_pattern_that_blows_up_is_ended(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """RE2 has no way to say `\\1`, so `re` takes the pattern."""
-    monkeypatch.setattr(outputs, "SECONDS", 1.0)
+    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.0)
     content = InMemory(b"found\n" + b"a" * 5000 + b"b\n")
     shown = await ask(workspace, content, pattern=r"found|(a+)+\1$")
     assert shown == (
@@ -138,7 +138,7 @@ async def test_a_search_that_is_ended_says_how_far_it_got_and_goes_on_from_there
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks that are done are told of at once here, and the slow line stands in the third."""
-    monkeypatch.setattr(outputs, "SECONDS", 1.5)
+    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.5)
     line = b"x" * 1023 + b"\n"
     content = InMemory(b"one found\n" + line * 2048 + b"a" * 5000 + b"b\n" + b"two found\n")
     shown = await ask(workspace, content, pattern=r"found$|(a+)+\1$")
@@ -166,7 +166,7 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
     while True:
         start = int(offset) if offset else None
         told = (
-            await matches(KeptContent("r1", content), r"needle\d", (0, 0), None, Cap(NOTES + 500), start=start)
+            await matches(StoredContent("r1", content), r"needle\d", (0, 0), None, Cap(NOTE_BYTES + 500), start=start)
         ).text
         found += re.findall(r"needle\d", told)
         going_on = re.search(r"continue at offset=(\d+) with the same pattern\)$", told)
@@ -183,7 +183,7 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
 async def test_a_search_that_is_ended_inside_a_long_line_goes_on_inside_it(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outputs, "SECONDS", 1.5)
+    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.5)
     slow = b"a" * 5000 + b"b"
     content = InMemory(b"x" * 3 * scan.PIECE + slow + b"needle" + b"y" * scan.PIECE)
     told = await ask(workspace, content, pattern=r"(a+)+\1$")
@@ -249,14 +249,14 @@ async def test_bytes_that_are_no_text_can_be_read(workspace: Workspace) -> None:
         "(bytes 4-32 of 32)"
     )
     assert await ask(workspace, InMemory(b"caf\xe9 with a long enough text\n")) == (
-        f"{ESCAPED}\ncaf\\xe9 with a long enough text\n\n(bytes 0-29 of 29)"
+        f"{ESCAPED_NOTE}\ncaf\\xe9 with a long enough text\n\n(bytes 0-29 of 29)"
     )
     assert await ask(workspace, InMemory("é".encode() * 3), limit=3) == "é\n(bytes 0-2 of 6; continue at offset=2)"
     assert await ask(workspace, InMemory(b"")) == "`r1` is empty"
 
 
 pieces = st.sampled_from(
-    [b"plain text\n", "日本 é\r\n".encode(), b"\\xff \\\\", b"\xff\xfe", b"\0", HEXADECIMAL.encode()]
+    [b"plain text\n", "日本 é\r\n".encode(), b"\\xff \\\\", b"\xff\xfe", b"\0", HEXADECIMAL_NOTE.encode()]
 )
 some_bytes = st.binary(min_size=1) | st.lists(pieces, min_size=1, max_size=30).map(b"".join)
 
@@ -279,7 +279,7 @@ def test_any_bytes_come_back_as_they_were(data: bytes, limit: int) -> None:
 )
 def test_a_frame_reads_as_the_end_of_what_it_belongs_to(data: bytes, frame: str) -> None:
     edge = b"\n" if data and not data.endswith(b"\n") else b""
-    framed, whole = Framed(InMemory(data), frame), InMemory(data + edge + frame.encode())
+    framed, whole = FramedContent(InMemory(data), frame), InMemory(data + edge + frame.encode())
     assert (framed.size, framed.lines) == (whole.size, whole.lines)
     numbers = range(1, whole.lines + 3)
     assert [framed.line_start(number) for number in numbers] == [whole.line_start(number) for number in numbers]
@@ -290,10 +290,10 @@ def test_a_frame_reads_as_the_end_of_what_it_belongs_to(data: bytes, frame: str)
 
 
 async def test_a_picture_comes_back_as_a_picture(workspace: Workspace) -> None:
-    async def find(ref: str) -> KeptContent:
-        return KeptContent(ref, InMemory(b"\x89PNG..."), "image/png")
+    async def find(ref: str) -> StoredContent:
+        return StoredContent(ref, InMemory(b"\x89PNG..."), "image/png")
 
-    result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, kept=find))
+    result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, stored_content=find))
     assert result == Result("picture, image/png, 7 bytes", pictures=(Picture("image/png", b"\x89PNG..."),))
 
 
@@ -304,7 +304,7 @@ async def test_the_names_of_other_programs_are_answered(workspace: Workspace) ->
     assert shown.endswith("\n200\tline 200\n(lines 1-200 of 2,000)")
     shown = await ask(workspace, content, ToolOutputCache(), offset=9, limit=2)
     assert shown == "10\tline 10\n11\tline 11\n(lines 10-11 of 2,000)"
-    named = KeptContent("r1", content, lines=(5, 6))
+    named = StoredContent("r1", content, lines=(5, 6))
     assert await ask(workspace, named, ToolOutputCache()) == "5\tline 5\n6\tline 6\n(lines 5-6 of 2,000)"
     assert await ask(workspace, named, ToolOutputCache(), offset=0, limit=1) == "1\tline 1\n(lines 1-1 of 2,000)"
     shown = await ask(workspace, content, ToolOutputCacheGrep(), pattern="1500", before=1)

@@ -15,10 +15,10 @@ from agent.calls.policy import Policy, decide
 from agent.config.options import MODES
 from agent.context.estimate import estimate_text
 from tools.base import Picture, ToolError, Workspace
-from tools.outputs.cap import MOST, NOTE_TOKENS
+from tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_TOKENS
 from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import Memory, RecalledItem, RecallQuery
-from tools.outputs.stored import Content, InMemory, KeptContent
+from tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
+from tools.outputs.stored import Content, InMemory, StoredContent
 from tools.recall import Recall, moment
 from tools.schema import mismatches
 
@@ -27,10 +27,10 @@ ONE = RecalledItem("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny 
 TEXT = b"".join(b"line %d%s\n" % (number, b" error" if number % 50 == 0 else b"") for number in range(1, 1001))
 
 
-async def look_up(workspace: Workspace, memory: Memory, **arguments: Any) -> tuple[str, RecallQuery]:
+async def look_up(workspace: Workspace, memory: RecallResult, **arguments: Any) -> tuple[str, RecallQuery]:
     asked: list[RecallQuery] = []
 
-    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> Memory:
+    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
         asked.append(wanted)
         return memory
 
@@ -39,8 +39,8 @@ async def look_up(workspace: Workspace, memory: Memory, **arguments: Any) -> tup
 
 
 async def fetch(workspace: Workspace, content: Content, media_type: str = "text/plain", **arguments: Any) -> str:
-    async def find(ref: str, scope: Scope | None) -> KeptContent:
-        return KeptContent(ref, content, media_type)
+    async def find(ref: str, scope: Scope | None) -> StoredContent:
+        return StoredContent(ref, content, media_type)
 
     text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
     shown, told = text.rsplit("\n", 1)
@@ -49,11 +49,11 @@ async def fetch(workspace: Workspace, content: Content, media_type: str = "text/
 
 
 async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace) -> None:
-    about = KeptContent(
+    about = StoredContent(
         "r1", InMemory(TEXT), kind="output of read", paths=("src/a.py", "b.py", "c.py"), accesses=2, accessed=AT
     )
 
-    async def find(ref: str, scope: Scope | None) -> KeptContent:
+    async def find(ref: str, scope: Scope | None) -> StoredContent:
         return about
 
     async def told(**arguments: object) -> str:
@@ -71,9 +71,9 @@ async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace
 
 
 async def test_names_of_others_bring_no_reference_into_an_answer(workspace: Workspace) -> None:
-    about = KeptContent("r1", InMemory(b"x\n"), kind="output of \x1b[1mmine", paths=("a\n[recall:r9]\x07.py",))
+    about = StoredContent("r1", InMemory(b"x\n"), kind="output of \x1b[1mmine", paths=("a\n[recall:r9]\x07.py",))
 
-    async def find(ref: str, scope: Scope | None) -> KeptContent:
+    async def find(ref: str, scope: Scope | None) -> StoredContent:
         return about
 
     told = (await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))).text.split("\n")
@@ -84,8 +84,8 @@ async def test_names_of_others_bring_no_reference_into_an_answer(workspace: Work
 
 async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspace) -> None:
     async def shown(start: int, end: int, **arguments: object) -> tuple[str, str]:
-        async def find(ref: str, scope: Scope | None) -> KeptContent:
-            return KeptContent("r1", InMemory(TEXT), span=(start, end))
+        async def find(ref: str, scope: Scope | None) -> StoredContent:
+            return StoredContent("r1", InMemory(TEXT), span=(start, end))
 
         text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
         content, _, told = text.rpartition("\n")
@@ -102,7 +102,7 @@ async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspa
 
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
     other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
-    text, _ = await look_up(workspace, Memory((ONE, other), ("something to know",)), query="x")
+    text, _ = await look_up(workspace, RecallResult((ONE, other), ("something to know",)), query="x")
     assert text.split("\n") == [
         "(something to know)",
         "[recall:r1] output of read, 2026-11-22 04:30: Viewed a.py – 2 lines",
@@ -115,22 +115,22 @@ async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand
 
 async def test_all_that_may_be_asked_for_is(workspace: Workspace) -> None:
     given = {"query": "a b", "kind": "output", "tool": "read", "path": "src/", "scope": "all", "until": "2026-11-22"}
-    _, asked = await look_up(workspace, Memory(()), **given)
+    _, asked = await look_up(workspace, RecallResult(()), **given)
     until = datetime(2026, 11, 22).timestamp()
     assert asked == RecallQuery("a b", ("output",), "read", "src/", None, until, "all", 20)
     before = time.time()
-    _, asked = await look_up(workspace, Memory(()), since="1h")
+    _, asked = await look_up(workspace, RecallResult(()), since="1h")
     assert asked.since is not None
     assert before - 3600 <= asked.since <= time.time() - 3600
     assert replace(asked, since=None) == RecallQuery(limit=20)
 
 
 async def test_a_long_preparation_is_told_now_and_then(workspace: Workspace) -> None:
-    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> Memory:
+    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
         for done in range(200, 4401, 200):
             told(done, 4400)
         told(100, 100)
-        return Memory(())
+        return RecallResult(())
 
     seen: list[str] = []
     await Recall().run({"query": "x"}, replace(workspace, look_up=answer, progress=seen.append))
@@ -138,17 +138,17 @@ async def test_a_long_preparation_is_told_now_and_then(workspace: Workspace) -> 
 
 
 async def test_nothing_found_says_what_to_try(workspace: Workspace) -> None:
-    assert (await look_up(workspace, Memory(()), query="x"))[
+    assert (await look_up(workspace, RecallResult(()), query="x"))[
         0
     ] == "nothing was found: try other words, or fewer filters"
 
 
 @pytest.mark.parametrize("most", [1, 40, 200, 10**30])
 async def test_an_answer_is_never_longer_than_was_asked_for_or_allowed(workspace: Workspace, most: int) -> None:
-    many = Memory(tuple(replace(ONE, ref=f"r{number}", excerpt="word " * 500) for number in range(100)))
+    many = RecallResult(tuple(replace(ONE, ref=f"r{number}", excerpt="word " * 500) for number in range(100)))
     text, _ = await look_up(workspace, many, query="word", max_tokens=most)
     assert text.startswith("[recall:r0]")
-    assert len(text.encode()) <= min(max(3 * most, 80), MOST) + 100
+    assert len(text.encode()) <= min(max(3 * most, 80), MAX_ANSWER_BYTES) + 100
 
 
 @pytest.mark.parametrize("most", [1, 40, 2000, 10**30])
@@ -156,7 +156,7 @@ async def test_a_part_of_what_is_kept_says_where_it_goes_on(workspace: Workspace
     text = await fetch(workspace, InMemory(TEXT * 20), max_tokens=most)
     assert text.startswith("1\tline 1\n")
     assert 'continue at lines="' in text
-    assert len(text.encode()) <= min(max(3 * most, 200), MOST)
+    assert len(text.encode()) <= min(max(3 * most, 200), MAX_ANSWER_BYTES)
 
 
 KINDS_OF_TEXT = {
@@ -185,12 +185,14 @@ async def test_the_cap_holds_in_tokens_of_the_session_for_any_text(kind: str, mo
 
 
 async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None = None) -> KeptContent:
+    async def find(ref: str, scope: Scope | None = None) -> StoredContent:
         content = InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)")
-        return KeptContent(ref, content, first=41, unnumbered=1)
+        return StoredContent(ref, content, first=41, unnumbered=1)
 
     async def recalled(**arguments: str) -> str:
-        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, kept=find))).text
+        text = (
+            await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, stored_content=find))
+        ).text
         return text.rsplit("\n", 1)[0]
 
     assert await recalled(lines="41-42") == "41\tdef a():\n42\t    pass\n(lines 41-42 of 41-43)"
@@ -207,8 +209,8 @@ async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) 
 
 
 async def test_a_line_of_which_only_the_beginning_is_shown_is_told_to_be_cut(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None = None) -> KeptContent:
-        return KeptContent(ref, InMemory(b"short\n" + b"x" * 5000))
+    async def find(ref: str, scope: Scope | None = None) -> StoredContent:
+        return StoredContent(ref, InMemory(b"short\n" + b"x" * 5000))
 
     async def told(**arguments: str) -> str:
         text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
@@ -226,8 +228,8 @@ async def test_lines_and_searches_narrow_what_is_shown(workspace: Workspace) -> 
 
 
 async def test_a_picture_comes_back_as_one(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None) -> KeptContent:
-        return KeptContent(ref, InMemory(b"png"), "image/png")
+    async def find(ref: str, scope: Scope | None) -> StoredContent:
+        return StoredContent(ref, InMemory(b"png"), "image/png")
 
     result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))
     told = "picture, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"
@@ -249,7 +251,7 @@ def test_times_are_read(wanted: str, at: float | None) -> None:
 
 async def test_lines_without_a_reference_are_a_mistake(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match="`lines` goes with `ref_id`"):
-        await look_up(workspace, Memory(()), lines="1-2")
+        await look_up(workspace, RecallResult(()), lines="1-2")
 
 
 async def test_a_session_that_keeps_nothing_says_so(workspace: Workspace) -> None:

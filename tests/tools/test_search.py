@@ -105,14 +105,14 @@ async def test_what_is_too_much_to_be_counted_has_no_total(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(workspace.root, {"a.txt": "x\n" * 3, "b.txt": "x\n" * 3, "c.txt": "x\n" * 3})
-    monkeypatch.setattr(tools.grep, "MOST_COUNTED", 1)
+    monkeypatch.setattr(tools.grep, "MAX_COUNTED", 1)
     result = await Grep().run({"pattern": "x", "limit": 1}, workspace)
     assert result.extent == Extent("matches", 1, None)
     assert result.text == ("a.txt\n1:x\n(there are more: these are the first 1; narrow `pattern`, `path` or `glob`)")
 
 
 async def test_the_rest_is_counted_for_a_moment_only(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools.search.files, "COUNTED_ON", 0.2)
+    monkeypatch.setattr(tools.search.files, "EXTRA_COUNT_S", 0.2)
     fill(workspace.root, {"a": "ab\nab\n", "b": "a" * 60 + "c"})
     result = await Grep().run({"pattern": f"ab|{SLOW}", "limit": 1}, workspace)
     assert result.extent == Extent("matches", 1, None)
@@ -177,7 +177,7 @@ def test_a_pattern_that_leaves_the_folder_shows_where_it_goes(workspace: Workspa
 async def test_an_expression_that_takes_for_ever_is_ended(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search.files, "LONGEST_SEARCH", 0.3)
+    monkeypatch.setattr(tools.search.files, "SEARCH_TIMEOUT_S", 0.3)
     fill(workspace.root, {"a": "a" * 60 + "b"})
     assert "so lines may be missing" in await found(Grep(), workspace, pattern=SLOW)
     monkeypatch.undo()
@@ -188,7 +188,7 @@ async def test_an_expression_that_takes_for_ever_is_ended(
 async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search.files, "LONGEST_LINE", 0.1)
+    monkeypatch.setattr(tools.search.files, "LINE_TIMEOUT_S", 0.1)
     evil = f"{'a' * 40}b\n"
     fill(workspace.root, {"a": f"caa\n{evil}daa\n", "b": f"{evil}eaa\n"})
     told = (
@@ -203,7 +203,7 @@ async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
 async def test_a_search_that_was_ended_tells_how_far_it_came_and_shows_what_it_found(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search.files, "LONGEST_SEARCH", 3.0)
+    monkeypatch.setattr(tools.search.files, "SEARCH_TIMEOUT_S", 3.0)
     lines = "aab\n" * 70_000 + f"aa\n{'a' * 21}b\n" + f"{'a' * 21}b\n" * 100_000
     fill(workspace.root, {"logs/a.log": lines, "z.log": "aa\n"})
     text = await found(Grep(), workspace, pattern=SLOW)
@@ -228,7 +228,7 @@ async def test_what_is_found_in_a_file_is_not_held_without_end(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    query = tools.search.files.Query("x")
+    query = tools.search.files.LineQuery("x")
     fill(workspace.root, {"a.txt": "x\n" * 20_000})
 
     def take(lines: Sequence[tools.search.files.FoundLine]) -> tools.search.files.WalkWish:
@@ -236,7 +236,7 @@ async def test_what_is_found_in_a_file_is_not_held_without_end(
         return "more"
 
     end = await tools.search.files.search_lines(workspace.root, workspace.root, query, take)
-    assert (taken, end) == ([tools.search.files.MOST_HELD] * 4, tools.search.files.SearchEnd("complete"))
+    assert (taken, end) == ([tools.search.files.MAX_HELD_LINES] * 4, tools.search.files.SearchEnd("complete"))
 
 
 async def test_a_cancelled_search_ends(workspace: Workspace) -> None:

@@ -14,7 +14,7 @@ from tools.server_log import ServerLog, last_lines
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(server_log, "LARGEST", 10)
+    monkeypatch.setattr(server_log, "MAX_LOG_BYTES", 10)
     return tmp_path / "logs" / "forge.log"
 
 

@@ -10,11 +10,11 @@ from tests.served import DEEDS, THINGS, Served, served_tools
 from tools.base import Tool, ToolError, Workspace
 from tools.call_tool import CallTool
 from tools.schema import object_of
-from tools.tool_search import ANSWER, ToolSearch, search
+from tools.tool_search import MAX_ANSWER_CHARS, ToolSearch, search
 
 
 async def answered(workspace: Workspace, query: str, tools: Sequence[Tool]) -> str:
-    result = await ToolSearch().run({"query": query}, replace(workspace, held_back=lambda: tools))
+    result = await ToolSearch().run({"query": query}, replace(workspace, deferred_tools=lambda: tools))
     return result.text
 
 
@@ -77,7 +77,7 @@ async def test_an_answer_is_bounded_whatever_the_tools_say_of_themselves(workspa
     huge = object_of({f"parameter_{n}": {"description": "x" * 1000} for n in range(5000)}, ())
     tools = [Served(f"mcp__{n}", "find me " * 10_000, huge) for n in range(5)]
     text = await answered(workspace, "find", tools)
-    assert len(text) <= ANSWER + 200
+    assert len(text) <= MAX_ANSWER_CHARS + 200
     assert text.startswith("## mcp__0\nfind me ")
     assert "parameters: parameter_0, parameter_1" in text
     assert text.endswith("[3 more matched: search for something narrower to see them]")

@@ -21,9 +21,9 @@ from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted
 from agent.hooks.session_hooks import EndReason, SessionHooks
 from agent.mcp.running import RunningServers
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
-from agent.overview import Epoch, Number, Overview, ServerShare
+from agent.overview import Epoch, Overview, ServerShare, SourcedNumber
 from agent.records.damage import ReadableMessages
-from agent.records.file_change import Changes, ChangeScope, FileChange
+from agent.records.file_change import ChangeScope, FileChange, FileChanges
 from agent.records.file_history import FileLog
 from agent.records.session_lookup import SessionInfo
 from agent.records.turn_endings import TurnEnding
@@ -31,8 +31,8 @@ from agent.records.usage import RequestUsage, Rewrite
 from agent.session import Session
 from agent.sessions import Opening, Sessions
 from agent.window.compact import CompactResult
-from agent.window.env import Agents
-from agent.window.triggers import unheard
+from agent.window.session_context import Agents
+from agent.window.triggers import ignore_event
 from agent.window.turn_limits import TurnLimits
 from tools.lsp.pool import LanguageServerState
 from tools.outputs.recalled import no_progress
@@ -78,13 +78,13 @@ class FakeLibrary(Library):
         told(2, 2)
         return tuple(SessionMatch(info, texts[info.id]) for info in here if words in texts.get(info.id, ""))
 
-    async def last_said(self, id: str, count: int, /) -> tuple[Message, ...]:
+    async def last_messages(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]
 
     async def agents(self, *ids: str) -> tuple[SessionInfo, ...]:
         return tuple(agent for info in self.infos if info.id in ids for agent in info.agents)
 
-    async def line(self, id: str, /) -> dict[str, int]:
+    async def ancestors(self, id: str, /) -> dict[str, int]:
         return {id: 1 << 62}
 
     async def rename(self, id: str, title: str, /) -> SessionInfo:
@@ -148,8 +148,8 @@ class FakeFiles(FileLog):
     changed: tuple[FileChange, ...] = ()
     told: tuple[str, ...] = ()
 
-    async def changes(self, scope: ChangeScope) -> Changes:
-        return Changes(scope, self.changed if scope == "session" else self.changed[:4], self.told)
+    async def changes(self, scope: ChangeScope) -> FileChanges:
+        return FileChanges(scope, self.changed if scope == "session" else self.changed[:4], self.told)
 
     async def by_tools(self) -> tuple[FileChange, ...]:
         return self.changed
@@ -295,7 +295,7 @@ class FakeSession(Session):
     def go_on(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
         return self.send("", pending_messages=pending_messages)
 
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event) -> CompactResult:
         self.said.append(f"compact {focus}")
         hear(CompactionStarted(90_000))
         hear(ContextCompacted(90_000, 9_000, 120, 8, ("summary",)))
@@ -414,14 +414,14 @@ def overview(session: str) -> Overview:
         "make the parser accept trailing commas",
         "anthropic/claude",
         (
-            Number("system", 2_400, "estimated"),
-            Number("instructions", 1_150, "estimated"),
-            Number("tools", 1_790, "estimated"),
-            Number("summary", 2_900, "estimated"),
-            Number("history", 61_300, "counted"),
+            SourcedNumber("system", 2_400, "estimated"),
+            SourcedNumber("instructions", 1_150, "estimated"),
+            SourcedNumber("tools", 1_790, "estimated"),
+            SourcedNumber("summary", 2_900, "estimated"),
+            SourcedNumber("history", 61_300, "counted"),
         ),
-        Number("window", 200_000, "registry"),
-        (Number("output", 16_384, "reserve"), Number("buffer", 8_192, "reserve")),
+        SourcedNumber("window", 200_000, "registry"),
+        (SourcedNumber("output", 16_384, "reserve"), SourcedNumber("buffer", 8_192, "reserve")),
         175_424,
         (
             Epoch(asked(40, 16_000), Rewrite("full", ("mask",), 98_000, 61_000, 0.0, 0.0, 40)),

@@ -8,22 +8,22 @@ from typing import Any
 from textual.screen import Screen
 
 from agent.archive.listing import ArchiveItem
-from agent.archive.tree import Branch, Said, Tree
+from agent.archive.tree import Branch, MessagePreview, Tree
 from agent.config.hook_tables import HookEntry
 from agent.config.settings import Settings
 from agent.context.control_calls import TodoItem
 from agent.context.provenance import Occurrence
 from agent.context.view_items import ViewItem
-from agent.events.permissions import PermissionAsked, QuestionAsked, Tried
+from agent.events.permissions import PermissionAsked, QuestionAsked, RuleTrial
 from agent.events.plan import PlanSubmitted
 from agent.events.view import ReceiptItem, RewriteUndone
-from agent.hooks.declared import Hook
+from agent.hooks.declarations import DeclaredHook
 from agent.hooks.runner import HookRecord
 from agent.mcp.status import ServerStatus
 from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
 from agent.overview import Overview
 from agent.providers.choices import ModelChoice
-from agent.providers.first_run import KeyFound, LocalServer
+from agent.providers.first_run import KeyFound, LocalModelServer
 from agent.records.file_change import FileChange
 from agent.window.undo import UndoOffer
 from tests.tui.doubles import (
@@ -43,7 +43,7 @@ from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rewind import preview
 from tui.app import EbbApp
-from tui.commands import Invocation, named
+from tui.commands import Invocation, command_named
 from tui.screens.compaction import CompactionScreen
 from tui.screens.context import ContextScreen
 from tui.screens.panel import PanelScreen
@@ -85,8 +85,8 @@ def changed(text: str) -> tuple[FileChange, ...]:
 
 
 def tree(text: str) -> Tree:
-    said = (Said("abc123", 0, text, 0.0), Said("abc123", 2, f"{text} and on", 5.0))
-    forked = (Said("fork1", 2, text, 9.0),)
+    said = (MessagePreview("abc123", 0, text, 0.0), MessagePreview("abc123", 2, f"{text} and on", 5.0))
+    forked = (MessagePreview("fork1", 2, text, 9.0),)
     return Tree(
         (
             Branch("abc123", text, "", 0, said, ((1, text), (3, "a.py")), 4),
@@ -104,7 +104,7 @@ def talked(text: str) -> Conversation:
 
 
 def asked(text: str) -> PermissionAsked:
-    tried = (Tried(text, 7, 31, (text,)),)
+    tried = (RuleTrial(text, 7, 31, (text,)),)
     return PermissionAsked("q", "1", text, {"path": text, text: text}, text, "", (text,), tried, text)
 
 
@@ -125,7 +125,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
     hooked = HookEntry("PreToolUse", text, text, condition=text, status=text)
     kept = (
         ArchiveItem("r1", "preview", 1_000, 9, 0.0, call),
-        ArchiveItem("r9", "visible", 9, 1, 0.0, said=text, role="user"),
+        ArchiveItem("r9", "visible", 9, 1, 0.0, preview=text, role="user"),
     )
     session = FakeSession(
         id="abc123",
@@ -137,7 +137,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
         listing=FakeShelf(kept, {"r1": text, "r9": text}),
         files=FakeFiles(changed(text), (text,)),
         servers=FakeBoard([filled(ServerStatus, text), filled(ServerStatus, f"{text} 2")]),
-        hooks=PlayedHooks(((Hook(hooked, "user", text), HookRecord(3, 2, 1, text)),), (text,)),
+        hooks=PlayedHooks(((DeclaredHook(hooked, "user", text), HookRecord(3, 2, 1, text)),), (text,)),
     )
     opener = Stocked([session], infos, library, names=("scripted/demo", text), text=text)
     settings: Settings = Setup(folder, environment={"EBB_MODEL": "ollama/qwen3"}).settings
@@ -155,7 +155,7 @@ def played(t: Driven) -> FakeSession:
 
 def does(name: str, argument: str = "") -> Open:
     async def open(t: Driven) -> None:
-        t.app.jobs.invoke(Invocation(named(name), argument))
+        t.app.jobs.invoke(Invocation(command_named(name), argument))
 
     return open
 
@@ -201,7 +201,7 @@ async def take_key(provider: str, key: str) -> None:
 
 
 def _first(text: str) -> PanelScreen:
-    return PanelScreen(first_panel((KeyFound(text, "openai"),), (LocalServer(text, "", (text,)),), text, take_key))
+    return PanelScreen(first_panel((KeyFound(text, "openai"),), (LocalModelServer(text, "", (text,)),), text, take_key))
 
 
 def _todos(text: str) -> PanelScreen:
@@ -212,7 +212,7 @@ def _todos(text: str) -> PanelScreen:
 
 def asks(make: Callable[[str], OpenQuestion]) -> Open:
     async def open(t: Driven) -> None:
-        t.app.main.ask(panel_of(make(played(t).title)), lambda answer: t.app.main.has_asked())
+        t.app.main.ask(panel_of(make(played(t).title)), lambda answer: t.app.main.remove_question())
 
     return open
 
@@ -270,7 +270,7 @@ async def opened(t: Driven, shown: Shown) -> Screen[Any]:
 async def closed(t: Driven) -> None:
     """Back to the main screen, by the key for that. A second one would do something there."""
     if t.app.main.question is not None:
-        t.prompt.put("")  # what was typed beside it
+        t.prompt.set_text("")  # what was typed beside it
         t.app.main.action_to_question()
     await t.pilot.press("escape")
     await t.until(lambda: len(t.app.screen_stack) == 1 and t.app.main.question is None)

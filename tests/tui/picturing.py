@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from tests.tui.piloting import ScreenType, asks_on
 from tui.app import EbbApp
-from tui.terminal.colour_query import GroundTold
+from tui.terminal.colour_query import BackgroundColour
 from tui.text.themes import Ground
 from tui.widgets.prompt import PromptInput
 
@@ -47,7 +47,7 @@ class Picture:
 
         async def look(pilot: Pilot[str]) -> None:
             if ground is not None:
-                app.post_message(GroundTold(ground))
+                app.post_message(BackgroundColour(ground))
             if start is not None or not steps or isinstance(steps[0], str):
                 await ready(app, lambda: not app.is_working)(pilot)
             done = start() if start is not None else None

@@ -18,7 +18,7 @@ from tui.app import EbbApp
 from tui.screens.panel import PanelScreen
 from tui.widgets.prompt import PromptInput
 from tui.widgets.question_panel import QuestionPanel
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 ScreenType: TypeAlias = type[Any]
 """A screen, or what a question is about."""
@@ -51,8 +51,8 @@ class Driven:
     pilot: Pilot[str]
 
     @property
-    def transcript(self) -> Transcript:
-        return self.app.screen_stack[0].query_one(Transcript)
+    def transcript(self) -> TranscriptView:
+        return self.app.screen_stack[0].query_one(TranscriptView)
 
     @property
     def prompt(self) -> PromptInput:
@@ -111,7 +111,7 @@ class Driven:
         asks: ScreenType | None = None,
     ) -> None:
         """Types a message and sends it, and waits for what is named."""
-        self.prompt.put(text)
+        self.prompt.set_text(text)
         await self.press("enter", until=until, shows=shows, lists=lists, asks=asks)
 
     async def says(self, text: str, shows: str = "") -> None:

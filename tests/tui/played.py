@@ -30,7 +30,7 @@ from tests.tui.every_screen import SCREENS, asked_about_diff, closed, opened, pl
 from tests.tui.hostile import HOSTILE, LINES, filled
 from tests.tui.idle import find_idle_soon
 from tests.tui.piloting import Driven
-from tui.widgets.past_message import Past
+from tui.widgets.history_search import HistorySearchBar
 
 TOOLS = (
     "bash", "read", "write", "edit", "apply_patch", "grep", "glob", "todo", "ask_user", "recall", HOSTILE, "mcp__x__y",
@@ -123,16 +123,16 @@ async def play(t: Driven, shown: list[str]) -> None:
     await t.rests()
     shown.append("turn")
 
-    t.prompt.put("")
+    t.prompt.set_text("")
     await pilot.press("ctrl+t", "up", "enter", "up", "up", "enter", "home", "pagedown", "escape")
     await pilot.press("ctrl+f", *"owned", "enter", "enter", "escape")
-    t.prompt.put("")
+    t.prompt.set_text("")
     t.prompt.focus()
     await t.until(lambda: t.prompt.has_focus)
     await pilot.press("ctrl+r")
-    await t.until(lambda: app.query(Past))
+    await t.until(lambda: app.query(HistorySearchBar))
     await pilot.press("o", "w", "escape")
-    await t.until(lambda: not app.query(Past))
+    await t.until(lambda: not app.query(HistorySearchBar))
     app.copy_to_clipboard(HOSTILE)
     await pilot.pause()
     for text in (f"/mode {HOSTILE}", f"/theme {HOSTILE}"):

@@ -14,12 +14,12 @@ from agent.events.session import (
 )
 from agent.events.subagents import RunningAgent
 from agent.messages import Usage
-from agent.window.env import Agents
+from agent.window.session_context import Agents
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, session_info
 from tests.tui.picturing import SIZES, Picture
 from tests.tui.piloting import list_on, started
 from tui.app import EbbApp
-from tui.commands import Invocation, named
+from tui.commands import Invocation, command_named
 from tui.view.blocks import Call
 
 DONE = "[Agent review answered: 3 requests, 41,200 tokens, $0.0312]\nNothing is wrong."
@@ -41,7 +41,7 @@ class FakeAgents(Agents):
         return tuple(one for one in (at_work, third) if one.call_id not in self.stopped)
 
     @property
-    def offered(self) -> dict[str, str]:
+    def descriptions(self) -> dict[str, str]:
         return {"explore": "read-only search", "review": "read-only judge of code or a diff"}
 
     def stop(self, call: str, /) -> None:
@@ -100,7 +100,7 @@ def test_what_agents_do(picture: Picture, *, has_list: bool) -> None:
 
     def lists() -> bool:
         if waits(app) and not list_on(app, "agents"):
-            app.jobs.invoke(Invocation(named("agents"), ""))
+            app.jobs.invoke(Invocation(command_named("agents"), ""))
         return list_on(app, "agents")
 
     assert picture(app, *([lists] if has_list else [lambda: waits(app)]), start=begin)

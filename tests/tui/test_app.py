@@ -15,7 +15,7 @@ from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
 from tests.tui.piloting import Driven, Terminal, asks_on, list_on, started, terminal
 from tui.app import EbbApp
-from tui.startup import Later
+from tui.startup import LazySessions
 from tui.view.blocks import AnswerText, Call, Failure, Notice, UserText
 
 DONE = TurnFinished("answered", "x")
@@ -60,7 +60,7 @@ async def test_a_question_mark_in_an_empty_prompt_shows_the_help() -> None:
     async with terminal(FakeSession([])) as t:
         await t.press("w", "question_mark")
         assert t.prompt.text == "w?"
-        t.prompt.put("")
+        t.prompt.set_text("")
         await t.press("question_mark", lists="help")
         assert t.prompt.text == ""
 
@@ -106,10 +106,10 @@ async def test_a_click_selects_and_letters_are_for_the_prompt(monkeypatch: pytes
         line = next(y for y, text in enumerate(t.transcript.visible_text().split("\n")) if "It is" in text)
         for typed in ("yes please", "Yes", " su"):
             await t.pilot.click(t.transcript, offset=(6, line))
-            assert (t.app.focused, t.transcript.marked) == (t.transcript, AnswerText("It is built."))
+            assert (t.app.focused, t.transcript.marked_block) == (t.transcript, AnswerText("It is built."))
             await t.pilot.press(*("space" if character == " " else character for character in typed))
             assert (t.prompt.text, t.app.focused) == (typed, t.prompt)
-            t.prompt.put("")
+            t.prompt.set_text("")
         assert copied == []
         await t.pilot.click(t.transcript, offset=(6, line))
         await t.pilot.press("ctrl+t", "y")  # from here on letters are commands, as Ctrl-T says
@@ -176,16 +176,16 @@ async def test_esc_stops_the_turn_with_its_question() -> None:
 
 async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
     async with terminal(FakeSession()) as t:
-        t.prompt.put("a thought")
+        t.prompt.set_text("a thought")
         await t.pilot.press("ctrl+c")
         assert t.prompt.text == ""
         await t.pilot.press("up", "s")
         assert t.prompt.text == "a thoughts"
-        assert t.prompt.put_by()
+        assert t.prompt.stash()
         await t.pilot.press("b", "backspace")
-        t.prompt.take_up()
+        t.prompt.restore_stash()
         assert t.prompt.text == ""
-        t.prompt.put("a thoughts")
+        t.prompt.set_text("a thoughts")
         await t.press("ctrl+c", until=lambda: t.prompt.text == "")
         await t.press("ctrl+c", "ctrl+c", until=lambda: t.app.return_code is not None or t.prompt.text == "a thoughts")
 
@@ -261,7 +261,7 @@ async def test_esc_interrupts_and_gives_the_queue_back() -> None:
 async def test_esc_does_nothing_when_idle() -> None:
     session = FakeSession()
     async with terminal(session) as t:
-        t.prompt.put("a draft")
+        t.prompt.set_text("a draft")
         await t.pilot.press("escape")
         assert (session.interrupted, t.prompt.text) == (0, "a draft")
 
@@ -456,7 +456,7 @@ async def test_what_is_typed_before_there_is_a_session_is_done_as_soon_as_there_
         may_be_made.wait()
         return sessions
 
-    app = EbbApp(Later(make), guard=0.0)
+    app = EbbApp(LazySessions(make), guard=0.0)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, sessions)
         await pilot.press(*"/clear", "enter", *"and", "enter", *"then")
@@ -473,7 +473,7 @@ async def test_history_lasts_across_sessions(tmp_path: Path) -> None:
         await t.type("first\nmessage")
         await t.says("second")
     async with terminal(history_file=file) as t:
-        t.prompt.put("draft")
+        t.prompt.set_text("draft")
         await t.pilot.press("up")
         assert t.prompt.text == "second"
         await t.pilot.press("up")
@@ -558,7 +558,7 @@ async def test_ctrl_c_stops_the_turn_and_stays() -> None:
 async def test_ctrl_d_leaves_an_empty_prompt_at_once_and_deletes_in_another() -> None:
     session = FakeSession()
     async with terminal(session) as t:
-        t.prompt.put("ab")
+        t.prompt.set_text("ab")
         t.prompt.move_cursor((0, 0))
         await t.press("ctrl+d", until=lambda: t.prompt.text == "b")
         await t.press("ctrl+d", until=lambda: t.prompt.text == "")

@@ -6,20 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.errors import UsageError
-from agent.input.memory import places, remember
+from agent.input.memory import memory_files, remember
 from agent.providers.base import Prices
 from agent.providers.choices import ModelChoice
 from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, terminal
 from tests.tui.set_up import Setup
-from tui.commands import COMMANDS, Command
-from tui.keys import KEYS, Key
-from tui.text.inks import uncoded
+from tui.commands import COMMANDS, SlashCommand
+from tui.keys import KEYS, KeyBinding
+from tui.text.spans import strip_backticks
 from tui.view.command_palette import palette_entries
 from tui.view.help import AREAS, OTHERS, help_entries
-from tui.view.models import in_words, lines_about, model_line, switch_told
-from tui.view.panel import drawn
+from tui.view.models import in_words, lines_about, model_line, switch_cost_text
+from tui.view.panel import row_line
 
 KNOWN = ModelChoice("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
 
@@ -35,18 +35,20 @@ def test_a_model_is_told_in_words() -> None:
 
 
 def test_every_key_and_every_command_is_in_the_help() -> None:
-    lines = [plain(drawn(entry, 100)) for entry in help_entries(KEYS, COMMANDS)]
+    lines = [plain(row_line(entry, 100)) for entry in help_entries(KEYS, COMMANDS)]
     for key in KEYS:
-        assert any(uncoded(key.help) in line for line in lines), key
+        assert any(strip_backticks(key.help) in line for line in lines), key
     for command in COMMANDS:
-        assert any(uncoded(command.help) in line for line in lines), command
+        assert any(strip_backticks(command.help) in line for line in lines), command
     assert sum(entry.is_heading for entry in help_entries(KEYS, COMMANDS)) <= len(AREAS) + 1
 
 
 def test_what_nobody_has_sorted_comes_last() -> None:
-    entries = help_entries([Key("", "F9", "", "fly")], [Command("dance", "", "dance"), Command("quit", "", "leave")])
+    entries = help_entries(
+        [KeyBinding("", "F9", "", "fly")], [SlashCommand("dance", "", "dance"), SlashCommand("quit", "", "leave")]
+    )
     assert [entry.value for entry in entries] == ["", "/quit", "", "F9", "/dance"]
-    assert [plain(drawn(entry, 100)) for entry in entries if entry.is_heading] == ["The program", OTHERS]
+    assert [plain(row_line(entry, 100)) for entry in entries if entry.is_heading] == ["The program", OTHERS]
 
 
 async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> None:
@@ -84,7 +86,7 @@ def test_the_palette_holds_everything() -> None:
     values = [entry.value for entry in entries]
     assert {f"/{command.name}" for command in COMMANDS} <= set(values)
     assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:main.find"} <= set(values)
-    assert [plain(drawn(entry, 100)) for entry in entries if entry.is_heading] == [
+    assert [plain(row_line(entry, 100)) for entry in entries if entry.is_heading] == [
         "Commands",
         "Keys",
         "Sessions",
@@ -92,7 +94,7 @@ def test_the_palette_holds_everything() -> None:
         "Themes",
         "Settings",
     ]
-    assert not any("\x1b" in plain(drawn(entry, 100)) for entry in entries)
+    assert not any("\x1b" in plain(row_line(entry, 100)) for entry in entries)
 
 
 # Models
@@ -106,10 +108,10 @@ def test_what_is_known_of_a_model_is_in_its_line() -> None:
 
 def test_what_a_switch_costs_is_told() -> None:
     told = "to go on with it: about 100k tokens are sent that it has not cached, "
-    assert switch_told(KNOWN, 100_000) == told + "about $0.38"
-    assert switch_told(ModelChoice("x/y"), 100_000) == told + "at an unknown price"
-    assert switch_told(ModelChoice("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
-    assert "costs nothing" in switch_told(KNOWN, 0)
+    assert switch_cost_text(KNOWN, 100_000) == told + "about $0.38"
+    assert switch_cost_text(ModelChoice("x/y"), 100_000) == told + "at an unknown price"
+    assert switch_cost_text(ModelChoice("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
+    assert "costs nothing" in switch_cost_text(KNOWN, 0)
     assert [plain(line) for line in lines_about(KNOWN, "a/b", 9)] == [
         "takes tools, pictures",
         "$ per million tokens: in 3.00, out 15.00, cache read 0.30, written 3.75",
@@ -149,7 +151,7 @@ async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
 
 async def test_a_note_is_forgotten_with_a_key(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
-    own = places(setup.settings.config)[1].path
+    own = memory_files(setup.settings.config)[1].path
     remember("use tabs", own)
     async with terminal(FakeSession(root=setup.project), settings=lambda: setup.settings) as t:
         await t.press(*"/memory", "enter", lists="memory")

@@ -18,10 +18,10 @@ from tests.tui.every_screen import SCREENS, closed, opened, stocked
 from tests.tui.piloting import Driven, terminal
 from tests.tui.test_pictures_side import app_in
 from tests.tui.test_snapshots import QUESTION, REST, TURN
-from tui.text.contrast import LEAST, contrast
+from tui.text.contrast import MIN_CONTRAST, contrast
 from tui.widgets.completions import Completions
 from tui.widgets.question_panel import QuestionPanel
-from tui.widgets.side import SidePanel
+from tui.widgets.side_panel import SidePanel
 
 MIXED: list[ThemeName] = [name for name in THEMES if name not in ("auto", "ansi")]
 USUAL = ("help", "context", "settings", "permission of a diff", "plan", "diff")
@@ -62,10 +62,10 @@ def too_pale(t: Driven, least: float) -> dict[str, float]:
 
 async def worn(t: Driven, name: ThemeName) -> float:
     """Wears a theme, and gives the contrast that its words need."""
-    t.app.looks.wear(name)
+    t.app.looks.apply_theme(name)
     await t.pilot.pause()
     await t.until(lambda: not t.app.context.showing.is_behind)
-    return 7.0 if name == "high-contrast" else LEAST
+    return 7.0 if name == "high-contrast" else MIN_CONTRAST
 
 
 async def measured(t: Driven) -> dict[str, dict[str, float]]:
@@ -102,7 +102,7 @@ async def test_what_stands_beside_and_above_the_prompt_can_be_read_in_every_them
         await t.rests()
         assert t.app.screen.query_one(SidePanel).lines
         assert await measured(t) == {}
-        await t.press(*"/co", until=lambda: t.app.screen.query_one(Completions).chosen is not None)
+        await t.press(*"/co", until=lambda: t.app.screen.query_one(Completions).selected_candidate is not None)
         assert await measured(t) == {}
         await t.press("ctrl+a", "escape", "escape")
         t.prompt.load_text("what was written, `code` and @src")

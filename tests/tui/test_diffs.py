@@ -9,8 +9,8 @@ from rich.cells import cell_len
 
 from tests.tui.inked import PALETTE
 from tools.files.change import diff_lines
-from tui.render.diff_lines import Drawn, SegmentLine, cut_at_blanks, shown, with_blanks
-from tui.render.diff_pairing import Marks, marks_of, paired
+from tui.render.diff_lines import RenderedDiff, SegmentLine, cut_at_blanks, displayed_line, with_blanks
+from tui.render.diff_pairing import Marks, marks_of, pair_lines
 from tui.render.diff_rows import (
     Layout,
     LineRow,
@@ -22,9 +22,9 @@ from tui.render.diff_rows import (
     without_blank_ends,
 )
 from tui.render.prose import PaletteConsole
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
 from tui.text.styles import palette_of
-from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, counted, files_of
+from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, count_changes, files_of
 from tui.view.blocks import Call
 from tui.view.outcomes import diff_of
 
@@ -38,7 +38,7 @@ def plain(line: SegmentLine) -> str:
 def drawn(diff: str, width: int, name: str = "") -> list[str]:
     """All lines of a diff, without the blanks at their ends."""
     layout = layout_of(files_of(diff), width=width, name=name)
-    found = Drawn(layout, width, CONSOLE)
+    found = RenderedDiff(layout, width, CONSOLE)
     return [plain(found.line(y)).rstrip() for y in range(found.count)]
 
 
@@ -65,7 +65,7 @@ def test_no_changed_line_can_pose_as_a_header() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a/innocent\n+++ b/innocent\n @@ -0,0 +1 @@\n"
     (file,) = files_of(diff)
     assert [line.kind for line in file.lines] == ["removed", "added", "kept"]
-    assert counted(diff) == (1, 1)
+    assert count_changes(diff) == (1, 1)
     assert "++ b/innocent" in "\n".join(drawn(diff, 80))
 
 
@@ -117,10 +117,10 @@ def test_the_first_change_is_what_changes_and_stands_together() -> None:
 
 
 def test_calls_without_a_preview_show_what_their_arguments_change() -> None:
-    assert counted(diff_of(Call("1", "edit", {"path": "a", "old": "x\ny", "new": "x\nz\nw"}))) == (2, 1)
-    assert counted(diff_of(Call("1", "write", {"path": "a", "content": "x\ny\n"}))) == (2, 0)
+    assert count_changes(diff_of(Call("1", "edit", {"path": "a", "old": "x\ny", "new": "x\nz\nw"}))) == (2, 1)
+    assert count_changes(diff_of(Call("1", "write", {"path": "a", "content": "x\ny\n"}))) == (2, 0)
     patch = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@ def f\n-x\n+y\n*** Delete File: c\n*** End Patch"
-    assert counted(diff_of(Call("1", "apply_patch", {"patch": patch}))) == (1, 1)
+    assert count_changes(diff_of(Call("1", "apply_patch", {"patch": patch}))) == (1, 1)
     assert drawn(patch, 80) == ["a → b", "⋯ def f", "- x", "+ y", "c  deleted"]
     assert diff_of(Call("1", "bash", {"command": "x"})) == ""
     assert diff_of(Call("1", "edit", {"path": 3})) == ""
@@ -161,19 +161,19 @@ def test_the_words_that_changed_are_marked() -> None:
 def test_lines_that_are_alike_stand_beside_each_other() -> None:
     removed = ["x = compute(a)", "return x"]
     added = ["# first", "x = compute(a, b)", "log(x)", "return x"]
-    assert paired(removed, added) == [(None, 0), (0, 1), (None, 2), (1, 3)]
-    assert paired(["a"] * 30, ["b"] * 20) == [(at, at if at < 20 else None) for at in range(30)]
+    assert pair_lines(removed, added) == [(None, 0), (0, 1), (None, 2), (1, 3)]
+    assert pair_lines(["a"] * 30, ["b"] * 20) == [(at, at if at < 20 else None) for at in range(30)]
 
 
 def test_blanks_that_look_the_same_are_shown_where_they_are_all_that_changed() -> None:
     diff = "@@ -1 +1 @@\n-\tx = 1\n+    x = 1"
     assert drawn(diff, 40) == ["- →   x·=·1", "+ ····x·=·1"]
-    assert len(with_blanks("\ta b\tc")) == len(shown("\ta b\tc"))
+    assert len(with_blanks("\ta b\tc")) == len(displayed_line("\ta b\tc"))
 
 
 def test_changed_words_and_grounds_are_styled() -> None:
     layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
-    line = Drawn(layout, 20, CONSOLE).line(1)
+    line = RenderedDiff(layout, 20, CONSOLE).line(1)
     assert {segment.text: segment.style.bgcolor for segment in line if segment.style}[
         "two"
     ] == PALETTE.added_word.bgcolor
@@ -185,7 +185,7 @@ def test_where_colours_do_not_mix_changed_lines_have_inks() -> None:
     inks = ("ansi_black", "ansi_white", "ansi_blue", "ansi_cyan", "ansi_green", "ansi_yellow", "ansi_red")
     palette = palette_of(dict(zip(names, inks, strict=True)))
     layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
-    line = Drawn(layout, 20, PaletteConsole(palette)).line(1)
+    line = RenderedDiff(layout, 20, PaletteConsole(palette)).line(1)
     assert {segment.style.color for segment in line if segment.style} == {palette.good.color}
 
 
@@ -194,12 +194,12 @@ def test_a_huge_diff_is_capped_and_says_so() -> None:
     layout = layout_of(files_of(diff), most=100, how="; `m` shows more")
     assert layout.left_out == 99_901
     assert layout.rows[-1] == RemarkRow("… 99,901 more lines are not shown; `m` shows more")
-    assert counted(diff) == (100_000, 0)
+    assert count_changes(diff) == (100_000, 0)
 
 
 def test_code_is_shown_whole_without_numbers() -> None:
     layout = code_layout("for x in *; do\n  echo $x\ndone", "bash")
-    found = Drawn(layout, 40, CONSOLE)
+    found = RenderedDiff(layout, 40, CONSOLE)
     assert [plain(found.line(y)).rstrip() for y in range(found.count)] == ["for x in *; do", "  echo $x", "done"]
 
 
@@ -233,11 +233,11 @@ def test_every_line_is_shown_once_on_each_side(wide: bool, before: str, after: s
 @given(before=FILES, after=FILES, width=st.integers(1, 150), name=st.sampled_from(["a.py", "Makefile", "b.md", "\x1b"]))
 def test_no_line_is_wider_than_there_is_room_and_none_steers(before: str, after: str, width: int, name: str) -> None:
     diff = "\n".join(diff_lines(name, before.encode(), after.encode()))
-    found = Drawn(layout_of(files_of(diff), width=width), width, CONSOLE)
+    found = RenderedDiff(layout_of(files_of(diff), width=width), width, CONSOLE)
     for y in range(found.count):
         line = plain(found.line(y))
         assert cell_len(line) == width
-        assert visible(line) == line
+        assert sanitised(line) == line
         assert "\n" not in line
         assert "\t" not in line
 
@@ -258,7 +258,7 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 @given(st.lists(TEXTS, max_size=8), st.lists(TEXTS, max_size=8))
 def test_each_line_stands_in_one_pair_and_in_order(removed: list[str], added: list[str]) -> None:
-    pairs = paired(removed, added)
+    pairs = pair_lines(removed, added)
     assert [i for i, _ in pairs if i is not None] == list(range(len(removed)))
     assert [j for _, j in pairs if j is not None] == list(range(len(added)))
 
@@ -266,7 +266,7 @@ def test_each_line_stands_in_one_pair_and_in_order(removed: list[str], added: li
 @given(st.text(st.sampled_from("+-@ \\\nab,1-/*"), max_size=200))
 def test_any_text_can_be_read_as_a_diff(text: str) -> None:
     for width in (10, 130):
-        assert all(visible(line) == line for line in drawn(text, width))
+        assert all(sanitised(line) == line for line in drawn(text, width))
 
 
 @given(st.text("ab \t界é"), st.integers(2, 12))

@@ -17,9 +17,9 @@ from tui.app import EbbApp
 from tui.plain.command_context import before_this
 from tui.session.controller import SessionController
 from tui.session.session_view import PAGE
-from tui.view.blocks import AnswerText, Call, Earlier, Notice, SummaryBlock, UserText
+from tui.view.blocks import AnswerText, Call, Notice, OlderMessages, SummaryBlock, UserText
 from tui.view.resumed import newest, view_of, whole_steps
-from tui.widgets.row_stack import Stack
+from tui.widgets.row_stack import RowStack
 
 ALL = conversation(350).messages
 GONE = 650
@@ -39,7 +39,7 @@ class Kept(FakeSessions):
         self.read.append((position, limit))
         if self.fails:
             raise StoreFailed("cannot read", "disk")
-        return replace(await super().earlier(prefix, position, limit), told=self.told)
+        return replace(await super().earlier(prefix, position, limit), problem=self.told)
 
 
 @asynccontextmanager
@@ -90,10 +90,10 @@ async def test_the_rows_above_open_it() -> None:
     async with compacted() as (t, _):
         t.app.screen.set_focus(t.transcript)
         view = t.app.controller.view
-        assert view.past[:2] == (Earlier(GONE), SummaryBlock(LEFT.summary.text))
+        assert view.past[:2] == (OlderMessages(GONE), SummaryBlock(LEFT.summary.text))
         t.transcript._toggle(1)
         await t.until(lambda: t.app.controller.view.earlier == GONE - PAGE)
-        assert t.transcript.opened == (SummaryBlock(LEFT.summary.text),)  # what was opened stays open
+        assert t.transcript.opened_blocks == (SummaryBlock(LEFT.summary.text),)  # what was opened stays open
         t.transcript._toggle(0)
         await t.until(lambda: t.app.controller.view.earlier == GONE - 2 * PAGE)
 
@@ -110,7 +110,7 @@ async def test_what_cannot_be_read_is_told_and_may_be_tried_again() -> None:
         opener.fails = True
         await t.press("ctrl+home", until=lambda: opener.read)
         await t.rests()
-        assert t.app.controller.view.past[0] == Earlier(GONE, "cannot read")
+        assert t.app.controller.view.past[0] == OlderMessages(GONE, "cannot read")
         await t.shows("650 earlier messages  cannot read")
         opener.fails = False
         await t.press("ctrl+home", until=lambda: t.app.controller.view.earlier == GONE - PAGE)
@@ -134,14 +134,14 @@ async def test_all_of_it_is_read_behind_a_page_that_is_being_read() -> None:
 
 async def test_rows_keep_their_blocks_when_some_are_not_drawn_yet() -> None:
     past = tuple(UserText(f"said {number}") for number in range(4))
-    stack = Stack()
+    stack = RowStack()
     stack.resize(60)
-    stack.show((Earlier(9), *past), ())
+    stack.show((OlderMessages(9), *past), ())
     rows = stack.rows[1:]
     rows[2].opened = True
     before, turn = (UserText("before this"), UserText("and this")), (UserText("new"), AnswerText("newer"))
-    stack.begin_earlier((Earlier(7), *before, *past), turn, 2)
-    assert [row.block for row in stack.rows] == [Earlier(7), *before, *past, *turn]
+    stack.begin_earlier((OlderMessages(7), *before, *past), turn, 2)
+    assert [row.block for row in stack.rows] == [OlderMessages(7), *before, *past, *turn]
     assert stack.rows[3:7] == rows
     assert [row.opened for row in stack.rows] == [False] * 5 + [True] + [False] * 3
 
@@ -174,7 +174,7 @@ async def test_a_step_across_the_edge_of_a_page_is_shown_whole() -> None:
 
 async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
     assert before_this(view_of(LEFT)) == ("650 earlier messages before this: `/print` prints them, too.",)
-    assert before_this(view_of(LEFT).not_read("no disk")) == ("650 earlier messages before this: no disk",)
+    assert before_this(view_of(LEFT).with_read_problem("no disk")) == ("650 earlier messages before this: no disk",)
     assert before_this(view_of(replace(LEFT, messages_before=0))) == ()
 
 

@@ -11,7 +11,7 @@ from tui.commands import custom_name
 from tui.prompt.completion import candidates
 from tui.session.completion import COMMAND_NAMES
 from tui.view.extensions import skills_panel
-from tui.view.panel import Panel, Told, in_words
+from tui.view.panel import Panel, ShowMessage, row_words
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_what_is_approved_is_offered_with_its_source_and_can_be_taken_back
     dance = ("/dance <how>", "Dances (user, claude)")
     assert offered() == [dance]
     panel = _trust_panel(trust)
-    assert [in_words(row).split("  ")[:2] for row in panel.rows] == [
+    assert [row_words(row).split("  ")[:2] for row in panel.rows] == [
         ["skill deploy", "not approved"],
         ["command help", "not approved"],
     ]
@@ -55,14 +55,14 @@ async def test_what_is_approved_is_offered_with_its_source_and_can_be_taken_back
     assert forget.do is not None
     outcome = await approve.do(panel.rows[0], "")
     assert isinstance(outcome, Panel)
-    assert outcome.told == Told("skill deploy: approved, from your next message on")
-    assert in_words(outcome.rows[0]).split("  ")[1] == "on"
+    assert outcome.message == ShowMessage("skill deploy: approved, from your next message on")
+    assert row_words(outcome.rows[0]).split("  ")[1] == "on"
     assert offered() == [dance, ("/deploy", "Deploys the site. (project, claude)")]
     await refuse.do(panel.rows[1], "")
     waits = [trust.awaits]
     await forget.do(panel.rows[0], "")
     assert [*waits, trust.awaits] == [False, True]
-    assert [in_words(row).split("  ") for row in skills_panel(extensions).rows] == [
+    assert [row_words(row).split("  ") for row in skills_panel(extensions).rows] == [
         ["/deploy", "project, claude", "not approved"]
     ]
     await sessions.close()

@@ -30,7 +30,7 @@ from tui.view.compaction_preview import headline
 from tui.view.context import overview_lines
 from tui.view.context_tree import component_table
 from tui.view.receipts import Compaction, title_of
-from tui.view.status import Shown, status_line
+from tui.view.status import StatusLineState, status_line
 
 INPUT, OUTPUT, READ = 2.0, 8.0, 0.2
 """US dollars per million tokens."""
@@ -139,20 +139,20 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     view, session = t.app.controller.view, t.app.controller.session
     assert session is not None
     here, there = await t.app.controller.sessions.overview(session.id), await home.elsewhere()
-    assert (view.used, view.room) == (here.used, here.effective)
+    assert (view.used, view.room) == (here.used_tokens, here.effective)
     assert here == there
-    line = plain(status_line(Shown(view, wanted=("model", "cost", "context")), 200))
+    line = plain(status_line(StatusLineState(view, wanted=("model", "cost", "context")), 200))
     told = figure(r"(\S+)  (\S+)  \S* ~?(\S+) of (\S+) \((\d+)%\)$", line)
-    used, room = tokens(here.used), tokens(here.effective)
-    share = f"{here.used / here.effective:.0%}"[:-1]
+    used, room = tokens(here.used_tokens), tokens(here.effective)
+    share = f"{here.used_tokens / here.effective:.0%}"[:-1]
     assert told == (here.model, dollars(bill.cost), used, room, share)
     head, rows = await screen_of(t)
     of_screen = figure(r"(\S+) of (\S+) usable, (\d+)%  \S+ free  window (\S+)  (\S+)$", head)
     assert of_screen == (used, room, share, tokens(here.window.tokens), here.model)
     assert rows == [f"{row.name}: {row.tokens}" for row in component_table(there).rows()]
-    assert sum(row.tokens for row in component_table(there).rows() if row.level == 0) == here.used
+    assert sum(row.tokens for row in component_table(there).rows() if row.level == 0) == here.used_tokens
     printed = "\n".join(plain(text) for text in overview_lines(there, 120))
-    assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used / here.effective:.1%}")
+    assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used_tokens / here.effective:.1%}")
     assert total_cost(there.requests) == pytest.approx(bill.cost)
     return here
 
@@ -169,14 +169,14 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
         home = Home(tmp_path, provider)
         async with home.terminal(model=MODELS[0]) as t:
             await said(t, "go", "Read.")
-            assert (await same_everywhere(t, home, bill)).used == bill.taken[-1].total
+            assert (await same_everywhere(t, home, bill)).used_tokens == bill.taken[-1].total
             assert await told_for_nothing(t, "r2") is not has_cache
             await carry_out(t.app.controller, EditRequest("evict", "r2"))
             await same_everywhere(t, home, bill)
             await said(t, "and?", "Yes.")
-            before = (await same_everywhere(t, home, bill)).used
+            before = (await same_everywhere(t, home, bill)).used_tokens
             receipt = await compacted(t, before)
-            after = (await same_everywhere(t, home, bill)).used
+            after = (await same_everywhere(t, home, bill)).used_tokens
             assert (receipt.event.before_tokens, receipt.event.after_tokens) == (before, after)
             assert title_of(receipt).endswith(f"summary · {dollars(cost_of(bill.taken[-1]))}")
             await said(t, "again", "Again.")
@@ -186,7 +186,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             assert offered.text.endswith(f"costs {dollars(event.cost)} now")
             assert event.is_cached is has_cache
             await take_back(t.app.controller)
-            assert (await same_everywhere(t, home, bill)).used == event.after_tokens
+            assert (await same_everywhere(t, home, bill)).used_tokens == event.after_tokens
         async with home.terminal(resume="") as t:
             await t.until(lambda: t.app.controller.view.used)
             await same_everywhere(t, home, bill)
@@ -212,7 +212,7 @@ async def test_the_rent_of_outputs_is_what_the_requests_have_cost_for_them(tmp_p
                 await said(t, "go", "Read.")
                 rows = {row.ref: row for row in component_table(await same_everywhere(t, home, bill)).rows()}
         price = READ if has_cache else INPUT
-        rents[has_cache] = [rows[ref].rent for ref in ("r1", "r2", "r3", "r4")]
+        rents[has_cache] = [rows[ref].carrying_cost for ref in ("r1", "r2", "r3", "r4")]
         again = [rows[f"r{number}"].tokens * (4 - number) * price / 1e6 for number in (1, 2, 3, 4)]
         assert rents[has_cache] == pytest.approx(again, rel=0.02)
     assert rents[True][-1] == rents[False][-1] == 0

@@ -15,8 +15,8 @@ from textual.widgets import Input, Static
 from agent.config.values import ProviderConfig
 from agent.errors import AuthFailed, UsageError
 from agent.providers import first_run
-from agent.providers.first_run import KeyFound, LocalServer, address, is_first, keys_found, local_servers
-from agent.providers.keys import kept_key
+from agent.providers.first_run import KeyFound, LocalModelServer, address, is_first, keys_found, local_servers
+from agent.providers.keys import stored_key
 from agent.providers.setup import find_endpoint
 from tests.fake_provider import FakeProvider, Turn
 from tests.tui.doubles import FakeSession, FakeSessions
@@ -30,8 +30,8 @@ from tui.view.first_run import chosen_by_key, first_panel, first_steps
 from tui.widgets.keyline import KeyLine
 
 SECRET = "sk-not-to-be-seen"
-OLLAMA = LocalServer("Ollama", "http://127.0.0.1:11434", ("qwen3:8b",))
-STUDIO = LocalServer("LM Studio", "http://127.0.0.1:1234/v1", ("devstral",))
+OLLAMA = LocalModelServer("Ollama", "http://127.0.0.1:11434", ("qwen3:8b",))
+STUDIO = LocalModelServer("LM Studio", "http://127.0.0.1:1234/v1", ("devstral",))
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ async def test_a_key_that_is_typed_is_tried_kept_and_never_shown(tmp_path: Path)
             await screen.press("enter", until=lambda: opener.opened)
         assert opener.opened == [(None, ANTHROPIC)]
         assert [one.headers["x-api-key"] for one in server.requests] == ["sk-wrong", SECRET]
-        assert kept_key(setup.settings.environment, "anthropic", server.url) == SECRET
+        assert stored_key(setup.settings.environment, "anthropic", server.url) == SECRET
         kept = setup.file.with_name("keys.json")
         assert (kept.stat().st_mode & 0o777, SECRET in setup.written) == (0o600, False)
 
@@ -134,7 +134,7 @@ async def test_a_key_that_cannot_be_tried_is_kept_when_it_is_given_again(tmp_pat
         await screen.press(*"openai", "enter", *SECRET, "enter", until=lambda: "Enter once more" in told(screen))
         await screen.press("enter", until=lambda: opener.opened)
         assert opener.opened == [(None, OPENAI)]
-        assert kept_key(setup.settings.environment, "openai", "http://127.0.0.1:9") == SECRET
+        assert stored_key(setup.settings.environment, "openai", "http://127.0.0.1:9") == SECRET
 
 
 async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tu
         thread.join()
         server.server_close()
     assert _of_ollama(f"http://127.0.0.1:{server.server_port}") is None
-    assert first_run.PATIENCE <= 1
+    assert first_run.PROBE_TIMEOUT_S <= 1
 
 
 async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_are(
@@ -301,7 +301,7 @@ async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_ar
     )
     try:
         found = await asyncio.to_thread(local_servers, "http://127.0.0.1:9")
-        assert found == (LocalServer("LM Studio", f"{here}/v1", ("devstral",)),)
+        assert found == (LocalModelServer("LM Studio", f"{here}/v1", ("devstral",)),)
     finally:
         server.shutdown()
         thread.join()
@@ -314,7 +314,7 @@ async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_ar
     [((KeyFound("WORK_OPENAI_KEY", "openai"),), (OLLAMA, STUDIO)), ((), ())],
     ids=["of somebody who has something", "of somebody who has nothing"],
 )
-def test_the_first_screen(picture: Picture, keys: tuple[KeyFound, ...], models: tuple[LocalServer, ...]) -> None:
+def test_the_first_screen(picture: Picture, keys: tuple[KeyFound, ...], models: tuple[LocalModelServer, ...]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
     screen = PanelScreen(first_panel(keys, models, "~/.config/ebbtide/config.toml", take_key))
     assert picture(app, asks(app, PanelScreen), start=lambda: app.push_screen(screen))

@@ -50,6 +50,6 @@ async def test_a_prompt_that_grows_and_shrinks_again_moves_nothing(above: int) -
         await t.pilot.pause()
         assert t.transcript.following == (above == 0)
         assert t.transcript.scroll_offset.y == (top if above else t.transcript.max_scroll_y)
-        t.prompt.put("")
+        t.prompt.set_text("")
         await t.pilot.pause()
         assert t.transcript.visible_text() == before

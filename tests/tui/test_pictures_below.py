@@ -11,7 +11,7 @@ from agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, Tu
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation
 from tests.tui.picturing import SIZES, WORN, Picture
 from tui.app import EbbApp
-from tui.terminal.colour_query import GroundTold
+from tui.terminal.colour_query import BackgroundColour
 from tui.text.themes import Ground
 from tui.widgets.below_mark import BelowMark
 
@@ -37,7 +37,7 @@ def reading(theme: ThemeName = "dark", ground: Ground | None = None) -> tuple[Eb
         while not pilot.app.query("#prompt:focus"):
             await pilot.pause()
         if ground is not None:
-            app.post_message(GroundTold(ground))
+            app.post_message(BackgroundColour(ground))
         await pilot.press(*"Why do the tests fail?", "enter")
         while "I look at it first." not in app.main.transcript.visible_text():
             await pilot.pause()

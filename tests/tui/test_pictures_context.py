@@ -9,9 +9,9 @@ from agent.config.options import ThemeName
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.view_items import ViewItem
 from agent.messages import Conversation, Usage
-from agent.overview import Epoch, Number, Overview, ToolShare
+from agent.overview import Epoch, Overview, SourcedNumber, ToolShare
 from agent.records.usage import RequestUsage, Rewrite
-from agent.window.edit_view import Priced
+from agent.window.edit_view import EditQuote
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
 from tests.tui.picturing import SIZES, Picture
 from tui.app import EbbApp
@@ -84,7 +84,7 @@ class Pricing(FakeSession):
 
     async def change(self, *work: Any, **how: Any) -> Any:
         plan = ViewEditPlan("evict", "r12", "Viewed src/parser.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
-        return Priced(Conversation(), plan, 3e-6)
+        return EditQuote(Conversation(), plan, 3e-6)
 
 
 def app_of(looked_at: Overview | None = None) -> EbbApp:
@@ -129,7 +129,7 @@ def test_an_item_that_is_open(picture: Picture) -> None:
 @SIZES
 def test_a_session_in_which_nothing_was_said(picture: Picture) -> None:
     made = overview("abc123")
-    empty = replace(made, components=(Number("system", 2_400, "estimated"),), epochs=made.epochs[:0], servers=())
+    empty = replace(made, components=(SourcedNumber("system", 2_400, "estimated"),), epochs=made.epochs[:0], servers=())
     assert shown(picture, app_of(empty))
 
 
@@ -139,8 +139,8 @@ def test_the_context_in_other_themes(picture: Picture, theme: str) -> None:
 
     def wear() -> None:
         name, _, ground = theme.partition("ansi-")
-        app.looks.wear(cast(ThemeName, name or "ansi"))
+        app.looks.apply_theme(cast(ThemeName, name or "ansi"))
         if ground:
-            app.looks.told(cast(Ground, ground))
+            app.looks.set_ground(cast(Ground, ground))
 
     assert shown(picture, app, *DOWN, start=wear, size=(100, 30))

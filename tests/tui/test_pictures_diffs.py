@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.config.options import ThemeName
-from agent.events.permissions import CallEdited, Decision, PermissionAnswered, PermissionAsked, Tried
+from agent.events.permissions import CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
 from agent.events.session import Event, ToolFinished, TurnFinished
 from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
@@ -64,7 +64,7 @@ EDIT = PermissionAsked(
     "ask mode asks before a file changes",
     PREVIEW,
     ("apply_patch(.)",),
-    (Tried("apply_patch(.)", 4, 4, ("src/prices.py",)),),
+    (RuleTrial("apply_patch(.)", 4, 4, ("src/prices.py",)),),
     "/home/me/.config/ebbtide/rules.json",
 )
 COMMAND = PermissionAsked(
@@ -76,8 +76,8 @@ COMMAND = PermissionAsked(
     "",
     ("bash(pytest)", "bash(pytest -q tests/test_prices.py)"),
     (
-        Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests/test_names.py -x", "pytest")),
-        Tried("bash(pytest -q tests/test_prices.py)", 2, 31),
+        RuleTrial("bash(pytest)", 7, 31, ("pytest -q", "pytest tests/test_names.py -x", "pytest")),
+        RuleTrial("bash(pytest -q tests/test_prices.py)", 2, 31),
     ),
     "/home/me/.config/ebbtide/rules.json",
 )

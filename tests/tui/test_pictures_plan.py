@@ -6,7 +6,7 @@ from agent.events.plan import PlanAnswered, PlanSubmitted
 from agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
-from tools.submit_plan import ACCEPTED
+from tools.submit_plan import PLAN_ACCEPTED
 from tui.app import EbbApp
 
 PLAN = """\
@@ -67,7 +67,7 @@ def test_a_long_plan_is_answered_and_read(picture: Picture, key: str) -> None:
 def test_a_plan_and_what_was_decided_in_the_transcript(picture: Picture, status: str) -> None:
     why = "the user rejected the plan: no Decimal here\nThe mode is still `plan`: ask what is not clear"
     answered, ended = (
-        (PlanAnswered("plan-1", "accept", "accept-edits"), ToolFinished("1", "submit_plan", "done", ACCEPTED))
+        (PlanAnswered("plan-1", "accept", "accept-edits"), ToolFinished("1", "submit_plan", "done", PLAN_ACCEPTED))
         if status == "done"
         else (PlanAnswered("plan-1", "reject"), ToolFinished("1", "submit_plan", "denied", why))
     )

@@ -7,14 +7,14 @@ from textual.events import Paste
 
 from agent.config.load import load_config
 from agent.config.settings import Settings
-from agent.input.memory import KeptNote
+from agent.input.memory import MemoryNote
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.picturing import SIZES, Picture
 from tests.tui.piloting import list_on
 from tui.app import EbbApp
 from tui.prompt.history import History
 from tui.widgets.completions import Completions
-from tui.widgets.past_message import Past
+from tui.widgets.history_search import HistorySearchBar
 from tui.widgets.prompt import PromptInput
 
 
@@ -33,7 +33,9 @@ def test_history_search(picture: Picture, tmp_path: Path) -> None:
     ):
         history.add(text)
     app = EbbApp(FakeSessions([FakeSession()]), history_file=tmp_path / "history", guard=0.0)
-    assert picture(app, "ctrl+r", lambda: bool(app.query(Past) and app.query("#past-sought:focus")), *"pars", "ctrl+r")
+    assert picture(
+        app, "ctrl+r", lambda: bool(app.query(HistorySearchBar) and app.query("#past-sought:focus")), *"pars", "ctrl+r"
+    )
 
 
 @SIZES
@@ -88,11 +90,11 @@ def test_what_sessions_begin_with(picture: Picture, monkeypatch: pytest.MonkeyPa
     folder = Path("/home/me/ebb/data/memories/project-c0ffee")
     files = ((Path("/home/me/ebb/config/AGENT.md"), 812), (Path("/home/me/project/CLAUDE.md"), 4_200))
     notes = (
-        KeptNote(folder / "notes.md", "- tests run with tox", "this project", is_line=True),
-        KeptNote(folder / "release.md", "A release is a tag on main.\n\nCI does the rest.", "release"),
-        KeptNote(Path("/home/me/ebb/config/memory.md"), "- be brief", "all your projects", is_line=True),
+        MemoryNote(folder / "notes.md", "- tests run with tox", "this project", is_line=True),
+        MemoryNote(folder / "release.md", "A release is a tag on main.\n\nCI does the rest.", "release"),
+        MemoryNote(Path("/home/me/ebb/config/memory.md"), "- be brief", "all your projects", is_line=True),
     )
-    monkeypatch.setattr("tui.actions.memory._found", lambda *_: (files, notes))
+    monkeypatch.setattr("tui.actions.memory._files_and_notes", lambda *_: (files, notes))
     settings = Settings(config, lambda: config, lambda _: None, {})
     app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=lambda: settings)
     assert picture(app, *"/memory", "enter", lambda: list_on(app, "memory"), "down", "down", "down")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.events.permissions import PermissionAsked, Tried
+from agent.events.permissions import PermissionAsked, RuleTrial
 from agent.events.session import Event, Noticed, TextDelta
 from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
@@ -19,8 +19,8 @@ ASKED = PermissionAsked(
     "",
     (f"bash(={COMMAND})", "bash(pytest)"),
     (
-        Tried(f"bash(={COMMAND})", 1, 31),
-        Tried("bash(pytest)", 17, 31, ("pytest -q", "cd packages/calc && pytest -q", "pytest tests/test_calc.py")),
+        RuleTrial(f"bash(={COMMAND})", 1, 31),
+        RuleTrial("bash(pytest)", 17, 31, ("pytest -q", "cd packages/calc && pytest -q", "pytest tests/test_calc.py")),
     ),
     "/home/me/.config/ebbtide/rules.json",
 )

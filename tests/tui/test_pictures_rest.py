@@ -26,7 +26,7 @@ from tests.tui.screens.test_hooks import PlayedHooks
 from tests.tui.test_pictures_diffs import CHANGED
 from tools.process.state import ProgramState
 from tui.app import EbbApp
-from tui.commands import Invocation, named
+from tui.commands import Invocation, command_named
 
 DONE = TurnFinished("answered", "x")
 
@@ -42,7 +42,7 @@ def test_a_session_that_begins(picture: Picture, monkeypatch: pytest.MonkeyPatch
         session_info("s1", "the last token of a line gets lost", updated_at=995_000.0),
         session_info("s2", "make the parser accept trailing commas, and say so in the changelog", updated_at=640_000.0),
     )
-    monkeypatch.setattr("tui.session.greeter._seen", lambda *_: ("main", (("AGENT.md", 4_200),)))
+    monkeypatch.setattr("tui.session.greeter._branch_and_sizes", lambda *_: ("main", (("AGENT.md", 4_200),)))
     sessions = FakeSessions([FakeSession(root=Path("/home/me/project"))], infos)
     assert picture(EbbApp(sessions, guard=0.0))
 
@@ -97,7 +97,7 @@ def test_a_thought_and_a_call_that_are_open(picture: Picture) -> None:
     )
 
     def both_open() -> bool:
-        return len(app.main.transcript.opened) == 2
+        return len(app.main.transcript.opened_blocks) == 2
 
     assert picture(app, "enter", "up", "enter", both_open, start=lambda: app.main.transcript.focus())
 
@@ -180,7 +180,7 @@ def test_the_work_in_view(picture: Picture, theme: ThemeName) -> None:
 @SIZES
 def test_the_hooks_of_a_session(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(hooks=PlayedHooks())]), guard=0.0)
-    asked = Invocation(named("hooks"), "")
+    asked = Invocation(command_named("hooks"), "")
     assert picture(app, lambda: list_on(app, "hooks"), "down", "down", start=lambda: app.jobs.invoke(asked))
 
 
@@ -207,6 +207,6 @@ def test_jobs_and_the_ports_that_they_listen_on(picture: Picture) -> None:
 
     def look() -> None:
         app.controller.notice("job-1 listens on port 5173: you reach it at http://127.0.0.1:5173")
-        app.jobs.invoke(Invocation(named("tasks"), ""))
+        app.jobs.invoke(Invocation(command_named("tasks"), ""))
 
     assert picture(app, lambda: list_on(app, "tasks"), start=look)

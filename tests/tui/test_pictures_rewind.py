@@ -5,20 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from agent.archive.tree import Branch, Said, Tree, rows_of
+from agent.archive.tree import Branch, MessagePreview, Tree, rows_of
 from agent.context.compaction import plan_compaction, solve_floor
 from agent.context.settings import Caps
 from agent.context.strategies import Room, size_of
 from agent.context.summary import Draft
 from agent.events.view import ContextCompacted, ReceiptItem, RewriteUndone
 from agent.messages import Assistant, Conversation, Text, ToolCall, User
-from agent.window.manual_compact import Drafted, Preview, Quote
+from agent.window.manual_compact import Preview, Quote, SummaryDraft
 from agent.window.undo import UndoOffer
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tui.app import EbbApp
-from tui.commands import Invocation, named
+from tui.commands import Invocation, command_named
 from tui.screens.compaction import CompactionScreen
 from tui.screens.panel import PanelScreen
 from tui.session.session_list import SessionList
@@ -51,7 +51,9 @@ def preview() -> Preview:
     room = Room(175_000, 2_400, 1_800)
     floor = replace(solve_floor(history, caps, room), caps=caps)
     quote = Quote("anthropic/claude", 86_900, True, 3_000, 0.0711)
-    return Preview(history, "the parser", EXPECTED, quote, plan, floor, room, lambda view: room.fixed + size_of(view))
+    return Preview(
+        history, "the parser", EXPECTED, quote, plan, floor, room, lambda view: room.fixed_tokens + size_of(view)
+    )
 
 
 def app_with(*changes: object) -> EbbApp:
@@ -60,7 +62,7 @@ def app_with(*changes: object) -> EbbApp:
 
 
 def compact(app: EbbApp) -> Callable[[], None]:
-    return lambda: app.jobs.invoke(Invocation(named("compact"), "the parser"))
+    return lambda: app.jobs.invoke(Invocation(command_named("compact"), "the parser"))
 
 
 @SIZES
@@ -72,7 +74,7 @@ def test_what_a_compaction_would_do(picture: Picture) -> None:
 @SIZES
 def test_a_summary_to_be_edited(picture: Picture) -> None:
     made = preview()
-    app = app_with(made, Drafted(made.conversation, DRAFT, "anthropic/claude-haiku", 0.0312))
+    app = app_with(made, SummaryDraft(made.conversation, DRAFT, "anthropic/claude-haiku", 0.0312))
 
     def is_edited() -> bool:
         screen = app.screen
@@ -84,7 +86,7 @@ def test_a_summary_to_be_edited(picture: Picture) -> None:
 @SIZES
 def test_an_undo_with_its_price(picture: Picture) -> None:
     app = app_with(UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)))
-    undo = Invocation(named("context"), "undo")
+    undo = Invocation(command_named("context"), "undo")
     assert picture(app, asks(app, QuestionPanel), start=lambda: app.jobs.invoke(undo))
 
 
@@ -137,13 +139,17 @@ TREE = Tree(
     (
         Branch(
             "abc123", "", "", 0,
-            (Said("abc123", 0, "make the parser accept trailing commas", 1_000.0),
-             Said("abc123", 4, "now add tests for nested lists, and\nfor empty ones", 2_000.0),
-             Said("abc123", 8, "write the changelog", 9_000.0)),
+            (MessagePreview("abc123", 0, "make the parser accept trailing commas", 1_000.0),
+             MessagePreview("abc123", 4, "now add tests for nested lists, and\nfor empty ones", 2_000.0),
+             MessagePreview("abc123", 8, "write the changelog", 9_000.0)),
             ((1, "parser.py"), (5, "tests/test_parser.py"), (7, "parser.py"), (9, "CHANGELOG.md")), 12,
         ),
-        Branch("fork1", "", "abc123", 4, (Said("fork1", 4, "write the documentation first", 4_000.0),
-                                          Said("fork1", 6, "in German, too", 5_000.0)), ((5_100.0, "README.md"),), 8),
+        Branch(
+            "fork1", "", "abc123", 4,
+            (MessagePreview("fork1", 4, "write the documentation first", 4_000.0),
+             MessagePreview("fork1", 6, "in German, too", 5_000.0)),
+            ((5_100.0, "README.md"),), 8,
+        ),
     )
 )  # fmt: skip
 

@@ -14,8 +14,8 @@ from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured, session
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
-from tui.commands import Command
-from tui.keys import Key
+from tui.commands import SlashCommand
+from tui.keys import KeyBinding
 from tui.screens.panel import PanelScreen
 from tui.view.command_palette import palette_entries, palette_panel
 from tui.view.help import help_panel
@@ -33,7 +33,7 @@ def some_settings(folder: Path) -> Panel:
     mine = '[agent]\nmodel = "ollama/qwen3"\n'
     settings = Setup(folder, mine, {"EBB_SANDBOX": "off"}).settings
     return settings_panel(
-        lambda: [*settings.rows()[:20], setting_of(BY_KEY["tui.theme"], settings.config)], settings.put
+        lambda: [*settings.rows()[:20], setting_of(BY_KEY["tui.theme"], settings.config)], settings.set_value
     )
 
 
@@ -61,20 +61,20 @@ def test_themes(picture: Picture) -> None:
 
 
 SOME_KEYS = [
-    Key("", "Enter", "", "send; while it works, with its next step"),
-    Key("", "/", "", "commands; Tab completes"),
-    Key("escape", "Esc", "escape", "interrupt; what waits comes back"),
-    Key("ctrl+f", "Ctrl-F", "find", "find words in the conversation"),
-    Key("ctrl+p", "Ctrl-P", "command('commands')", "everything that can be done, in one list"),
-    Key("f1", "F1", "command('help')", "this help"),
+    KeyBinding("", "Enter", "", "send; while it works, with its next step"),
+    KeyBinding("", "/", "", "commands; Tab completes"),
+    KeyBinding("escape", "Esc", "escape", "interrupt; what waits comes back"),
+    KeyBinding("ctrl+f", "Ctrl-F", "find", "find words in the conversation"),
+    KeyBinding("ctrl+p", "Ctrl-P", "command('commands')", "everything that can be done, in one list"),
+    KeyBinding("f1", "F1", "command('help')", "this help"),
 ]
 SOME_COMMANDS = [
-    Command("help", "", "keys and commands", when_busy=True),
-    Command("commands", "", "everything that can be done, in one list", when_busy=True),
-    Command("compact", "[focus]", "summarise the conversation to make room"),
-    Command("why", "TEXT", "whether the model sees a text, and where it went"),
-    Command("model", "[name]", "go on with another model"),
-    Command("quit", "", "leave", when_busy=True),
+    SlashCommand("help", "", "keys and commands", when_busy=True),
+    SlashCommand("commands", "", "everything that can be done, in one list", when_busy=True),
+    SlashCommand("compact", "[focus]", "summarise the conversation to make room"),
+    SlashCommand("why", "TEXT", "whether the model sees a text, and where it went"),
+    SlashCommand("model", "[name]", "go on with another model"),
+    SlashCommand("quit", "", "leave", when_busy=True),
 ]
 
 

@@ -15,7 +15,7 @@ from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rest import WORK
 from tui.app import EbbApp
 from tui.screens.panel import PanelScreen
-from tui.widgets.side import SidePanel
+from tui.widgets.side_panel import SidePanel
 
 
 def plain_lines(panel: SidePanel) -> list[str]:
@@ -45,7 +45,7 @@ async def test_what_was_taken_back_is_no_change_any_more(tmp_path: Path) -> None
         assert isinstance(session, FakeSession)
         await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
         session.files = FakeFiles(changed=(FileChange("src/a.py", b"a\n", b"a\n"),))
-        with app.controller.occupied_with("bringing files back"):
+        with app.controller.busy_with("bringing files back"):
             await t.until(lambda: t.app.controller.view.busy and not t.app.context.showing.is_behind)
         await t.until(lambda: not any(line.startswith("Files") for line in plain_lines(panel)))
 

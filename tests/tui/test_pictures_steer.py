@@ -11,7 +11,7 @@ from tests.tui.picturing import SIZES, Picture
 from tui.app import EbbApp
 from tui.view.blocks import AnswerText
 from tui.widgets.queue import QueueLines
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
@@ -53,12 +53,12 @@ def test_an_answer_that_is_marked_to_be_copied(picture: Picture) -> None:
     def is_there() -> bool:
         if not session.said or app.is_working:
             return False
-        transcript = app.query_one(Transcript)
+        transcript = app.query_one(TranscriptView)
         if transcript.has_focus:
             transcript.action_mark(1)
         else:
             transcript.focus()
-        return isinstance(transcript.marked, AnswerText)
+        return isinstance(transcript.marked_block, AnswerText)
 
     assert picture(app, is_there)
 

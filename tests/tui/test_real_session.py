@@ -110,7 +110,7 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         resumed = t.app.controller.view
         assert sum(size for _, size in resumed.parts) == resumed.used
         overview = await t.app.controller.sessions.overview(id)
-        assert (resumed.used, resumed.room) == (overview.used, overview.effective)
+        assert (resumed.used, resumed.room) == (overview.used_tokens, overview.effective)
         await t.says("and now?", shows="The second answer.")
         said = [message.text for message in t.session.history.messages if isinstance(message, User)]
         assert said == ["remember me", "and now?"]
@@ -195,4 +195,4 @@ async def test_after_an_interruption_the_status_line_says_what_the_context_list_
         session = t.session
         await t.until(lambda: t.app.controller.view.used != before)
         found = await t.app.controller.sessions.overview(session.id, session.history)
-        assert t.app.controller.view.used == found.used
+        assert t.app.controller.view.used == found.used_tokens

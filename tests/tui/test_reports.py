@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.archive.readable_export import of_messages, readable_pieces
-from agent.archive.spoken import SessionAbout
+from agent.archive.transcript_entries import SessionAbout
 from agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from tests.kit.project import Project
 from tests.tui.piloting import Driven
@@ -31,7 +31,7 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
         await t.says("what does it do?", shows="It subtracts.")
         await t.says("/rename  What it does ")
         screen = await t.opens("/cost", "status")
-        said = dict(line.split(": ", 1) for line in screen.panel.said.split("\n"))
+        said = dict(line.split(": ", 1) for line in screen.panel.plain_head.split("\n"))
         first = t.session.id
         assert (said["id"], said["files"]) == (first, "none changed (/files)")
         assert said["requests"].startswith("2 requests")

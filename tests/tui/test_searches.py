@@ -1,7 +1,7 @@
 """Searches of a provider in the tools that are held back are told, whichever provider it is."""
 
 from agent.events.session import ToolsFound
-from agent.messages import Assistant, Opaque, Text
+from agent.messages import Assistant, ProviderItem, Text
 from agent.providers.stream import tools_found
 from tui.view.blocks import Notice, SessionView
 from tui.view.reduce import advance
@@ -12,12 +12,12 @@ NAMESPACE = {"type": "namespace", "name": "forge", "tools": [{"type": "function"
 def test_what_each_search_has_found_is_known() -> None:
     reply = Assistant(
         (
-            Opaque({"type": "server_tool_use", "name": "tool_search_tool_bm25"}),
-            Opaque({"type": "tool_search_tool_result", "content": {}}, ("mcp__forge__echo",)),
+            ProviderItem({"type": "server_tool_use", "name": "tool_search_tool_bm25"}),
+            ProviderItem({"type": "tool_search_tool_result", "content": {}}, ("mcp__forge__echo",)),
             Text("I call it."),
-            Opaque({"type": "tool_search_call"}),
-            Opaque({"type": "tool_search_output", "tools": [{"type": "function", "name": "a"}, NAMESPACE, "?"]}),
-            Opaque({"type": "tool_search_output", "tools": None}),
+            ProviderItem({"type": "tool_search_call"}),
+            ProviderItem({"type": "tool_search_output", "tools": [{"type": "function", "name": "a"}, NAMESPACE, "?"]}),
+            ProviderItem({"type": "tool_search_output", "tools": None}),
         ),
         "a/b",
     )

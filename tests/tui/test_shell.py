@@ -7,12 +7,12 @@ from agent.messages import Assistant, Conversation, User
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
 from tests.tui.test_real_session import call_of, working
-from tui.commands import Invocation, mode_of, named, parse
+from tui.commands import Invocation, command_named, mode_of, parse
 from tui.view.blocks import AnswerText, UserText
 
 
 def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:
-    assert parse("!git status\n") == Invocation(named("shell"), "git status")
+    assert parse("!git status\n") == Invocation(command_named("shell"), "git status")
     assert (parse(" !git"), mode_of("a!"), mode_of("!")) == (None, "message", "shell")
 
 
@@ -59,9 +59,9 @@ async def test_a_command_waits_for_the_turn_and_stays_in_the_prompt() -> None:
 
 async def test_the_prompt_shows_what_a_message_is_for() -> None:
     async with terminal(FakeSession()) as t:
-        t.prompt.put("!ls")
+        t.prompt.set_text("!ls")
         await t.pilot.pause()
         assert (t.prompt.has_class("shell"), str(t.prompt.border_title)) == (True, "! you run this")
-        t.prompt.put("ls")
+        t.prompt.set_text("ls")
         await t.pilot.pause()
         assert (t.prompt.has_class("shell"), t.prompt.border_title) == (False, "")

@@ -26,7 +26,7 @@ from tests.tui.piloting import list_on
 from tests.tui.screens.test_servers import FakeBoard
 from tools.process.state import ProgramState
 from tui.app import EbbApp
-from tui.commands import Invocation, named
+from tui.commands import Invocation, command_named
 from tui.screens.panel import PanelScreen
 from tui.view.archive import archive_panel, rows_of
 
@@ -116,7 +116,7 @@ def test_words_that_are_looked_for(picture: Picture) -> None:
     command, output = {"command": "pytest -q tests/test_lexer.py"}, "F..\nthe lexer dropped a token\n1 failed, 2 passed"
     run: list[Event] = [ToolStarted("1", "bash", command), ToolFinished("1", "bash", "failed", output)]
     app = app_with([measured(), TextDelta("The lexer it is."), *run, TextDelta(ANSWER), *REST[-2:]])
-    assert picture(app, "ctrl+f", *"lexer", *["enter"] * 4, lambda: bool(app.main.transcript.opened))
+    assert picture(app, "ctrl+f", *"lexer", *["enter"] * 4, lambda: bool(app.main.transcript.opened_blocks))
 
 
 RECEIPT = ContextCompacted(
@@ -144,7 +144,7 @@ def test_the_receipt_of_a_compaction_opened(picture: Picture) -> None:
     app = app_with([measured(), *before, CompactionStarted(121_000), RECEIPT, TextDelta("On it."), *REST[-2:]])
 
     def is_open() -> bool:
-        return bool(app.main.transcript.opened)
+        return bool(app.main.transcript.opened_blocks)
 
     assert picture(app, "enter", is_open, start=lambda: app.main.transcript.focus())
 
@@ -220,7 +220,7 @@ def test_where_a_text_went(picture: Picture, keys: tuple[str, ...]) -> None:
         unsearched=("only the first 262,144 bytes of r2 are searched here; `/archive` shows all of one",),
     )
     app = EbbApp(FakeSessions([session]), guard=0.0)
-    why = Invocation(named("why"), "test_calc.py:40")
+    why = Invocation(command_named("why"), "test_calc.py:40")
 
     def listed() -> bool:
         return list_on(app, "why")

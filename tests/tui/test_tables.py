@@ -5,8 +5,8 @@ import pytest
 
 from tui.actions.registry import ACTIONS
 from tui.cli.arguments import SUBCOMMANDS
-from tui.command_names import ALIASES, ELSEWHERE, WORDS, meant_by
-from tui.commands import COMMANDS, Invocation, Unknown, completions, hint_for, named, other_names, parse
+from tui.command_names import ALIASES, ELSEWHERE, WORDS, commands_meaning
+from tui.commands import COMMANDS, Invocation, Unknown, command_named, completions, hint_for, other_names, parse
 from tui.keys import KEYS
 from tui.prompt.history import History
 from tui.text.numbers import age, dollars, seconds, tokens
@@ -19,7 +19,7 @@ def test_a_command_is_found_with_its_argument() -> None:
 
 @pytest.mark.parametrize("word", ["exit", "quit", ":q", ":q!", ":wq", " exit "])
 def test_a_word_that_leaves_other_programs_leaves(word: str) -> None:
-    assert parse(word) == Invocation(named("quit"), "")
+    assert parse(word) == Invocation(command_named("quit"), "")
     assert parse(f"{word.strip()} now") is None
 
 
@@ -37,9 +37,9 @@ def test_an_unknown_command_names_the_closest() -> None:
 
 def test_names_of_other_programs_do_the_same_here() -> None:
     assert [parse(f"/{name}") for name in ("exit", "new", "cost", "usage", "stats", "config")] == [
-        Invocation(named(name), "") for name in ("quit", "clear", "status", "status", "status", "settings")
+        Invocation(command_named(name), "") for name in ("quit", "clear", "status", "status", "status", "settings")
     ]
-    assert parse("/permissions bash") == Invocation(named("settings"), "permissions bash")
+    assert parse("/permissions bash") == Invocation(command_named("settings"), "permissions bash")
     assert all(isinstance(parse(f"/{name}"), Invocation) and name not in ELSEWHERE for name in ALIASES)
     assert [(name, command.name) for name, command in other_names("/ex")] == [("exit", "quit")]
     assert other_names("/") == other_names("/e") == other_names("/exit now") == ()
@@ -56,7 +56,7 @@ def test_what_no_command_does_is_told_and_not_offered(name: str) -> None:
 def test_sentences_name_only_what_there_is() -> None:
     named_there = re.findall(r"`/([a-z-]+)", " ".join(ELSEWHERE.values()))
     assert all(isinstance(parse(f"/{name}"), Invocation) for name in named_there)
-    assert {name for names in map(meant_by, WORDS) for name in names} <= {command.name for command in COMMANDS}
+    assert {name for names in map(commands_meaning, WORDS) for name in names} <= {command.name for command in COMMANDS}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_completions_follow_what_is_typed() -> None:
 
 def test_a_command_says_what_may_follow_it() -> None:
     assert (hint_for("/compact the"), hint_for("/compact"), hint_for("/help "), hint_for("text ")) == (
-        named("compact"), None, None, None,
+        command_named("compact"), None, None, None,
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_every_command_does_something_on_the_screen() -> None:
 
 
 def test_every_key_says_what_it_does() -> None:
-    assert all(key.help and key.shown and (not key.keys or key.action) for key in KEYS)
+    assert all(key.help and key.label and (not key.keys or key.action) for key in KEYS)
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_the_history_is_private_and_keeps_no_repeats(tmp_path: Path) -> None:
 
 def test_every_subcommand_that_no_command_is_called_like_is_named() -> None:
     unknown = [parsed for name in SUBCOMMANDS if isinstance(parsed := parse(f"/{name}"), Unknown)]
-    untold = {each.name for each in unknown if f"`ebb {each.name}" not in each.told}
+    untold = {each.name for each in unknown if f"`ebb {each.name}" not in each.alternative}
     assert untold <= {"key", "claude-code"}  # `/key` is one that a session should have; nobody types the other

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from agent.checkpoints.undo_points import UndoPoint, of_line, turns_since
+from agent.checkpoints.undo_points import UndoPoint, points_of_lineage, turns_since
 from agent.events.permissions import PermissionAsked
 from agent.messages import Note, User
 from tests.tui.piloting import Driven, list_on
 from tests.tui.test_real_session import Reply, calls, working
 from tui.screens.panel import PanelScreen
 from tui.view.blocks import Notice, TurnTotal
-from tui.view.turn_total import total_told
+from tui.view.turn_total import total_text
 
 BEFORE = "def add(a, b):\n    return a - b\n"
 COMMAND = "echo '# more' >> calc.py && mkdir made && echo new > made/new.txt"
@@ -20,7 +20,7 @@ def told(t: Driven) -> str:
 
 
 def shows_diffs(t: Driven, name: str) -> bool:
-    return list_on(t.app, name) and isinstance(t.app.screen, PanelScreen) and t.app.screen.panel.beside > 0
+    return list_on(t.app, name) and isinstance(t.app.screen, PanelScreen) and t.app.screen.panel.min_width_beside > 0
 
 
 async def changes_files(t: Driven, *answers: Reply) -> None:
@@ -29,7 +29,7 @@ async def changes_files(t: Driven, *answers: Reply) -> None:
     await t.rests()
     total = t.app.controller.view.blocks[-1]
     assert isinstance(total, TurnTotal)
-    assert total_told(total).endswith("  2 files +2 −0, `/undo` takes them back")
+    assert total_text(total).endswith("  2 files +2 −0, `/undo` takes them back")
 
 
 async def agrees(t: Driven, key: str = "enter") -> None:
@@ -161,7 +161,7 @@ def test_what_the_parent_did_since_then_is_not_the_forks() -> None:
         for number, (session, position) in enumerate((("a", 0), ("b", 1), ("a", 4), ("b", 4), ("c", 0), ("a", 3)))
     )
     line = {"c": 1 << 62, "b": 4, "a": 3}
-    assert [point.id for point in of_line(points, line)] == [0, 1, 4]
+    assert [point.id for point in points_of_lineage(points, line)] == [0, 1, 4]
 
 
 def test_a_clock_that_was_set_back_hides_no_turn() -> None:

@@ -14,12 +14,12 @@ from tools.files.bounded import beginning_of
 from tools.files.private_folder import make_private
 
 VERSION = 1
-LARGEST = 64 * 1024**2
+MAX_CACHE_BYTES = 64 * 1024**2
 """Bytes of the file; a larger one is not kept."""
-MOST_PROJECTS = 20
+MAX_PROJECTS = 20
 
 
-class Kept(NamedTuple):
+class CachedTags(NamedTuple):
     """The tags of a file that has not changed while these are the same."""
 
     changed: int
@@ -32,32 +32,32 @@ def file_for(folder: Path, root: Path) -> Path:
     return folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:24]}.json"
 
 
-def load(path: Path) -> dict[str, Kept]:
+def load(path: Path) -> dict[str, CachedTags]:
     try:
-        content = beginning_of(path, LARGEST + 1)
-        table = json.loads(content) if len(content) <= LARGEST else {}
+        content = beginning_of(path, MAX_CACHE_BYTES + 1)
+        table = json.loads(content) if len(content) <= MAX_CACHE_BYTES else {}
         if table.get("version") != VERSION:
             return {}
-        return {name: _decoded(entry) for name, entry in table["files"].items()}
+        return {name: _parse_entry(entry) for name, entry in table["files"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
 
-def _decoded(entry: list[object]) -> Kept:
+def _parse_entry(entry: list[object]) -> CachedTags:
     match entry:
         case [int(changed), int(size), list(definitions), dict(uses)]:
             found = tuple(
                 Definition(str(name), int(line), int(depth), str(text)) for name, line, depth, text in definitions
             )
-            return Kept(changed, size, Tags(found, {str(name): int(count) for name, count in uses.items()}))
+            return CachedTags(changed, size, Tags(found, {str(name): int(count) for name, count in uses.items()}))
     raise ValueError("not an entry")
 
 
-def save(path: Path, files: Mapping[str, Kept]) -> None:
+def save(path: Path, files: Mapping[str, CachedTags]) -> None:
     """Puts the tags in place of those before, and removes those of projects that were mapped longest ago."""
     entries = {name: (one.changed, one.size, one.tags.definitions, one.tags.uses) for name, one in files.items()}
     text = json.dumps({"version": VERSION, "files": entries}, separators=(",", ":"))
-    if len(text) > LARGEST:
+    if len(text) > MAX_CACHE_BYTES:
         return
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     with suppress(OSError):
@@ -69,5 +69,5 @@ def save(path: Path, files: Mapping[str, Kept]) -> None:
         finally:
             new.unlink(missing_ok=True)
         others = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)
-        for old in others[MOST_PROJECTS:]:
+        for old in others[MAX_PROJECTS:]:
             old.unlink(missing_ok=True)

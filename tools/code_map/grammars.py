@@ -51,8 +51,8 @@ _MARKUP_USES = """
 (jsx_opening_element name: (identifier) @use)
 (jsx_self_closing_element name: (identifier) @use)
 """
-_TYPED_USES = "(type_identifier) @use"
-_TYPED = """
+_TYPESCRIPT_USES = "(type_identifier) @use"
+_TYPESCRIPT_DEFINITIONS = """
 (abstract_class_declaration name: (_) @name) @def
 (interface_declaration name: (_) @name) @def
 (type_alias_declaration name: (_) @name) @def
@@ -101,13 +101,15 @@ _JAVA_USES = """
 """
 
 _JAVASCRIPT = Grammar("tree_sitter_javascript", "language", _SCRIPT, _SCRIPT_USES + _MARKUP_USES)
-_TYPESCRIPT = Grammar("tree_sitter_typescript", "language_typescript", _SCRIPT + _TYPED, _SCRIPT_USES + _TYPED_USES)
-_WITH_MARKUP = _SCRIPT_USES + _TYPED_USES + _MARKUP_USES
+_TYPESCRIPT = Grammar(
+    "tree_sitter_typescript", "language_typescript", _SCRIPT + _TYPESCRIPT_DEFINITIONS, _SCRIPT_USES + _TYPESCRIPT_USES
+)
+_WITH_MARKUP = _SCRIPT_USES + _TYPESCRIPT_USES + _MARKUP_USES
 GRAMMARS: Mapping[str, Grammar] = {
     ".py": Grammar("tree_sitter_python", "language", _PYTHON, _PYTHON_USES),
     **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), _JAVASCRIPT),
     **dict.fromkeys((".ts", ".mts", ".cts"), _TYPESCRIPT),
-    ".tsx": Grammar("tree_sitter_typescript", "language_tsx", _SCRIPT + _TYPED, _WITH_MARKUP),
+    ".tsx": Grammar("tree_sitter_typescript", "language_tsx", _SCRIPT + _TYPESCRIPT_DEFINITIONS, _WITH_MARKUP),
     ".go": Grammar("tree_sitter_go", "language", _GO, _GO_USES),
     ".rs": Grammar("tree_sitter_rust", "language", _RUST, _RUST_USES),
     ".java": Grammar("tree_sitter_java", "language", _JAVA, _JAVA_USES),

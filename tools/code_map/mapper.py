@@ -15,23 +15,23 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
 
-from tools.code_map.cache import Kept, file_for, load, save
+from tools.code_map.cache import CachedTags, file_for, load, save
 from tools.code_map.grammars import GRAMMARS
-from tools.code_map.rank import Focus, ranked
-from tools.code_map.tags import LARGEST, NOTHING, Tags, tags_of
+from tools.code_map.rank import MapFocus, rank_definitions
+from tools.code_map.tags import MAX_FILE_BYTES, NOTHING, Tags, tags_of
 from tools.process.own_module import own_module
 from tools.search.walk import files_below
 from tools.secrets.files import holds_secrets
 
-MOST_FILES = 20_000
-MOST_DEFINITIONS = 2000
+MAX_FILES = 20_000
+MAX_DEFINITIONS = 2000
 """Definitions that are handed over."""
-_FEW = 100
+_MAX_SERIAL_FILES = 100
 """Files that one process reads as soon as several would."""
 _PROCESSES = 4
-_LONGEST = 300
+_MAX_CPU_S = 300
 """Seconds of the processor's time."""
-_EVERY = 250
+_PROGRESS_EVERY_FILES = 250
 """Files after which it is told how far it is."""
 
 
@@ -41,7 +41,7 @@ def argv_for(root: str) -> list[str]:
 
 
 def main(root: str) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST, _LONGEST))
+    resource.setrlimit(resource.RLIMIT_CPU, (_MAX_CPU_S, _MAX_CPU_S))
     wanted = json.loads(sys.stdin.readline())
     found, is_all = _files_in(root)
     cache = file_for(Path(wanted["cache"]), Path(root)) if wanted["cache"] else None
@@ -51,13 +51,13 @@ def main(root: str) -> None:
     seen = set(wanted["seen"]) & found.keys()
     near = {os.path.dirname(path) for path in seen}
     first = sorted(found, key=lambda path: (path not in asked, *_distance(path, near)))
-    files = dict(_tagged(root, {path: found[path] for path in first}, kept, wanted["seconds"]))
+    files = dict(_tag_files(root, {path: found[path] for path in first}, kept, wanted["seconds"]))
     if cache is not None and files != kept:
         save(cache, files)
     tags = {path: one.tags for path, one in files.items()}
-    every = ranked(tags, Focus(seen & tags.keys(), asked & tags.keys(), set(words)))
-    chosen = [(path, one.line, one.depth, one.signature) for path, one, _ in every[:MOST_DEFINITIONS]]
-    _say({"read": len(tags), "files": len(found), "is_all": is_all, "definitions": len(every), "chosen": chosen})
+    every = rank_definitions(tags, MapFocus(seen & tags.keys(), asked & tags.keys(), set(words)))
+    chosen = [(path, one.line, one.depth, one.signature) for path, one, _ in every[:MAX_DEFINITIONS]]
+    _emit({"read": len(tags), "files": len(found), "is_all": is_all, "definitions": len(every), "chosen": chosen})
 
 
 def _distance(path: str, near: AbstractSet[str]) -> tuple[bool, bool, int, str]:
@@ -71,20 +71,20 @@ def _files_in(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
     found: dict[str, tuple[int, int]] = {}
     for path in files_below(root):
         if os.path.splitext(path)[1] in GRAMMARS and not holds_secrets(path):
-            if len(found) == MOST_FILES:
+            if len(found) == MAX_FILES:
                 return found, False
             try:
                 status = os.lstat(os.path.join(root, path))
             except OSError:
                 continue
-            if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST:
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES:
                 found[path] = (status.st_mtime_ns, status.st_size)
     return found, True
 
 
-def _tagged(
-    root: str, found: Mapping[str, tuple[int, int]], kept: Mapping[str, Kept], seconds: float
-) -> Iterator[tuple[str, Kept]]:
+def _tag_files(
+    root: str, found: Mapping[str, tuple[int, int]], kept: Mapping[str, CachedTags], seconds: float
+) -> Iterator[tuple[str, CachedTags]]:
     """Each file with its tags: those that were kept where it has not changed, and of the others, in this order, as many
     as can be read in these seconds."""
     end = monotonic() + seconds
@@ -93,9 +93,9 @@ def _tagged(
     yield from same.items()
     with closing(_read([os.path.join(root, path) for path in left])) as tags:
         for done, (path, found_there) in enumerate(zip(left, tags, strict=False), start=1):
-            yield path, Kept(*found[path], found_there)
-            if done % _EVERY == 0:
-                _say({"done": done, "of": len(left)})
+            yield path, CachedTags(*found[path], found_there)
+            if done % _PROGRESS_EVERY_FILES == 0:
+                _emit({"done": done, "of": len(left)})
             if monotonic() > end:
                 break
 
@@ -104,7 +104,7 @@ def _read(paths: list[str]) -> Generator[Tags, None, None]:
     """The tags of files, in order, read by several processes where there are many. Where one of them dies by what a
     file holds, nothing is known of those that follow."""
     count = min(_PROCESSES, os.cpu_count() or 1)
-    if len(paths) <= _FEW or count == 1:
+    if len(paths) <= _MAX_SERIAL_FILES or count == 1:
         yield from map(tags_of, paths)
         return
     with ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
@@ -120,5 +120,5 @@ def _read(paths: list[str]) -> Generator[Tags, None, None]:
             pool.shutdown(cancel_futures=True)
 
 
-def _say(message: Mapping[str, object]) -> None:
+def _emit(message: Mapping[str, object]) -> None:
     print(json.dumps(message, ensure_ascii=True, separators=(",", ":")), flush=True)

@@ -12,18 +12,18 @@ _DAMPING = 0.85
 _ROUNDS = 20
 _CLOSE = 1e-3
 """By how much all weights together still change, when they are good enough for an order."""
-_MOST_DEFINERS = 8
+_MAX_DEFINERS = 8
 """Files that define a name, above which it tells of none of them."""
 _FOCUS = 50.0
 """How much more a file counts that somebody works on, and a name that was asked for."""
-_PRIVATE, _KNOWN, _ASKED, _NAMED = 0.1, 0.1, 100.0, 1e6
+_PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _ASKED_FILE_WEIGHT, _ASKED_NAME_WEIGHT = 0.1, 0.1, 100.0, 1e6
 """How much more, or less, than others a definition counts that is private, whose file is known or was asked for, or
 that was asked for itself."""
-_UNUSED = 30
+_UNUSED_DEFINITIONS = 30
 """Definitions among which a file's weight is shared besides its own: what nobody uses has a little of it."""
 
 
-class Focus(NamedTuple):
+class MapFocus(NamedTuple):
     """What somebody works on."""
 
     seen: AbstractSet[str] = frozenset()
@@ -34,9 +34,9 @@ class Focus(NamedTuple):
     """Names that they want to know of."""
 
 
-def ranked(files: Mapping[str, Tags], focus: Focus | None = None) -> list[tuple[str, Definition, float]]:
+def rank_definitions(files: Mapping[str, Tags], focus: MapFocus | None = None) -> list[tuple[str, Definition, float]]:
     """Every definition with its file and its weight, the heaviest first."""
-    focus, files = focus or Focus(), dict(sorted(files.items()))
+    focus, files = focus or MapFocus(), dict(sorted(files.items()))
     definers: dict[str, list[str]] = {}
     for path, tags in files.items():
         for name in {definition.name for definition in tags.definitions}:
@@ -51,16 +51,16 @@ def ranked(files: Mapping[str, Tags], focus: Focus | None = None) -> list[tuple[
     every: list[tuple[str, Definition, float]] = []
     for path, tags in files.items():
         for one in tags.definitions:
-            score = scores.get((path, one.name), 0.0) + weights[path] / (_UNUSED + len(tags.definitions))
+            score = scores.get((path, one.name), 0.0) + weights[path] / (_UNUSED_DEFINITIONS + len(tags.definitions))
             every.append((path, one, score * _interest(path, one, focus) / (1 + one.depth)))
     return sorted(every, key=lambda item: (-item[2], item[0], item[1].line))
 
 
-def _interest(path: str, one: Definition, focus: Focus) -> float:
+def _interest(path: str, one: Definition, focus: MapFocus) -> float:
     if one.name in focus.names:
-        return _NAMED
-    own = _PRIVATE if one.name.startswith("_") else 1.0
-    return own * (_ASKED if path in focus.asked else _KNOWN if path in focus.seen else 1.0)
+        return _ASKED_NAME_WEIGHT
+    own = _PRIVATE_WEIGHT if one.name.startswith("_") else 1.0
+    return own * (_ASKED_FILE_WEIGHT if path in focus.asked else _SEEN_FILE_WEIGHT if path in focus.seen else 1.0)
 
 
 def _uses(
@@ -70,7 +70,7 @@ def _uses(
     found: list[tuple[str, str, float]] = []
     for name, count in tags.uses.items():
         there = definers.get(name, ())
-        if not there or len(there) > _MOST_DEFINERS or path in there:
+        if not there or len(there) > _MAX_DEFINERS or path in there:
             continue
         weight = sqrt(count) / len(there)
         weight *= _FOCUS if name in names else 1.0

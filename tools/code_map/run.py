@@ -8,15 +8,15 @@ from typing import Any
 
 from tools.base import ToolError
 from tools.code_map.mapper import argv_for
-from tools.process.child import Child, started
+from tools.process.child import Child, start_child
 from tools.process.lines import TooLong
 from tools.process.shell import Launch
 
-_LARGEST = 8 * 1024**2
+_MAX_MAP_BYTES = 8 * 1024**2
 """Bytes of a line."""
 
 
-class _LastWords:
+class _StderrTail:
     """What the program printed last on its error output."""
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class _LastWords:
         self._tail = (self._tail + data)[-4096:]
 
 
-async def mapped(root: Path, wanted: Mapping[str, object], show: Callable[[str], None]) -> dict[str, Any]:
+async def run_mapper(root: Path, wanted: Mapping[str, object], show: Callable[[str], None]) -> dict[str, Any]:
     """What the program finds. `show` is told how far it is. It is ended when this is cancelled. Raises `ToolError`."""
     environment = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR") if name in os.environ}
     try:
-        child = await started(Launch(tuple(argv_for(str(root))), environment), root, _LastWords(), _LARGEST)
+        child = await start_child(Launch(tuple(argv_for(str(root))), environment), root, _StderrTail(), _MAX_MAP_BYTES)
     except (OSError, ValueError) as error:
         raise ToolError(f"the map cannot be made: {error}; look with glob and grep") from error
     try:

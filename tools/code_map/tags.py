@@ -8,12 +8,12 @@ from typing import NamedTuple
 from tools.code_map.grammars import GRAMMARS, parser_for
 from tools.files.bounded import beginning_of
 
-LARGEST = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 """Bytes of a file that is read."""
-_LONGEST_LINE = 400
+_MAX_MEAN_LINE_BYTES = 400
 """Bytes of a line on average, above which a file was made by a program for a program."""
-_LONGEST_SIGNATURE = 160
-_MOST_NAMES = 400
+_MAX_SIGNATURE_CHARS = 160
+_MAX_NAMES = 400
 _WEIGHTS = {"use": 3, "part": 1}
 _OF_SCRIPTS = "push map filter forEach slice concat then catch toString length unwrap clone into iter len"
 _BUILT_IN = {
@@ -49,11 +49,11 @@ NOTHING = Tags((), {})
 def tags_of(path: str) -> Tags:
     """The tags of a regular file; nothing of one that is large, no text, or cannot be read."""
     try:
-        content = beginning_of(path, LARGEST + 1)
+        content = beginning_of(path, MAX_FILE_BYTES + 1)
     except OSError:
         return NOTHING
-    is_generated = len(content) > _LONGEST_LINE * (content.count(b"\n") + 1)
-    if len(content) > LARGEST or b"\0" in content[:8192] or (is_generated and len(content) > 4096):
+    is_generated = len(content) > _MAX_MEAN_LINE_BYTES * (content.count(b"\n") + 1)
+    if len(content) > MAX_FILE_BYTES or b"\0" in content[:8192] or (is_generated and len(content) > 4096):
         return NOTHING
     return tags_in(content, os.path.splitext(path)[1])
 
@@ -79,12 +79,12 @@ def tags_in(content: bytes, extension: str) -> Tags:
         if not any(kind.startswith(_FUNCTIONS) or kind.endswith("_function") for _, kind in around):
             signature = b" ".join(content[start : min(end, start + 1000)].split()).rstrip(b"{=: ")
             text = signature.decode("utf-8", "replace")
-            text = text if len(text) <= _LONGEST_SIGNATURE else f"{text[: _LONGEST_SIGNATURE - 1]}…"
+            text = text if len(text) <= _MAX_SIGNATURE_CHARS else f"{text[: _MAX_SIGNATURE_CHARS - 1]}…"
             definitions.append(Definition(name_text.decode("utf-8", "replace"), line + 1, len(around), text))
         around.append((stop, kind))
     uses: Counter[bytes] = Counter()
     for kind, nodes in QueryCursor(of_uses).captures(root).items():
         names = Counter(node.text or b"" for node in nodes)
         uses.update({name: count * _WEIGHTS[kind] for name, count in names.items() if name not in _BUILT_IN[kind]})
-    often = uses.most_common(_MOST_NAMES)
+    often = uses.most_common(_MAX_NAMES)
     return Tags(tuple(definitions), {name.decode("utf-8", "replace"): count for name, count in often})

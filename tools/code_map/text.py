@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.outputs.plain_text import plain, printable
 
 
-class Chosen(NamedTuple):
+class MapEntry(NamedTuple):
     """A definition that is on the map."""
 
     path: str
@@ -16,28 +16,30 @@ class Chosen(NamedTuple):
     signature: str
 
 
-def within(chosen: Sequence[Chosen], definitions: int, tokens: int, measure: Callable[[str], int]) -> tuple[str, int]:
+def fit_to_budget(
+    chosen: Sequence[MapEntry], definitions: int, tokens: int, measure: Callable[[str], int]
+) -> tuple[str, int]:
     """As many of the definitions as fit, the first ones, and how many these are. `definitions`: how many there are."""
     fitting, too_many = 0, len(chosen) + 1
     while too_many - fitting > 1:
         tried = (fitting + too_many) // 2
-        if measure(_written(chosen[:tried], definitions)) <= tokens:
+        if measure(_format_map(chosen[:tried], definitions)) <= tokens:
             fitting = tried
         else:
             too_many = tried
-    return _written(chosen[:fitting], definitions), fitting
+    return _format_map(chosen[:fitting], definitions), fitting
 
 
-def _written(chosen: Sequence[Chosen], definitions: int) -> str:
+def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:
     """By files, the one with the heaviest definition first; in each in the order of lines."""
-    files: dict[str, list[Chosen]] = {}
+    files: dict[str, list[MapEntry]] = {}
     for one in chosen:
         files.setdefault(one.path, []).append(one)
     lines = [line for path, found in files.items() for line in (f"{printable(path)}:", *_lines(sorted(found)))]
     left = definitions - len(chosen)
-    more = [f"(and {counted(left, 'definition')} more: say in `focus` what matters, or allow more `tokens`)"]
+    more = [f"(and {pluralize(left, 'definition')} more: say in `focus` what matters, or allow more `tokens`)"]
     return "\n".join([*lines, *(more if left > 0 else [])])
 
 
-def _lines(found: Iterable[Chosen]) -> Iterable[str]:
+def _lines(found: Iterable[MapEntry]) -> Iterable[str]:
     return (f"{one.line}\t{'  ' * one.depth}{plain(one.signature)}" for one in found)

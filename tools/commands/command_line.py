@@ -44,7 +44,7 @@ class Redirection:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SimpleCommand:
     """One call of a program, with the assignments before it among its words."""
 
     words: tuple[Word, ...]
@@ -67,7 +67,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    commands: tuple[Command, ...]
+    commands: tuple[SimpleCommand, ...]
     """All that it runs, in the order in which they stand, those in substitutions among them."""
     problem: str = ""
     """Why it is more than literal commands, joined; empty when it is not."""

@@ -5,8 +5,8 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from tools.commands.command_line import Command, Redirection, Word
-from tools.commands.grammar import read
+from tools.commands.command_line import Redirection, SimpleCommand, Word
+from tools.commands.grammar import parse_command_line
 from tools.commands.nested import SHELLS, program_of, wrapped_at
 from tools.lazy import dataclass, regex
 
@@ -17,7 +17,7 @@ _DISK_TOOLS = {
     "fdisk", "sfdisk", "parted", "wipefs", "shred", "blkdiscard", "mkswap", "cryptsetup", "lvremove", "zpool",
 }  # fmt: skip
 _RUN_PRINTED = _INTERPRETERS | {"eval", "source", "."}
-_FETCHED = regex(r"(?:[<$]\(|`)\s*(?:curl|wget)\b")
+_FETCHED_SCRIPT = regex(r"(?:[<$]\(|`)\s*(?:curl|wget)\b")
 _ELSEWHERE = {
     "kubectl": {"delete", "drain"}, "helm": {"uninstall", "delete"}, "terraform": {"destroy"}, "tofu": {"destroy"},
     "pulumi": {"destroy"}, "docker": {"prune"}, "podman": {"prune"}, "gh": {"delete"}, "aws": {"rm", "rb"},
@@ -28,9 +28,9 @@ _ELSEWHERE = {
 _PUBLISHING = {name: {"publish"} for name in ("npm", "pnpm", "yarn", "cargo", "poetry", "uv")} | {"twine": {"upload"}}
 _DATABASES = {"psql", "mysql", "mariadb", "sqlite3"}
 _DROPS = regex(r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b")
-_MOST = 20
+_MAX_DANGERS = 20
 """Marks in a line; more would mark nothing."""
-_DEEPEST = 3
+_MAX_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,20 @@ class Danger:
 
 def dangers_in(text: str, root: str) -> tuple[Danger, ...]:
     """The dangerous parts of a line, in the order in which they stand. `root`: the working folder, absolute."""
-    return tuple(sorted(dict.fromkeys(_dangers(text, root, 0)), key=lambda one: (one.start, one.end)))[:_MOST]
+    return tuple(sorted(dict.fromkeys(_dangers(text, root, 0)), key=lambda one: (one.start, one.end)))[:_MAX_DANGERS]
 
 
 def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
-    line = read(text)
+    line = parse_command_line(text)
     for command in line.commands:
-        for why in _whys(command.texts, is_fed=command.joint in ("|", "|&")):
+        for why in _reasons(command.texts, is_fed=command.joint in ("|", "|&")):
             yield Danger(command.start, command.end, why)
         if program_of(command.texts) in _RUN_PRINTED and any(map(_is_fetched, command.words)):
             yield Danger(command.start, command.end, "runs whatever is fetched")
-        for file in _written(command):
+        for file in _written_files(command):
             if _is_outside(file, root):
                 yield Danger(command.start, command.end, f"writes outside the working folder, to `{file}`")
-        for word in command.words if depth < _DEEPEST and runs_texts(command) else ():
+        for word in command.words if depth < _MAX_DEPTH and runs_texts(command) else ():
             if not word.is_bare and re.search(r"\s", word.text):
                 for danger in _dangers(word.text, root, depth + 1):
                     yield Danger(command.start, command.end, danger.why)
@@ -66,7 +66,7 @@ def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
             yield Danger(one.start, one.end, f"writes outside the working folder, to `{one.target.text}`")
 
 
-def runs_texts(command: Command) -> bool:
+def runs_texts(command: SimpleCommand) -> bool:
     """Whether its arguments may be commands: they are for those that run others, and a message of git is none."""
     name = program_of(command.texts)
     return name in _INTERPRETERS | _AS_ROOT | {
@@ -82,7 +82,7 @@ def runs_texts(command: Command) -> bool:
     }
 
 
-def _whys(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
+def _reasons(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
     name = program_of(words)
     if not name:
         return
@@ -95,15 +95,15 @@ def _whys(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
     yield from _by_program(name, given)
     inner = wrapped_at(words)
     if inner is not None and inner < len(words):
-        yield from _whys(words[inner:], is_fed=is_fed)
+        yield from _reasons(words[inner:], is_fed=is_fed)
     elif name in _AS_ROOT and given:
-        yield from _whys([word for word in given if word[:1] != "-"])
+        yield from _reasons([word for word in given if word[:1] != "-"])
     if name == "find":
         if "-delete" in given:
             yield "deletes every file that it finds"
         for at, word in enumerate(given):
             if word in ("-exec", "-execdir", "-ok", "-okdir"):
-                yield from _whys(given[at + 1 :])
+                yield from _reasons(given[at + 1 :])
 
 
 def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
@@ -123,28 +123,28 @@ def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
         yield "deletes all your jobs"
     elif name == "kill" and len(given) > 1 and given[-1] == "-1":
         yield "ends all your programs"
-    elif not _told(given).isdisjoint(_ELSEWHERE.get(name, ())):
+    elif not _leading_words(given).isdisjoint(_ELSEWHERE.get(name, ())):
         yield "deletes or replaces what is kept elsewhere, and not only by you"
-    elif not _told(given).isdisjoint(_PUBLISHING.get(name, ())):
+    elif not _leading_words(given).isdisjoint(_PUBLISHING.get(name, ())):
         yield "publishes for everybody"
     elif name in _DATABASES and any(map(_DROPS.search, given)):
         yield "deletes data of a database"
     elif name == "ssh" and (at := next((at for at, word in enumerate(given) if word in _AS_ROOT | {"rm", "dd"}), None)):
-        yield from _whys(given[at:])
+        yield from _reasons(given[at:])
     elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in given)):
         yield "deletes what is in files or folders"
 
 
-def _told(given: Sequence[str]) -> set[str]:
+def _leading_words(given: Sequence[str]) -> set[str]:
     """What a program is told to do: the first few of its words that are no options."""
     return set([word for word in given if word[:1] != "-"][:3])
 
 
 def _is_fetched(word: Word) -> bool:
-    return word.expands and _FETCHED.search(word.text) is not None
+    return word.expands and _FETCHED_SCRIPT.search(word.text) is not None
 
 
-def _written(command: Command) -> Iterator[str]:
+def _written_files(command: SimpleCommand) -> Iterator[str]:
     """The files that a command writes which is known for that."""
     name, files = program_of(command.texts), [word for word in command.texts[1:] if word[:1] != "-"]
     if name == "tee":

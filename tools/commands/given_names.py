@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tools.commands.command_line import Command, Word
+from tools.commands.command_line import SimpleCommand, Word
 from tools.commands.programs import set_of
-from tools.commands.proof import OTHER_NAMES, is_recursive, proof_of, row_of
+from tools.commands.proof import OTHER_NAMES, check_read_only, is_recursive, row_of
 from tools.commands.scripts import Proof
 from tools.lazy import dataclass, regex
 from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS
@@ -42,9 +42,9 @@ class Givers:
     """The commands at the end of a pipe that print names of files, as they are run: each name ends in a NUL byte, and
     links that leave the folder and files with secrets are left out."""
 
-    commands: Sequence[Command]
+    commands: Sequence[SimpleCommand]
     """They replace as many commands at the end of the pipe."""
-    further: Sequence[Command] = ()
+    further: Sequence[SimpleCommand] = ()
     """They are added to the pipe."""
 
 
@@ -54,14 +54,16 @@ def _secret_tests() -> Sequence[str]:
     return ("!", "(", *names, ")", "!", "(", "-iname", "config", "-ipath", "*.git/*", ")", *folders)
 
 
-def prove_names_xargs(words: Sequence[Word], before: Sequence[tuple[Command, Proof]], *, is_fed: bool) -> Proof | None:
+def prove_names_xargs(
+    words: Sequence[Word], before: Sequence[tuple[SimpleCommand, Proof]], *, is_fed: bool
+) -> Proof | None:
     """What is proved of xargs where a look finds the names and nothing but names is shown. The program is run with `--`
     behind its options, so that no name is taken for one."""
     at = _behind_xargs(words)
     if not is_fed or at >= len(words) or words[at].text not in NAMES_ONLY or not lists_files(before):
         return None
     end = next((place for place in range(at + 1, len(words)) if words[place].text[:1] != "-"), len(words))
-    proof = proof_of((*words[at:end], Word("--"), Word("x"), *words[end:]), is_fed=True)
+    proof = check_read_only((*words[at:end], Word("--"), Word("x"), *words[end:]), is_fed=True)
     if proof is None or proof.unproved:
         return None
     return Proof("xargs", names_from=0 if words[at].text == "echo" else end)  # which would print the dashes
@@ -77,7 +79,7 @@ def _behind_xargs(words: Sequence[Word]) -> int:
     return at
 
 
-def lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
+def lists_files(commands: Sequence[tuple[SimpleCommand, Proof]]) -> bool:
     """Whether what a pipe gives is names of files that a look finds, so that none is made up on the way."""
     for command, proof in reversed(commands):
         texts = command.texts
@@ -93,8 +95,8 @@ def lists_files(commands: Sequence[tuple[Command, Proof]]) -> bool:
 
 
 def prove_content_xargs(
-    command: Command, before: Sequence[tuple[Command, Proof]]
-) -> tuple[Givers, Command, Proof] | None:
+    command: SimpleCommand, before: Sequence[tuple[SimpleCommand, Proof]]
+) -> tuple[Givers, SimpleCommand, Proof] | None:
     """xargs with a program that shows what is in the files: the commands before it that give the names, and itself, as
     they are run, so that each name arrives whole and belongs to no link and to no file with secrets."""
     words, at = command.words, _behind_xargs(command.words)
@@ -126,7 +128,7 @@ def _prove_with_name(words: Sequence[Word], programs: frozenset[str]) -> Proof |
         return None
     if words[0].text.endswith("grep") and is_recursive(words):
         return None
-    proof = proof_of(given, is_fed=True)
+    proof = check_read_only(given, is_fed=True)
     if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
         return None
     named = [file for file in proof.files if file.at == len(given) - 1]
@@ -134,7 +136,7 @@ def _prove_with_name(words: Sequence[Word], programs: frozenset[str]) -> Proof |
     return proof if named or proof.name in ("basename", "dirname", "echo") else None
 
 
-def _reads_a_file(command: Command) -> bool:
+def _reads_a_file(command: SimpleCommand) -> bool:
     return any(one.sign == "<" for one in command.redirections)
 
 
@@ -149,10 +151,10 @@ def _is_whole(words: Sequence[Word]) -> bool:
     return text in row.names or text[1:].isdecimal() or set(text[1:]) <= row.letters
 
 
-def find_givers(before: Sequence[tuple[Command, Proof]]) -> Givers | None:
+def find_givers(before: Sequence[tuple[SimpleCommand, Proof]]) -> Givers | None:
     """The commands at the end of a pipe, changed so that another program may show what is in the files that they name;
     None where that cannot be done."""
-    found = list[Command]()
+    found = list[SimpleCommand]()
     for command, proof in reversed(before):
         if any(one.target.text != "/dev/null" for one in command.redirections):
             return None  # messages would be taken for names
@@ -170,7 +172,7 @@ def find_givers(before: Sequence[tuple[Command, Proof]]) -> Givers | None:
     return None
 
 
-def _git_giver(command: Command, proof: Proof) -> Command | None:
+def _git_giver(command: SimpleCommand, proof: Proof) -> SimpleCommand | None:
     """A command of git that ends each name in a NUL byte. It lists links as well, so `_resolvers` follow it."""
     known = _LIST_BY_GIT.get(proof.name)
     end = proof.name.count(" ") + (2 if command.texts[1:2] == ("--no-pager",) else 1)
@@ -182,11 +184,11 @@ def _git_giver(command: Command, proof: Proof) -> Command | None:
     return replace_words(command, (*command.words[:end], *zero, *command.words[end:]))
 
 
-def _pipe_command(*texts: str) -> Command:
-    return Command(tuple(map(Word, texts)), texts, joint="|")
+def _pipe_command(*texts: str) -> SimpleCommand:
+    return SimpleCommand(tuple(map(Word, texts)), texts, joint="|")
 
 
-def _resolvers() -> Sequence[Command]:
+def _resolvers() -> Sequence[SimpleCommand]:
     """Commands that replace each name by the file that it leads to, and drop those that are outside the folder or hold
     secrets."""
     files = "|".join(SECRET_FILES).replace(".", "[.]").replace("*", "[^/]*")
@@ -198,7 +200,7 @@ def _resolvers() -> Sequence[Command]:
     )
 
 
-def _passes_whole(command: Command, proof: Proof) -> bool:
+def _passes_whole(command: SimpleCommand, proof: Proof) -> bool:
     letters = _FILTERS[proof.name]
     if proof.files or any(not word.is_plain for word in command.words):
         return False
@@ -209,13 +211,13 @@ def _passes_whole(command: Command, proof: Proof) -> bool:
     )
 
 
-def _add_option(command: Command, option: str) -> Command:
+def _add_option(command: SimpleCommand, option: str) -> SimpleCommand:
     has_it = any(option[1] in text[1:] for text in command.texts[1:] if re.fullmatch("-[A-Za-z0-9]+", text))
     words = command.words
     return command if has_it else replace_words(command, (*words[:1], Word(option), *words[1:]))
 
 
-def _giver(command: Command, proof: Proof) -> Command | None:
+def _giver(command: SimpleCommand, proof: Proof) -> SimpleCommand | None:
     texts = command.texts
     given = [text for text in texts[1:] if text[:1] == "-"]
     if proof.name == "find" and texts[0] in ("find", "gfind"):
@@ -240,7 +242,7 @@ def _giver(command: Command, proof: Proof) -> Command | None:
     return None
 
 
-def _find_giver(command: Command) -> Command | None:
+def _find_giver(command: SimpleCommand) -> SimpleCommand | None:
     """A call of find that leaves out links and files with secrets where it prints."""
     words, texts = list(command.words), command.texts
     if texts[-1] in ("-print", "-print0"):
@@ -265,7 +267,7 @@ def _has_alternatives(words: Sequence[Word]) -> bool:
     return False
 
 
-def split_exec(command: Command) -> tuple[Command, Sequence[Word], int] | None:
+def split_exec(command: SimpleCommand) -> tuple[SimpleCommand, Sequence[Word], int] | None:
     """Of `find … -exec PROGRAM … {} +` (or `;`) find without it, what it runs, and where in the words that begins; None
     of another call."""
     texts = command.texts
@@ -290,7 +292,7 @@ def prove_exec(inner: Sequence[Word]) -> tuple[Proof, Sequence[Word]] | None:
     return proof, tuple(map(Word, _NOT_LINKS)) if follows else ()
 
 
-def add_dashes(command: Command, is_name: "re.Pattern[str]") -> Command:
+def add_dashes(command: SimpleCommand, is_name: "re.Pattern[str]") -> SimpleCommand:
     """The command with `--` before the first word that the shell replaces by names which may begin with a dash; as it
     is where an option stands behind that, or where the program knows no `--`."""
     name = OTHER_NAMES.get(command.texts[0], command.texts[0])
@@ -323,5 +325,5 @@ TAKE_DASHES = (
 """Programs that take a word behind `--` for no option."""
 
 
-def replace_words(command: Command, words: Sequence[Word]) -> Command:
+def replace_words(command: SimpleCommand, words: Sequence[Word]) -> SimpleCommand:
     return replace(command, words=tuple(words), texts=tuple(word.text for word in words))

@@ -7,24 +7,31 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tools.bash_tree import tree_of
-from tools.commands.command_line import Command, CommandLine, Redirection, Word
-from tools.commands.line_limits import LONG, LONGEST, MOST_NODES, MOST_WORDS, is_too_much, most_nodes
+from tools.commands.command_line import CommandLine, Redirection, SimpleCommand, Word
+from tools.commands.line_limits import (
+    LONG_LINE_CHARS,
+    MAX_LINE_CHARS,
+    MAX_NODES,
+    MAX_WORDS_IN_LONG,
+    is_too_much,
+    most_nodes,
+)
 from tools.lazy import regex
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-DEEPEST = 20
+MAX_DEPTH = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""
 
-RESERVED = {
+RESERVED_WORDS = {
     "if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in",
     "function", "{", "}", "!", "[[", "]]", "coproc", "time",
 }  # fmt: skip
 _CALLS = {"command", "declaration_command", "unset_command", "variable_assignments"}
-_JOINED = {"program", "list", "pipeline", "redirected_statement"}
+_GROUPING_NODES = {"program", "list", "pipeline", "redirected_statement"}
 """What may join the commands of a line that is proved."""
-_SAID = {
+_NODE_LABELS = {
     "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "arithmetic",
     "command_substitution": "a command's output", "process_substitution": "a command's output", "subshell": "a group",
     "compound_statement": "a group", "ERROR": "what makes no sense",
@@ -33,8 +40,8 @@ _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _BLANK = ord(" ")
 _STATUS = "$?"
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
-_ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
-_BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
+_BLANKS_AND_COMMENTS = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
+_BETWEEN_COMMANDS = re.compile(_BLANKS_AND_COMMENTS + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _BLANKS_AND_COMMENTS)
 """Blanks and comments, and one sign that joins."""
 _JOINTS = (b"||", b"|&", b"|", b"&&", b"&", b";", b"(", b"{", b"`")
 _BRACKETS = regex(r"\[(?P<two>\[)?[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\](?(two)\])")
@@ -54,24 +61,24 @@ _BRACES = regex(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
 _HOME, _HOME_INSIDE = regex(r"(?:\A|[=:])~"), regex("[=:]~")
 _ESCAPED_ANY = regex(r"\\.", re.DOTALL)
 _ESCAPED_SIGN = re.compile(r"\\(?:\n|([^\n]))")
-_ESCAPED = {
+_ESCAPE_VALUES = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "?": "?",
 }  # fmt: skip
 
 
 @lru_cache(maxsize=64)  # every rule looks at the same few lines
-def read(text: str) -> CommandLine:
+def parse_command_line(text: str) -> CommandLine:
     """The commands of a line, and whether it is proved to be nothing else."""
-    if len(text) > LONGEST:
-        return CommandLine((), f"it is longer than {LONGEST:,} characters", is_broken=True)
+    if len(text) > MAX_LINE_CHARS:
+        return CommandLine((), f"it is longer than {MAX_LINE_CHARS:,} characters", is_broken=True)
     if is_too_much(text):  # the grammar would take longer, the less sense it makes
         return CommandLine((), "there is too much in it", is_broken=True)
     try:
         source = text.encode()
     except UnicodeEncodeError:
         return CommandLine((), "it holds characters that no program takes", is_broken=True)
-    root = tree_of(source, in_a_hurry=len(text) > MOST_NODES)
+    root = tree_of(source, in_a_hurry=len(text) > MAX_NODES)
     if root is None or root.descendant_count > most_nodes(text):
         return CommandLine((), "there is too much in it", is_broken=True)
     return _Reader(text, source).line(root)
@@ -89,7 +96,7 @@ class _Reader:
         if not text.replace("\n", "").replace("\t", "").isprintable():
             self.doubt("it holds characters that nobody sees")
         self.is_in_background = self.is_too_deep = self.has_loop = False
-        self.found: list[Command] = []
+        self.found: list[SimpleCommand] = []
         self.redirections: list[Redirection] = []
         self.depth = 0
         self.placed = 0, 0
@@ -111,7 +118,7 @@ class _Reader:
             )
         if not commands:
             self.doubt("there is no command in it")
-        if len(self.text) > LONG and sum(len(command.words) for command in commands) > MOST_WORDS:
+        if len(self.text) > LONG_LINE_CHARS and sum(len(command.words) for command in commands) > MAX_WORDS_IN_LONG:
             self.doubt("there is much in it")
         is_broken = root.has_error or self.is_too_deep
         redirections = tuple(self.redirections)
@@ -168,9 +175,9 @@ class _Reader:
                 continue
             if kind == "test_command" and not redirections and self.brackets(node, is_inner=is_inner):
                 continue
-            if node.is_named and kind not in _JOINED and kind != "comment":
+            if node.is_named and kind not in _GROUPING_NODES and kind != "comment":
                 self.has_loop = self.has_loop or kind == "for_statement"
-                self.doubt(f"there is {_SAID.get(kind) or 'a ' + kind.replace('_', ' ')} in it")
+                self.doubt(f"there is {_NODE_LABELS.get(kind) or 'a ' + kind.replace('_', ' ')} in it")
             if kind == "file_redirect":  # beside a text in the line
                 self.redirections.append(self.redirection(node))
                 continue
@@ -188,14 +195,14 @@ class _Reader:
     def brackets(self, node: "Node", *, is_inner: bool) -> bool:
         """Takes `[ … ]` and `[[ … ]]` for `test …`, which they are where what stands between is just words."""
         found = _BRACKETS.fullmatch(self.part(node.start_byte, node.end_byte))
-        line = read(f"test {found['words']}") if found is not None else None
+        line = parse_command_line(f"test {found['words']}") if found is not None else None
         if line is None or line.problem or len(line.commands) != 1 or line.commands[0].redirections:
             return False
         if found is not None and found["two"] and not _OF_TWO.isdisjoint(word.text for word in line.commands[0].words):
             return False
         start, end = self.place(node.start_byte), self.place(node.end_byte)
         words, texts = line.commands[0].words, line.commands[0].texts
-        self.found.append(Command(words, texts, (), self.joint(node), is_inner, start, end))
+        self.found.append(SimpleCommand(words, texts, (), self.joint(node), is_inner, start, end))
         self.spans.append((node.start_byte, node.end_byte))
         return True
 
@@ -217,10 +224,12 @@ class _Reader:
             last = self.take_words(node, outer, words, redirections)
         start, end = self.place(node.start_byte), self.place(node.end_byte)
         texts = tuple([word.text for word in words])
-        self.found.append(Command(tuple(words), texts, tuple(redirections), self.joint(node), is_inner, start, end))
+        self.found.append(
+            SimpleCommand(tuple(words), texts, tuple(redirections), self.joint(node), is_inner, start, end)
+        )
         self.spans.append((node.start_byte, last))
         first = words[0] if words else Word("")
-        if not first.is_plain or (first.is_bare and first.text in RESERVED):
+        if not first.is_plain or (first.is_bare and first.text in RESERVED_WORDS):
             self.doubt("what it runs is not in the text")
         if any(word.expands for word in words):
             self.doubt("the shell puts something else in place of words in it")
@@ -311,7 +320,7 @@ class _Reader:
                 has_status = has_status or _STATUS in _ESCAPED_ANY.sub("", text)
                 is_mixed = is_mixed or shown.count(_STATUS) != _ESCAPED_ANY.sub("", text).count(_STATUS)
             elif kind == "ansi_c_string":
-                texts.append(unescaped(text[2:-1]))
+                texts.append(unescape(text[2:-1]))
                 is_bare = False
                 self.doubt("there are escapes such as `$'…'` in it")
             elif piece.child_count:
@@ -350,7 +359,7 @@ class _Reader:
                 self.walk_inner(child)
 
     def walk_inner(self, node: "Node") -> None:
-        if self.depth == DEEPEST:
+        if self.depth == MAX_DEPTH:
             self.is_too_deep = True
             self.doubt("it is nested too deeply")
             return
@@ -372,16 +381,16 @@ def _without_escapes(text: str) -> str:
     return "".join(filter(None, _ESCAPED_SIGN.split(text))) if "\\" in text else text
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """A text with its escapes, as `$'…'` and printf have them, replaced by what they stand for."""
-    return _ESCAPE.sub(_unescaped, text)
+    return _ESCAPE.sub(_unescape_match, text)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape_match(match: re.Match[str]) -> str:
     number = match["hex"] or match["u"] or match["U"]
     if number or match["oct"]:
         code = int(number, 16) if number else int(match["oct"], 8) & 0xFF
         return chr(code) if code <= 0x10FFFF else ""
     if match["control"]:
         return chr(ord(match["control"]) & 0x1F)
-    return _ESCAPED.get(match["one"], match[0])  # what means nothing keeps its backslash
+    return _ESCAPE_VALUES.get(match["one"], match[0])  # what means nothing keeps its backslash

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tools.bash_tree import tree_of
-from tools.commands.line_limits import LONGEST, is_too_much
+from tools.commands.line_limits import MAX_LINE_CHARS, is_too_much
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ _HAS_OLD_BASH = sys.platform == "darwin"
 
 def without_here_documents(text: str) -> str:
     """The line without the texts in it for programs to read; the line itself where that cannot be told for certain."""
-    if "<<" not in text or len(text) > LONGEST or is_too_much(text):
+    if "<<" not in text or len(text) > MAX_LINE_CHARS or is_too_much(text):
         return text
     source = text.encode("utf-8", "surrogatepass")
     root = tree_of(source)
@@ -51,7 +51,7 @@ def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, byte
     waiting = [(root, True)]
     while waiting:
         node, is_joined = waiting.pop()
-        if node.type == "string" and (word := _quoted(source[node.start_byte : node.end_byte])) is not None:
+        if node.type == "string" and (word := _quoted_word(source[node.start_byte : node.end_byte])) is not None:
             yield node.start_byte, node.end_byte, word
             continue
         if node.type == "herestring_redirect" and _WORDS_AND_QUOTES.fullmatch(source, node.start_byte, node.end_byte):
@@ -76,7 +76,7 @@ def _as_file(source: bytes, node: "Node") -> "Iterator[tuple[int, int, bytes]]":
         yield begins, ends, b""
 
 
-def _quoted(text: bytes) -> bytes | None:
+def _quoted_word(text: bytes) -> bytes | None:
     """The word that a text is which `cat` gives back between quotes; None for anything else."""
     found = None if _HAS_OLD_BASH else _GIVEN.fullmatch(text)
     body = _body(found["text"], found) if found is not None else None

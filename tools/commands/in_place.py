@@ -2,15 +2,15 @@
 
 import posixpath
 
-from tools.commands.grammar import read
-from tools.commands.named_files import IN_PLACE, entered, is_in_place
+from tools.commands.grammar import parse_command_line
+from tools.commands.named_files import IN_PLACE, entered_folder, is_in_place
 from tools.commands.nested import behind_assignments, program_of, wrapped_at
 
 
 def edited_in_place(text: str) -> tuple[str, ...]:
     """The words that may name such files, each once, behind the folder that the line goes to before; none where a
     pattern stands for some, or where nobody reads the line to its end."""
-    line = read(text)
+    line = parse_command_line(text)
     found, place = dict[str, None](), ""
     for command in line.commands if not line.is_broken else ():
         words = command.words[behind_assignments(command.texts) :]
@@ -21,5 +21,5 @@ def edited_in_place(text: str) -> tuple[str, ...]:
             if any(word.is_bare and not word.is_plain for word in words[1:]):
                 return ()
             found |= {posixpath.join(place, each): None for each in texts[1:] if not each.startswith("-")}
-        place = entered(command, place)
+        place = entered_folder(command, place)
     return tuple(found)

@@ -20,7 +20,7 @@ _COMMANDS = frozenset(
         "go build", "go test", "go vet", "go fmt", "npm test", "npm ci", "npm ls", "pnpm test", "yarn test",
     )
 )  # fmt: skip
-_FOLLOWED = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
+_RUN_PREFIXES = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
 """Those behind which the command stands that they run, where no option comes first."""
 _MODULES = {(python, "-m") for python in ("python", "python3", "py")}
 _SCRIPTS = {"sed", "awk", "find", "jq", "command", "type"}
@@ -31,7 +31,7 @@ def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
     """As much of a command as tells what it does: the program, and what that is to do. Nothing where only all of its
     words do."""
     words = tuple(command[: 2 if len(command) > 1 and command[1][:1] != "-" else 1])
-    if " ".join(words) in _FOLLOWED:
+    if " ".join(words) in _RUN_PREFIXES:
         followed = beginning_of(command[2:]) if command[2:] else ()
         is_command = bool(followed) and not any(map(is_place, followed)) and followed[0][:1] != "-"
         return (*words, *followed) if is_command else ()
@@ -42,7 +42,7 @@ def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
 def further_from(command: Sequence[str]) -> int:
     """Up to where a rule has to name the words of a call of one of the tools, since what comes there is not known to
     leave the tool at its work: the place behind the last such word; 0 where there is none."""
-    skipped = 2 if " ".join(command[:2]) in _FOLLOWED or tuple(command[:2]) in _MODULES else 0
+    skipped = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULES else 0
     unknown = unknown_at(command[skipped:])
     return skipped + unknown[-1] + 1 if unknown else 0
 

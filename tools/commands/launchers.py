@@ -76,11 +76,11 @@ _LEADING: Mapping[str, str] = {
 """Options before what a tool is told to do, which mean the same behind it."""
 _SCRIPTS = {(tool, word) for tool in ("npm", "pnpm", "yarn") for word in ("run", "run-script")}
 _ACTIVATION = regex(r"(?:\./)?(?P<folder>\.?venv|env)/bin/activate")
-_DEEPEST = 4
+_MAX_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ToolLaunch:
     """A tool that is started by another way than its name."""
 
     words: tuple[Word, ...]
@@ -103,20 +103,20 @@ class Launch:
         return bool(self.programs or self.fetched or self.runs_more)
 
 
-def launched(words: Sequence[Word]) -> Launch | None:
+def tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
     """The tool that a command starts by another way; None where it starts none so, or that cannot be told."""
-    found = _last_of(Launch(tuple(words)))
+    found = _last_of(ToolLaunch(tuple(words)))
     if found is None:
         return None
-    found = replace(found, words=_told_to(found.words))
+    found = replace(found, words=_with_task_first(found.words))
     name = found.words[0].text
     is_tool = _NAME.fullmatch(name) is not None and name not in _NO_TOOLS
     return found if is_tool and found.words != tuple(words) else None
 
 
-def _last_of(found: Launch) -> Launch | None:
+def _last_of(found: ToolLaunch) -> ToolLaunch | None:
     """The call with no way left to take off; None where one is not known."""
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         further = _further(found)
         if further is None or further == found:
             return further
@@ -126,7 +126,7 @@ def _last_of(found: Launch) -> Launch | None:
 
 def git_behind(words: Sequence[Word]) -> tuple[Word, ...] | None:
     """The call of git behind harmless variables and limits such as `timeout 60`; None where there is none."""
-    found = _last_of(Launch(tuple(words)))
+    found = _last_of(ToolLaunch(tuple(words)))
     is_git = found is not None and found.words[0].text == "git" and found.words != tuple(words)
     return found.words if is_git and found is not None else None
 
@@ -139,14 +139,14 @@ _NO_TOOLS = (
 """What looks is proved by its own words, so rules cover it as it is written; what runs others is no tool."""
 
 
-def activated(command: Sequence[str]) -> str:
+def venv_bin_folder(command: Sequence[str]) -> str:
     """The folder of the programs that a command puts before all others, as `source .venv/bin/activate` does; empty
     where it is no such command."""
     path = _ACTIVATION.fullmatch(command[1]) if len(command) == 2 and command[0] in ("source", ".") else None
     return f"{path['folder']}/bin" if path is not None else ""
 
 
-def _further(found: Launch) -> Launch | None:
+def _further(found: ToolLaunch) -> ToolLaunch | None:
     """With one way less; the same where there is none, and None where one is not known."""
     words = found.words
     texts = [word.text if word.is_plain else "" for word in words]
@@ -171,7 +171,7 @@ def _further(found: Launch) -> Launch | None:
     return _behind_runner(found, texts)
 
 
-def _behind_variable(found: Launch, text: str) -> Launch | None:
+def _behind_variable(found: ToolLaunch, text: str) -> ToolLaunch | None:
     name, _, value = text.partition("=")
     code = _CODE.fullmatch(text)
     if code is not None:
@@ -196,7 +196,7 @@ def _behind_limits(texts: Sequence[str]) -> int:
     return at if at < len(texts) else 0
 
 
-def _behind_runner(found: Launch, texts: Sequence[str]) -> Launch | None:
+def _behind_runner(found: ToolLaunch, texts: Sequence[str]) -> ToolLaunch | None:
     runner = next((name for name in (" ".join(texts[:2]), texts[0]) if name in _RUNNERS), None)
     if runner is None:
         return found
@@ -220,7 +220,7 @@ def _behind_runner(found: Launch, texts: Sequence[str]) -> Launch | None:
     return replace(found, words=found.words[at:], runs_project=True, fetched=texts[at] if is_fetched else "")
 
 
-def _told_to(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _with_task_first(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """A call with what the tool is to do first, and by its usual name."""
     name, *rest = words
     leading = _LEADING.get(name.text)

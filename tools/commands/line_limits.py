@@ -2,12 +2,12 @@
 
 import re
 
-LONGEST = 10_000
+MAX_LINE_CHARS = 10_000
 """Characters of a line, beyond which nobody reads on."""
-MOST_NODES = 200
+MAX_NODES = 200
 """Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
-_MOST_HEREDOCS = 8
-LONG, MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 20, 120
+_MAX_HEREDOCS = 8
+LONG_LINE_CHARS, MAX_WORDS_IN_LONG, _MAX_NODES_IN_LONG = 2_000, 20, 120
 """Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 _QUIET = re.compile(
     r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
@@ -17,24 +17,24 @@ _QUIET = re.compile(
 """Texts and comments, which are one piece however long they are. Each way begins with a sign that `re` can look for."""
 _BODY = re.compile(r"<(?<!<<)<-?[ \t]*['\"]?([\w.-]{1,40})")
 _PIECE_SIGNS = "\"'\n$;|&()<>={}`\\\\"
-_MOST_QUOTES = 400
+_MAX_QUOTES = 400
 _LONG_WORD = re.compile(r"[^\s'\"]{4000}")
 """The grammar takes longer for one than for all else that may stand in a line."""
 
 
 def is_too_much(text: str) -> bool:
     """Whether there are more pieces in a line than are read, by a look that is far quicker than the grammar."""
-    if len(text) <= MOST_NODES:
+    if len(text) <= MAX_NODES:
         return False
     arrows, most = text.count("<<"), most_nodes(text)
-    if arrows > _MOST_HEREDOCS:
+    if arrows > _MAX_HEREDOCS:
         return True
     if not _has_more(text, most):
-        return len(text) > LONG and _LONG_WORD.search(_QUIET.sub(_quiet, text)) is not None
+        return len(text) > LONG_LINE_CHARS and _LONG_WORD.search(_QUIET.sub(_quiet, text)) is not None
     if arrows and not _has_more(text := without_bodies(text), most):
         return False
     quotes = text.count('"') + text.count("'")
-    if quotes > _MOST_QUOTES or not (quotes or arrows or "#" in text):
+    if quotes > _MAX_QUOTES or not (quotes or arrows or "#" in text):
         return True
     return _has_more(_QUIET.sub(_quiet, text), most)
 
@@ -51,12 +51,12 @@ def without_bodies(text: str) -> str:
 
 
 def most_nodes(text: str) -> int:
-    return _MOST_NODES_IN_LONG if len(text) > LONG else MOST_NODES
+    return _MAX_NODES_IN_LONG if len(text) > LONG_LINE_CHARS else MAX_NODES
 
 
 def without_texts_behind_arrows(text: str) -> str:
     """A line without the texts that it holds for programs to read, unless they are many."""
-    if not 0 < text.count("<<") <= _MOST_HEREDOCS:
+    if not 0 < text.count("<<") <= _MAX_HEREDOCS:
         return text
     return _QUIET.sub(lambda found: found["behind"] or "" if found["end"] else found[0], text)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from tools.commands.command_line import Command, Word
+from tools.commands.command_line import SimpleCommand, Word
 from tools.commands.given_names import (
     NAMES_ONLY,
     SHOW_CONTENT,
@@ -20,10 +20,10 @@ from tools.commands.given_names import (
     replace_words,
     split_exec,
 )
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.parts import MARK, Names, Part, Parts
 from tools.commands.programs import VERSIONS, set_of
-from tools.commands.proof import proof_of
+from tools.commands.proof import check_read_only
 from tools.commands.scripts import Operand, Proof
 from tools.lazy import dataclass, regex
 
@@ -51,9 +51,9 @@ _SETTINGS = regex(
     r"|TZ=(?:UTC|[A-Z][A-Za-z]{1,20}/[A-Z][A-Za-z_]{1,20})|NO_COLOR=1|COLUMNS=[0-9]{1,4}|(?:GIT_)?PAGER=cat"
 )
 """Values that may stand before a command that looks."""
-_MOST_LINES = 400
+_MAX_LINES = 400
 """Lines in one line, beyond which nothing is proved: a loop has one for each of its words."""
-_DEEPEST = 5
+_MAX_DEPTH = 5
 """Parts inside parts, beyond which none is taken out."""
 
 
@@ -61,15 +61,15 @@ _DEEPEST = 5
 class ProvedPart:
     kind: str
     around: tuple[str, ...]
-    lines: tuple["tuple[Step, ...]", ...] = ()
+    lines: tuple["tuple[ProvedStep, ...]", ...] = ()
     is_quoted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProvedStep:
     """A command of a line, as it is run."""
 
-    command: Command
+    command: SimpleCommand
     proof: Proof
     parts: Mapping[str, ProvedPart]
     """What stands in its words, by mark."""
@@ -81,7 +81,7 @@ class Step:
         return self.proof.name == "group"
 
 
-def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
+def all_steps(steps: Sequence[ProvedStep]) -> Iterator[ProvedStep]:
     """The steps, and those of their parts."""
     for step in steps:
         yield step
@@ -94,7 +94,7 @@ def _no_names(_: str) -> Sequence[str]:
     return ()
 
 
-def prove_line(text: str, sign: str, names: Names = _no_names) -> tuple[Step, ...]:
+def prove_line(text: str, sign: str, names: Names = _no_names) -> tuple[ProvedStep, ...]:
     """The commands of a line of which each only looks; none of another line.
 
     `sign`: 16 random digits (hexadecimal), for the marks. `names`: the files that a pattern stands for, in order.
@@ -110,7 +110,7 @@ class _Prover:
         self.parts = parts
         self.is_moved = is_moved
         """Whether the line may go into another folder."""
-        self.left = _MOST_LINES
+        self.left = _MAX_LINES
         self.guarded_names: set[str] = set()
         """Marks of the variables that hold names of files, links and files with secrets left out."""
         self.names: set[str] = set()
@@ -118,13 +118,13 @@ class _Prover:
         self.variables: tuple[str, ...] = ()
         """Those that the loops around a line set. No loop inside sets them again, since marks say what they hold."""
 
-    def line(self, text: str, depth: int, kind: str = "") -> tuple[Step, ...]:
+    def line(self, text: str, depth: int, kind: str = "") -> tuple[ProvedStep, ...]:
         self.left -= 1
         if self.left < 0:
             return ()
-        line, steps = read(text), list[Step]()
-        if line.problem and depth < _DEEPEST:
-            line = read(self.parts.take_out(text))
+        line, steps = parse_command_line(text), list[ProvedStep]()
+        if line.problem and depth < _MAX_DEPTH:
+            line = parse_command_line(self.parts.take_out(text))
         for command in () if line.problem else line.commands:
             if not self.add(without_command(command), steps, depth):
                 return ()
@@ -133,7 +133,7 @@ class _Prover:
             return ()  # what stands behind a group would be run in that folder, too
         return tuple(steps)
 
-    def add(self, command: Command, steps: list[Step], depth: int) -> bool:
+    def add(self, command: SimpleCommand, steps: list[ProvedStep], depth: int) -> bool:
         """Adds a command to those before it; says no where it is not proved."""
         if command.texts[0] in self.parts.found:
             return self.add_group(command, steps, depth)
@@ -163,7 +163,9 @@ class _Prover:
             proof = found
         return self.add_with_parts(command, proof, steps, depth)
 
-    def add_executed(self, command: Command, executed: tuple[Command, Sequence[Word], int], steps: list[Step]) -> bool:
+    def add_executed(
+        self, command: SimpleCommand, executed: tuple[SimpleCommand, Sequence[Word], int], steps: list[ProvedStep]
+    ) -> bool:
         finder, inner, at = executed
         proof, shown = prove_command(finder, [(step.command, step.proof) for step in steps]), prove_exec(inner)
         texts = (*command.texts, *(one.target.text for one in command.redirections))
@@ -174,10 +176,10 @@ class _Prover:
         proof.files += shown[0].files
         proof.shows_found = inner[0].text in SHOW_CONTENT
         words = (*command.words[:at], *shown[1], *command.words[at:])
-        steps.append(Step(replace_words(command, words), proof, {}))
+        steps.append(ProvedStep(replace_words(command, words), proof, {}))
         return True
 
-    def add_group(self, command: Command, steps: list[Step], depth: int) -> bool:
+    def add_group(self, command: SimpleCommand, steps: list[ProvedStep], depth: int) -> bool:
         part = self.parts.found[command.texts[0]]
         if part.kind not in _STATEMENTS or len(command.words) != 1:
             return False
@@ -206,7 +208,7 @@ class _Prover:
         steps[:] = copies
         return True
 
-    def add_part(self, command: Command, part: Part, steps: list[Step], depth: int) -> bool:
+    def add_part(self, command: SimpleCommand, part: Part, steps: list[ProvedStep], depth: int) -> bool:
         if not set(part.names).isdisjoint(self.variables):
             return False
         outer, self.variables = self.variables, (*self.variables, *part.names)
@@ -224,9 +226,9 @@ class _Prover:
 
     def add_with_parts(
         self,
-        command: Command,
+        command: SimpleCommand,
         proof: Proof,
-        steps: list[Step],
+        steps: list[ProvedStep],
         depth: int,
         parts: Mapping[str, ProvedPart] | None = None,
     ) -> bool:
@@ -257,10 +259,10 @@ class _Prover:
         ):
             return False  # what is split is written by a shell of its own, in which patterns stand for no names
         proof.files = [file for file in proof.files if not MARK.search(file.text)]
-        steps.append(Step(command, proof, found))
+        steps.append(ProvedStep(command, proof, found))
         return True
 
-    def may_stand(self, mark: str, part: ProvedPart, at: int, command: Command, proof: Proof) -> bool:
+    def may_stand(self, mark: str, part: ProvedPart, at: int, command: SimpleCommand, proof: Proof) -> bool:
         """Whether what a part gives, which may be any text, does no harm as this word of a command."""
         word, is_operand = command.texts[at], any(file.at == at for file in proof.files)
         if part.kind == "file":
@@ -287,7 +289,7 @@ class _Prover:
         is_known = mark in self.guarded_names or (mark in self.names and proof.name in NAMES_ONLY)
         return is_dashed and is_known and proof.name in NAMES_ONLY | SHOW_CONTENT
 
-    def may_test(self, command: Command, mark: str) -> bool:
+    def may_test(self, command: SimpleCommand, mark: str) -> bool:
         given = command.texts[1:]
         if len(given) == 2 and given[1] == mark:
             is_file = mark in self.names or mark in self.guarded_names
@@ -295,32 +297,32 @@ class _Prover:
         return len(given) == 3 and given[1] in _COMPARE and given[0] not in ("!", "(")
 
 
-def _lists_files(steps: Sequence[Step]) -> bool:
+def _lists_files(steps: Sequence[ProvedStep]) -> bool:
     """Whether all that a line prints is names of files that a look finds."""
     is_one_pipe = all(step.command.joint == "|" for step in steps[1:])
     return is_one_pipe and lists_files([(step.command, step.proof) for step in steps])
 
 
-def _replace_givers(steps: list[Step], givers: Givers) -> None:
+def _replace_givers(steps: list[ProvedStep], givers: Givers) -> None:
     """Puts the commands that give names in the place of the last ones, of which the first looks at more than names."""
     first = len(steps) - len(givers.commands)
     for at, command in enumerate(givers.commands, first):
         steps[at] = replace(steps[at], command=command, proof=replace(steps[at].proof, shows_found=at == first))
-    steps += [Step(command, Proof(command.texts[0]), {}) for command in givers.further]
+    steps += [ProvedStep(command, Proof(command.texts[0]), {}) for command in givers.further]
 
 
-def _has_format(command: Command) -> bool:
+def _has_format(command: SimpleCommand) -> bool:
     return not MARK.search(command.texts[1]) and command.texts[1][:1] != "-"
 
 
-def _keeps_to_looks(steps: Sequence[Step]) -> bool:
+def _keeps_to_looks(steps: Sequence[ProvedStep]) -> bool:
     """Whether a line that goes into another folder does something there, goes no further and runs no git: that may be
     somebody else's repository."""
     names = [step.proof.name for step in all_steps(steps)][1:]
     return bool(names) and not any(name == "cd" or name.startswith(("git", "npm")) for name in names)
 
 
-def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> Proof | None:
+def prove_command(command: SimpleCommand, before: Sequence[tuple[SimpleCommand, Proof]]) -> Proof | None:
     """What is proved of a command that only looks, behind others of its line; None of another command."""
     if command.texts[0] == "cd" and not before:
         proof: Proof | None = _cd(command)
@@ -330,7 +332,7 @@ def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> 
         proof = (
             _version(command)
             or _syntax_check(command)
-            or _set(command)
+            or _prove_set(command)
             or _exit(command)
             or _tee(command)
             or _npm_list(command)
@@ -340,7 +342,7 @@ def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> 
         if proof is None and is_by_name and command.texts[0] == "xargs":
             proof = prove_names_xargs(command.words, before, is_fed=command.is_fed)
         elif proof is None and is_by_name:
-            proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections))
+            proof = check_read_only(command.words, is_fed=command.is_fed or bool(command.redirections))
     if any(word.globs and not word.is_bare for word in command.words):
         return None  # which of its signs were quoted is not known any more
     if any(word.has_status for word in command.words) and (proof is None or proof.name not in _TAKE_NUMBERS):
@@ -351,7 +353,7 @@ def prove_command(command: Command, before: Sequence[tuple[Command, Proof]]) -> 
     return proof
 
 
-def without_command(command: Command) -> Command:
+def without_command(command: SimpleCommand) -> SimpleCommand:
     """`command ls` as `ls`, which it is where no function has that name: no line that is proved makes any."""
     texts, words = command.texts, command.words
     is_prefix = texts[0] == "command" and words[0].is_bare and len(words) > 1 and texts[1] not in ("cd", "command")
@@ -360,33 +362,33 @@ def without_command(command: Command) -> Command:
     return replace(command, words=words[1:], texts=texts[1:])
 
 
-def _version(command: Command) -> Proof | None:
+def _version(command: SimpleCommand) -> Proof | None:
     """A program that is only asked for its version."""
     is_asked = len(command.words) == 2 and command.words[1].is_plain
     return Proof("version") if is_asked and command.texts[1] in VERSIONS.get(command.texts[0], "").split() else None
 
 
-def _syntax_check(command: Command) -> Proof | None:
+def _syntax_check(command: SimpleCommand) -> Proof | None:
     """A shell that reads a script and runs nothing of it."""
     texts = command.texts
     is_one = len(texts) == 3 and texts[0] in ("bash", "sh", "dash") and texts[1] == "-n" and command.words[2].is_plain
     return Proof("sh -n", files=[Operand(texts[2], 2)]) if is_one and texts[2][:1] not in ("-", "+", "") else None
 
 
-def _set(command: Command) -> Proof | None:
+def _prove_set(command: SimpleCommand) -> Proof | None:
     """Options of the shell for the rest of the line, by which it stops earlier or says what it runs."""
     is_known = len(command.texts) > 1 and _SHELL_OPTIONS.fullmatch(" ".join(command.texts[1:]))
     return Proof("set") if command.texts[0] == "set" and is_known else None
 
 
-def _exit(command: Command) -> Proof | None:
+def _exit(command: SimpleCommand) -> Proof | None:
     """The end of the line, with an exit code."""
     texts = command.texts
     is_known = texts[0] == "exit" and (len(texts) == 1 or (len(texts) == 2 and _EXIT.fullmatch(texts[1])))
     return Proof("exit") if is_known else None
 
 
-def _npm_list(command: Command) -> Proof | None:
+def _npm_list(command: SimpleCommand) -> Proof | None:
     """The packages that are installed. npm runs nothing for that where no settings of the project are there."""
     texts = command.texts
     is_list = (
@@ -397,13 +399,13 @@ def _npm_list(command: Command) -> Proof | None:
     return Proof("npm ls", files=files) if is_list and is_plain else None
 
 
-def _tee(command: Command) -> Proof | None:
+def _tee(command: SimpleCommand) -> Proof | None:
     """What passes its input on, and writes it nowhere else."""
     is_idle = command.texts[0] == "tee" and set(command.texts[1:]) <= {"/dev/null", "-a"}
     return Proof("tee") if is_idle and command.is_fed else None
 
 
-def _cd(command: Command) -> Proof | None:
+def _cd(command: SimpleCommand) -> Proof | None:
     given = [word for word in command.words[1:] if word.text not in ("--", "-P", "-L")]
     if (
         not command.words[0].is_bare

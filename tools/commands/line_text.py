@@ -4,17 +4,17 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from tools.commands.command_line import Word
-from tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedPart, Step
+from tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedPart, ProvedStep
 from tools.commands.parts import MARK
 from tools.lazy import regex
 
 _STATUS = regex(r"\$\?")
 
-WordsOf = Callable[[Step], tuple[str, Sequence[Word]]]
+WordsOf = Callable[[ProvedStep], tuple[str, Sequence[Word]]]
 """What stands before a command, and its words."""
 
 
-def render_line(steps: Sequence[Step], words_of: WordsOf) -> str:
+def render_line(steps: Sequence[ProvedStep], words_of: WordsOf) -> str:
     """The commands joined as they were."""
     pieces = list[str]()
     for step in steps:
@@ -38,7 +38,7 @@ def _part_text(part: ProvedPart, words_of: WordsOf) -> str:
     return "".join(text for pair in zip(part.around, (*lines, ""), strict=True) for text in pair)
 
 
-def _word_text(word: Word, step: Step, words_of: WordsOf) -> str:
+def _word_text(word: Word, step: ProvedStep, words_of: WordsOf) -> str:
     if word.globs:
         return word.text  # there is nothing to quote in it
     pieces, last = list[str](), 0
@@ -55,7 +55,7 @@ def _quote(word: Word, text: str) -> str:
     return '"$?"'.join(shlex.quote(part) if part else "" for part in parts)
 
 
-def _replacement(mark: str, step: Step, words_of: WordsOf) -> str:
+def _replacement(mark: str, step: ProvedStep, words_of: WordsOf) -> str:
     part = step.parts[mark]
     text = _part_text(part, words_of)
     is_list = step.proof.name in PRINT or (part.kind == "output" and step.proof.name in TAKE_LISTS)

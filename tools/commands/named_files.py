@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from tools.commands.command_line import Command, Redirection, Word
+from tools.commands.command_line import Redirection, SimpleCommand, Word
 from tools.commands.dangers import LANGUAGES, runs_texts
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.nested import (
-    LONGEST_TEXT,
+    MAX_TEXT_CHARS,
     TextBudget,
     alternatives,
     behind_assignments,
@@ -22,7 +22,7 @@ from tools.commands.nested import (
     wrapped_at,
 )
 from tools.commands.programs import set_of
-from tools.commands.proof import proof_of
+from tools.commands.proof import check_read_only
 from tools.commands.scripts import Proof, writes_archive
 from tools.lazy import dataclass, regex
 
@@ -55,11 +55,11 @@ _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK
 """What programs of their languages write to."""
 _SECOND_IS_WRITTEN = set_of("uniq xxd objcopy")
 _ARROWS = tuple(regex(sign + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for sign in "><")
-_MOST_ARROWS = 200
+_MAX_ARROWS = 200
 """Of each kind that are looked at in a line that nobody reads to its end."""
-_MOST = 500
+_MAX_FILES = 500
 """Names in a line that are told: in as many characters as are read there are few more."""
-_DEEPEST = 3
+_MAX_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,46 +81,46 @@ def named_files(text: str) -> tuple[NamedFile, ...]:
 
 def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
     """The same, and whether these are all of them as far as its text tells: all that it runs was read."""
-    if read(text).is_broken:
-        found = (one for arrow in _ARROWS for one in islice(arrow.finditer(text), _MOST_ARROWS))
+    if parse_command_line(text).is_broken:
+        found = (one for arrow in _ARROWS for one in islice(arrow.finditer(text), _MAX_ARROWS))
         return tuple(dict.fromkeys(NamedFile(one[1], one[0][0] == ">") for one in found)), False
     budget = TextBudget(text)
-    files = tuple(islice(dict.fromkeys(_named(text, budget)), _MOST))
+    files = tuple(islice(dict.fromkeys(_find_named_files(text, budget)), _MAX_FILES))
     return files, not (budget.is_spent or budget.leaves_some)
 
 
 def gives_names_on(text: str) -> bool:
     """Whether programs in a line get names from it that stand behind another one: `echo .env | xargs cat`."""
-    line = read(text)
+    line = parse_command_line(text)
     programs = {program_of(command.texts) for command in line.commands}
     runs_found = "find" in programs and any(sign in text for sign in ("-exec", "-ok"))
     return runs_found or not programs.isdisjoint(("xargs", "parallel")) or line.has_loop
 
 
-def _named(text: str, budget: TextBudget, depth: int = 0) -> Iterator[NamedFile]:
-    line, place, values = read(text), "", {"HOME": "~", "PWD": "."}
+def _find_named_files(text: str, budget: TextBudget, depth: int = 0) -> Iterator[NamedFile]:
+    line, place, values = parse_command_line(text), "", {"HOME": "~", "PWD": "."}
     for one in line.redirections:
-        yield from _redirected(one, place, values)
+        yield from _redirected_files(one, place, values)
     for command in line.commands:
         values |= values_in(command)
         for one in command.redirections:
-            yield from _redirected(one, place, values)
+            yield from _redirected_files(one, place, values)
         words = tuple(
-            each for word in command.words[behind_assignments(command.texts) :] for each in _meant(word, values)
+            each for word in command.words[behind_assignments(command.texts) :] for each in _expand_word(word, values)
         )
         for word in words[1:] if runs_texts(command) else ():
             if not word.is_bare:
-                inner = budget.taken(texts_in(word.text)) if depth < _DEEPEST else ()
-                is_read = depth < _DEEPEST and len(word.text) <= LONGEST_TEXT and not any(map(_is_broken, inner))
+                inner = budget.take(texts_in(word.text)) if depth < _MAX_DEPTH else ()
+                is_read = depth < _MAX_DEPTH and len(word.text) <= MAX_TEXT_CHARS and not any(map(_is_broken, inner))
                 budget.leaves_some |= not is_read and program_of(command.texts) not in LANGUAGES
                 for each in inner:
-                    yield from _named(each, budget, depth + 1)
+                    yield from _find_named_files(each, budget, depth + 1)
         yield from (_within(place, file) for file in _of_command(words)) if place else _of_command(words)
-        place = entered(command, place)
+        place = entered_folder(command, place)
 
 
 def _is_broken(text: str) -> bool:
-    return read(text).is_broken
+    return parse_command_line(text).is_broken
 
 
 def _within(place: str, file: NamedFile) -> NamedFile:
@@ -128,7 +128,7 @@ def _within(place: str, file: NamedFile) -> NamedFile:
     return replace(file, path=posixpath.join(place, file.path), folder=folder)
 
 
-def _meant(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
+def _expand_word(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
     """What the shell puts in place of a word, as far as the line itself tells."""
     if not word.expands:
         return (word,)
@@ -137,14 +137,14 @@ def _meant(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
     return [replace(word, text=each, expands="$" in each or "`" in each) for each in texts]
 
 
-def _redirected(one: Redirection, place: str, values: Mapping[str, str]) -> Iterator[NamedFile]:
+def _redirected_files(one: Redirection, place: str, values: Mapping[str, str]) -> Iterator[NamedFile]:
     if one.sign in ("<", ">", ">>", ">|", "&>", "&>>", "<>"):
-        for target in _meant(one.target, values):
+        for target in _expand_word(one.target, values):
             if not target.expands or one.sign != "<":
                 yield NamedFile(posixpath.join(place, target.text), one.sign != "<", target.globs)
 
 
-def entered(command: Command, place: str) -> str:
+def entered_folder(command: SimpleCommand, place: str) -> str:
     given = [word for word in command.texts[1:] if word[:1] != "-"]
     return posixpath.join(place, given[0]) if command.texts[:1] in (("cd",), ("pushd",)) and len(given) == 1 else place
 
@@ -153,7 +153,7 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     texts = [word.text for word in words]
     inner, name = wrapped_at(texts), program_of(texts)
     if inner is not None:
-        yield from _told_to_write(name, words[:inner], None)
+        yield from _output_option_files(name, words[:inner], None)
         # What stands before that may be an option's value, or the program: which of both cannot be told.
         others = (at for at in range(1, inner) if posixpath.basename(texts[at]) in _COPIERS | _CHANGERS)
         for at in (*others, inner):
@@ -163,7 +163,7 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         told = (at + 1 for at, text in enumerate(texts[:-1]) if text in _FIND_WRITES)
         yield from (NamedFile(texts[at], changes=True) for at in told)
     if name == "tree":
-        yield from _told_to_write(name, words, proof_of(words))
+        yield from _output_option_files(name, words, check_read_only(words))
     if name in ("cd", "pushd"):
         yield from (NamedFile(word.text, globs=word.globs, is_sure=True) for word in words[1:] if word.text[:1] != "-")
     if name in _NAMES_ONLY or not name:
@@ -173,17 +173,17 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         changes = len(words) > 1 and words[1].text in ("mv", "rm")
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[1:] if changes)
     elif name == "tar":
-        yield from _packed(words, operands)
-        packed = proof_of(words, is_fed=True)
+        yield from _archive_files(words, operands)
+        packed = check_read_only(words, is_fed=True)
         yield from (NamedFile(file.text, globs=file.globs, is_sure=True) for file in (packed.files if packed else ()))
     elif name in _COPIERS:
-        yield from _copied(words, operands)
+        yield from _copy_targets(words, operands)
     elif name in _CHANGERS or (name in IN_PLACE and any(is_in_place(text) for text in texts[1:])):
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands)
     elif name in _SECOND_IS_WRITTEN and len(operands) > 1:
         yield NamedFile(operands[-1].text, changes=True, globs=operands[-1].globs)
-    proof = proof_of(words, is_fed=True)
-    written = tuple(_told_to_write(name, words, proof))
+    proof = check_read_only(words, is_fed=True)
+    written = tuple(_output_option_files(name, words, proof))
     yield from written
     for at in proof.unproved if proof is not None and name in _WRITTEN_BY_SCRIPT else ():
         yield from (NamedFile(file, changes=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[at]))
@@ -195,9 +195,9 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (file for file in _unknown(name, words) if file.path not in {one.path for one in written})
 
 
-def _copied(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
+def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
     """Where files go: to that name, or into the folder of that name."""
-    told = [file for _, file in _told_by(words, ("-t", "--target-directory"))]
+    told = [file for _, file in _option_values(words, ("-t", "--target-directory"))]
     targets = told or [word.text for word in operands[-1:]]
     for target in targets:
         yield NamedFile(target, changes=True, globs=any(word.globs and word.text == target for word in words))
@@ -208,7 +208,7 @@ def _copied(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[:-1])
 
 
-def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
+def _archive_files(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
     """What tar writes: the archive, or the files that it is told to take out of one."""
     first = words[1].text if len(words) > 1 else ""
     is_old, packs = first[:1] != "-", writes_archive(words)
@@ -216,7 +216,7 @@ def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
     unpacks = (is_old and "x" in first) or any(
         re.fullmatch("-[A-Za-z]*x[A-Za-z]*|--extract", one.text) for one in words
     )
-    into = next((file for _, file in _told_by(words, _INTO["tar"])), "")
+    into = next((file for _, file in _option_values(words, _INTO["tar"])), "")
     for at, word in enumerate(words[1:], 1):
         name = re.fullmatch(r"-[A-Za-z]*f(?P<joined>.+)|--file=(?P<value>.+)", word.text, re.DOTALL)
         is_archive = words[at - 1].text == "--file" or re.fullmatch("-[A-Za-z]*f", words[at - 1].text)
@@ -228,9 +228,9 @@ def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
             yield NamedFile(posixpath.join(into, word.text), changes=True, globs=word.globs)
 
 
-def _told_to_write(name: str, words: Sequence[Word], proof: Proof | None) -> Iterator[NamedFile]:
+def _output_option_files(name: str, words: Sequence[Word], proof: Proof | None) -> Iterator[NamedFile]:
     """The values of options that say where output goes."""
-    for at, file in _told_by(words, _INTO.get(name, ())):
+    for at, file in _option_values(words, _INTO.get(name, ())):
         if not (proof is not None and proof.only_looks and at not in proof.unproved):
             yield NamedFile(file, changes=True, globs=words[at].globs)
     for at, word in enumerate(words):
@@ -249,7 +249,7 @@ def _told_to_write(name: str, words: Sequence[Word], proof: Proof | None) -> Ite
             yield NamedFile(words[at + 1].text, changes=True, globs=words[at + 1].globs)
 
 
-def _told_by(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _option_values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The values of options, each with the place where it stands: in the next word, behind `=`, or behind a letter."""
     for at, word in enumerate(words[1:], 1):
         for option in options:

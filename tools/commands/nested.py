@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tools.commands.command_line import Command, Word
-from tools.commands.grammar import RESERVED, read, unescaped
-from tools.commands.line_limits import LONG
+from tools.commands.command_line import SimpleCommand, Word
+from tools.commands.grammar import RESERVED_WORDS, parse_command_line, unescape
+from tools.commands.line_limits import LONG_LINE_CHARS
 from tools.lazy import dataclass, regex
 
 WRAPPERS = {
@@ -30,24 +30,24 @@ _GIVES_WORDS = {"xargs", "parallel"}
 """They give a program words that stand nowhere in the line."""
 GIT_VALUES = ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace", "--config-env", "--super-prefix")
 """Options of git behind which a value stands."""
-_KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
+_KEEPS_PLACE = RESERVED_WORDS - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
 _VARIABLE = regex(r"\$\{?([A-Za-z_]\w*)\}?")
 _HEX, _BASE64 = regex(r"(?:[0-9a-fA-F]{2}){4,1000}"), regex(r"[A-Za-z0-9+/]{6,2000}={0,2}")
 _MAY_BE_LINE = regex(r"[\s;&|`$]")
 _OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
-_ESCAPED = regex(r"\\(?:x[0-9a-fA-F]|[0-7]{2})")
+_ESCAPE_SEQUENCE = regex(r"\\(?:x[0-9a-fA-F]|[0-7]{2})")
 _UNSET = regex(r"\$(?:[A-Za-z_]\w*|[@*#?!0-9-]|\{[\w@*]+\})|\$\{\w+:?[-=+?](?P<other>[^{}$`]*)\}")
 """What stands for nothing where nothing has a value, or for the value that is said beside it."""
 _BRACES = regex(r"\{([^{}\s]*,[^{}\s]*)\}")
-_MOST_ALTERNATIVES = 8
+_MAX_ALTERNATIVES = 8
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
-LONGEST_TEXT = 1_000
+MAX_TEXT_CHARS = 1_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
-_DEEPEST = 3
+_MAX_DEPTH = 3
 """Texts inside texts, beyond which nobody reads on."""
-MOST_TEXTS, _MOST_IN_TEXTS, _MOST_IN_TEXTS_OF_LONG = 6, 600, 300
+MAX_TEXTS, _MAX_CHARS_IN_TEXTS, _MAX_CHARS_IN_LONG = 6, 600, 300
 """Texts in a line that are read as commands, also what is decoded, and characters of all of them."""
 
 
@@ -56,18 +56,18 @@ class TextBudget:
     too."""
 
     def __init__(self, line: str) -> None:
-        self._texts, self._size = MOST_TEXTS, _MOST_IN_TEXTS if len(line) <= LONG else _MOST_IN_TEXTS_OF_LONG
+        self._texts, self._size = MAX_TEXTS, _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG
         self.is_spent = False
         """Whether there were more than are read."""
         self.leaves_some = False
         """Whether one of them is not read to its end, as who reads them found."""
 
-    def taken(self, texts: Iterable[str]) -> Sequence[str]:
+    def take(self, texts: Iterable[str]) -> Sequence[str]:
         """Those of one word, if they are still read. The first of a line is, however long."""
         found = tuple(texts)
         if not found or self.is_spent:
             return ()
-        is_first, self._size = self._texts == MOST_TEXTS, self._size - sum(map(len, found))
+        is_first, self._size = self._texts == MAX_TEXTS, self._size - sum(map(len, found))
         self.is_spent = not self._texts or (self._size < 0 and not is_first)
         self._texts -= 1
         return () if self.is_spent else found
@@ -76,7 +76,7 @@ class TextBudget:
 @dataclass(frozen=True, slots=True)
 class _Readings:
     words: Sequence[tuple[str, ...]]
-    commands: Sequence[Command]
+    commands: Sequence[SimpleCommand]
     """All of the line and of the texts in it."""
     is_cut: bool
     """Whether there were more texts than are read."""
@@ -126,7 +126,7 @@ def pattern_at(command: Sequence[str]) -> int | None:
 def hides_a_command(text: str) -> bool:
     """Whether the name of something that is run cannot be read in the text: it comes from a variable, a pattern, a
     command's output or a pipe into a shell."""
-    line = read(text)
+    line = parse_command_line(text)
     return line.is_broken or any(map(_hides, line.commands))
 
 
@@ -136,7 +136,7 @@ def hides_the_rest(text: str, program: str) -> bool:
     return any(_hides_rest(command, program) for command in _all_readings(text).commands)
 
 
-def _hides_rest(command: Command, program: str) -> bool:
+def _hides_rest(command: SimpleCommand, program: str) -> bool:
     start = next((at for at, word in enumerate(command.texts) if word.rpartition("/")[2].casefold() == program), None)
     if start is None:
         return False
@@ -165,10 +165,10 @@ def has_unread_texts(text: str) -> bool:
 @lru_cache(maxsize=64)  # every rule looks at the same few lines
 def _all_readings(text: str) -> _Readings:
     waiting, found, budget = [(text, 0)], list[tuple[str, ...]](), TextBudget(text)
-    every = list[Command]()
+    every = list[SimpleCommand]()
     while waiting:
         text, depth = waiting.pop()
-        commands = read(text).commands
+        commands = parse_command_line(text).commands
         every += commands
         found += _with_known_values(commands)
         decodes = any(sign in text for sign in _DECODERS) or (("printf" in text or "echo" in text) and "\\" in text)
@@ -177,17 +177,17 @@ def _all_readings(text: str) -> _Readings:
             if command.texts[:1] == ("git",) and any("=" in text for text in command.texts):
                 found.append(tuple(" ".join(command.texts).replace("=", " ").split()))  # an alias is its command
             words = (*command.words, *[one.target for one in command.redirections])
-            may_hold_text = depth < _DEEPEST and (decodes or not all([word.is_bare for word in words]))
+            may_hold_text = depth < _MAX_DEPTH and (decodes or not all([word.is_bare for word in words]))
             for word in words if may_hold_text else ():
                 if budget.is_spent:
                     break
-                inner = [decoded] if decodes and (decoded := _decoded(word.text)) else []
+                inner = [decoded] if decodes and (decoded := _decode_word(word.text)) else []
                 inner += texts_in(word.text) if not word.is_bare else ()
-                waiting += [(each, depth + 1) for each in budget.taken(inner)]
+                waiting += [(each, depth + 1) for each in budget.take(inner)]
     return _Readings(found, every, budget.is_spent)
 
 
-def _with_known_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
+def _with_known_values(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]]:
     """The words of commands in which variables stand that the line itself gives a value, with those values."""
     values = dict[str, str]()
     for command in commands:
@@ -202,7 +202,7 @@ def _with_known_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]
             yield tuple(" ".join(bare).split())
 
 
-def values_in(command: Command) -> Mapping[str, str]:
+def values_in(command: SimpleCommand) -> Mapping[str, str]:
     """The variables that a command gives a value."""
     pairs = (word.text.partition("=") for word in command.words[: behind_assignments(command.texts)])
     return {name: value for name, sign, value in pairs if sign and name.isidentifier()}
@@ -215,21 +215,21 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 def alternatives(word: str) -> Sequence[str]:
     """What braces in a word stand for, the first few."""
     waiting, found = [word], list[str]()
-    while waiting and len(found) < _MOST_ALTERNATIVES:
+    while waiting and len(found) < _MAX_ALTERNATIVES:
         text = waiting.pop()
         braces = _BRACES.search(text)
         if braces is None:
             found.append(text)
         else:
-            parts = braces[1].split(",")[:_MOST_ALTERNATIVES]
+            parts = braces[1].split(",")[:_MAX_ALTERNATIVES]
             waiting += [text[: braces.start()] + part + text[braces.end() :] for part in reversed(parts)]
     return found
 
 
-def _decoded(word: str) -> str:
+def _decode_word(word: str) -> str:
     """The text that a word stands for in base64, in hexadecimal digits or by escapes; empty when it stands for none."""
     if "\\" in word:
-        text = unescaped(word) if len(word) <= LONGEST_TEXT and _ESCAPED.search(word) else ""
+        text = unescape(word) if len(word) <= MAX_TEXT_CHARS and _ESCAPE_SEQUENCE.search(word) else ""
         return text if text.replace("\n", " ").isprintable() else ""
     try:
         if _HEX.fullmatch(word):
@@ -245,7 +245,7 @@ def _decoded(word: str) -> str:
 
 def texts_in(word: str) -> Iterator[str]:
     """What in a word may be a command line: all of it, what stands behind the letters of an option, or behind a `!`."""
-    if len(word) > LONGEST_TEXT:
+    if len(word) > MAX_TEXT_CHARS:
         return
     behind_option = _OPTION.sub("", word) if word[:1] == "-" else word
     for text in dict.fromkeys((word, behind_option, word.rpartition("!")[2])):
@@ -253,7 +253,7 @@ def texts_in(word: str) -> Iterator[str]:
             yield text
 
 
-def _hides(command: Command) -> bool:
+def _hides(command: SimpleCommand) -> bool:
     if any(map(_hides, _run_by_find(command))) or any(map(_is_hidden_text, _run_by_option(command))):
         return True
     wrapped = follows_option = False
@@ -272,20 +272,20 @@ def _hides(command: Command) -> bool:
         else:
             given = command.words[place + 1 :]
             texts = _texts(name, given)
-            is_too_much = sum(not word.is_bare for word in texts) > MOST_TEXTS
+            is_too_much = sum(not word.is_bare for word in texts) > MAX_TEXTS
             is_told = command.is_fed or (is_given_words and all(text.text[:1] == "-" for text in texts))
             return (is_told and name in SHELLS) or is_too_much or any(map(_is_hidden_text, texts))
     return is_given_words and last != "xargs"  # alone it repeats what it reads
 
 
-def _run_by_find(command: Command) -> Iterator[Command]:
+def _run_by_find(command: SimpleCommand) -> Iterator[SimpleCommand]:
     """What find runs for each file."""
     starts = [at + 1 for at, text in enumerate(command.texts) if text in _FIND_RUNS]
     for start in starts if program_of(command.texts) in ("find", "gfind") else ():
         yield replace(command, words=command.words[start:], texts=command.texts[start:], joint="", redirections=())
 
 
-def _run_by_option(command: Command) -> Iterator[Word]:
+def _run_by_option(command: SimpleCommand) -> Iterator[Word]:
     """The text that some programs give to a shell."""
     if program_of(command.texts) in _RUN_TEXTS:
         options = (at for at, text in enumerate(command.texts[:-1]) if re.fullmatch("-[a-z]*c|--command", text))
@@ -302,4 +302,4 @@ def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:
 
 
 def _is_hidden_text(word: Word) -> bool:
-    return not word.is_plain or (not word.is_bare and (len(word.text) > LONGEST_TEXT or hides_a_command(word.text)))
+    return not word.is_plain or (not word.is_bare and (len(word.text) > MAX_TEXT_CHARS or hides_a_command(word.text)))

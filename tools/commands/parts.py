@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tools.bash_tree import tree_of
-from tools.commands.line_limits import LONG, is_too_much
+from tools.commands.line_limits import LONG_LINE_CHARS, is_too_much
 from tools.lazy import dataclass, regex
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _PLAIN = regex(r"[\w./@%+:,-]+")
 _QUOTABLE = regex(r"[^\0-\x1f\x7f\"$`\\!]+")
 """What is itself between double quotes."""
 _PATTERN = regex(r"[\w./@%+:,*?-]+")
-_MOST = 200
+_MAX_LOOP_ROUNDS = 200
 """Times that a loop is written out."""
 _SEQUENCE = regex(r"\{(?P<a>\d{1,6})\.\.(?P<b>\d{1,6})\}|\$\(seq (?:(?P<from>\d{1,6}) )?(?P<to>\d{1,6})\)")
 _NUMBER = regex(
@@ -35,8 +35,10 @@ _ASSIGNMENT = regex(
     r"(?![;&|])\s*"
 )
 _OWN_NAME = regex(r"[a-z]\w{0,30}")
-_HELD = {"program", "list", "pipeline", "redirected_statement", "command", "string", "concatenation", "file_redirect",
-         "command_name", "test_command", "unary_expression", "binary_expression"}  # fmt: skip
+_PART_HOLDERS = {
+    "program", "list", "pipeline", "redirected_statement", "command", "string", "concatenation", "file_redirect",
+    "command_name", "test_command", "unary_expression", "binary_expression",
+}  # fmt: skip
 """What may hold a part that is taken out."""
 
 _EXPANSIONS = {"simple_expansion", "expansion", "arithmetic_expansion"}
@@ -75,7 +77,7 @@ class Parts:
 
     def take_out(self, text: str) -> str:
         """The line with marks in place of its outermost parts; what is not understood stays."""
-        if not _OPENS.search(text) or len(text) > LONG or is_too_much(text):
+        if not _OPENS.search(text) or len(text) > LONG_LINE_CHARS or is_too_much(text):
             return text
         try:
             source = text.encode()
@@ -91,7 +93,7 @@ class Parts:
             part = self._part(source, node, is_quoted=is_quoted)
             if part is not None:
                 places.append((_start(source, node), node.end_byte, self.add(part).encode()))
-            elif node.type in _HELD:
+            elif node.type in _PART_HOLDERS:
                 waiting += [(child, is_quoted or node.type == "string") for child in reversed(node.children)]
         return _splice(source, sorted(places)).decode()
 
@@ -211,7 +213,7 @@ def _bodies(source: bytes, loop: "Node", names: Names) -> list[str] | None:
         if is_pattern and not names(written):
             return None
     inside = _body_span(source, body)
-    if not values or len(values) > _MOST or inside is None:
+    if not values or len(values) > _MAX_LOOP_ROUNDS or inside is None:
         return None
     start, end = inside
     uses = list(_uses(source, body, source[variable.start_byte : variable.end_byte]))
@@ -230,7 +232,7 @@ def _numbers(written: str) -> Sequence[str] | None:
     if found is None:
         return None
     first, last = int(found["a"] or found["from"] or 1), int(found["b"] or found["to"])
-    return [str(number) for number in range(first, min(last, first + _MOST) + 1)]
+    return [str(number) for number in range(first, min(last, first + _MAX_LOOP_ROUNDS) + 1)]
 
 
 def _body_span(source: bytes, body: "Node") -> tuple[int, int] | None:
@@ -255,7 +257,7 @@ def _uses(source: bytes, body: "Node", name: bytes) -> Iterator[tuple[int, int, 
 
 def replace_values(text: str, values: Sequence[tuple[str, str]]) -> str:
     """The line with the values of variables in place of them. A value that is no plain word only stands in quotes."""
-    if "$" not in text or len(text) > LONG or is_too_much(text):
+    if "$" not in text or len(text) > LONG_LINE_CHARS or is_too_much(text):
         return text
     try:
         source = text.encode()

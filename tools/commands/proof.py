@@ -49,7 +49,7 @@ _NAMED_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramRow:
     """What a row of the table says."""
 
     letters: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class Program:
     only_looks: bool = True
 
 
-def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
+def check_read_only(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
     """What is proved of a call; None where the program is in no table."""
     if not words or not words[0].is_plain:
         return None
@@ -90,7 +90,7 @@ def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
 
 
 @cache
-def row_of(name: str) -> Program | None:
+def row_of(name: str) -> ProgramRow | None:
     text = ROWS.get(name) or ONLY_KNOWN.get(name)
     if text is None:
         return None
@@ -108,7 +108,7 @@ def row_of(name: str) -> Program | None:
             words.add(flag)
         else:
             letters |= set(flag[1:])
-    return Program(
+    return ProgramRow(
         frozenset(letters), valued, frozenset(names), frozenset(words), counts, operands.strip(), name in ROWS
     )
 
@@ -138,7 +138,7 @@ def _other_git(words: Sequence[Word], start: int, proof: Proof) -> None:
             proof.unproved.append(at)
 
 
-def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is_fed: bool) -> None:
+def _by_row(words: Sequence[Word], start: int, row: ProgramRow, proof: Proof, *, is_fed: bool) -> None:
     """Goes through the options, then looks at what is left."""
     operands, has_pattern, at, is_over = list[int](), False, start, False
     while at < len(words):
@@ -160,7 +160,7 @@ def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is
     _check_operands(words, operands, row, proof, has_pattern=has_pattern, is_fed=is_fed)
 
 
-def _option(words: Sequence[Word], at: int, row: Program, proof: Proof) -> tuple[int, bool]:
+def _option(words: Sequence[Word], at: int, row: ProgramRow, proof: Proof) -> tuple[int, bool]:
     """How many of the words behind an option are its value, and whether it is what is looked for."""
     text = words[at].text
     if text[:2] == "--":
@@ -228,7 +228,7 @@ def _check_value(kind: str, value: str, at: int, proof: Proof) -> None:
 
 
 def _check_operands(
-    words: Sequence[Word], operands: list[int], row: Program, proof: Proof, *, has_pattern: bool, is_fed: bool
+    words: Sequence[Word], operands: list[int], row: ProgramRow, proof: Proof, *, has_pattern: bool, is_fed: bool
 ) -> None:
     check = _CHECKS.get(proof.name)
     if check is not None:

@@ -8,7 +8,7 @@ from tools.commands.command_line import Word
 from tools.commands.programs import AWK_WORDS, FIND_ALONE, FIND_WITH_FILE, FIND_WITH_TEXT
 from tools.lazy import dataclass, regex
 
-_LONGEST = 1_000
+_MAX_SCRIPT_CHARS = 1_000
 """Characters of a program for sed or awk, beyond which nobody reads on."""
 
 
@@ -44,7 +44,7 @@ _AWK_HEADS = regex(r"\b(?:if|while|for|switch)\b")
 """Behind their brackets one may, too."""
 _AWK_ODD = regex(r"[@\\#]|(?<!\|)\|(?!\|)|(?<![\w.])(?=\.?\d)(?!\.?\d[\d.]*(?:[eE][+-]?\d+)?(?![\w.]))")
 """What calls or reads from elsewhere, comments, and a number that a name touches."""
-_AWK_GOES_ON = regex(r"(?<=[,&|?:])\s*\n")
+_AWK_CONTINUATION = regex(r"(?<=[,&|?:])\s*\n")
 """Behind these signs a statement goes on in the next line."""
 _AWK_NAME = regex(r"(?<!\w)[A-Za-z_]\w*(?P<call>\s*\()?")
 _AWK_BARRED = {
@@ -165,16 +165,16 @@ def prove_sed(words: Sequence[Word], proof: Proof) -> None:
         at += 1
     if not scripts:
         scripts, operands = {at: words[at].text for at in operands[:1]}, operands[1:]
-    proof.unproved += [at for at, script in scripts.items() if words[at].globs or not _is_tame(script)]
+    proof.unproved += [at for at, script in scripts.items() if words[at].globs or not _is_safe_sed(script)]
     if not scripts:
         proof.unproved.append(0)
     proof.files += [Operand(words[at].text, at, words[at].globs) for at in operands if words[at].text != "-"]
 
 
-def _is_tame(script: str) -> bool:
+def _is_safe_sed(script: str) -> bool:
     """Whether each command, read from the first on as sed does, only edits what is printed."""
     at = 0
-    while at < len(script) <= _LONGEST:
+    while at < len(script) <= _MAX_SCRIPT_CHARS:
         found = _SED_STEP.match(script, at)
         if found is None:
             return False
@@ -194,7 +194,7 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
             proof.unproved.append(at)
         at += 1
     at += at < len(words) and words[at].text == "--"
-    if at >= len(words) or words[at].globs or not _is_tame_awk(words[at].text):
+    if at >= len(words) or words[at].globs or not _is_safe_awk(words[at].text):
         proof.unproved.append(min(at, len(words) - 1))
     for place in range(at + 1, len(words)):
         word = words[place]
@@ -204,12 +204,14 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
             proof.files.append(Operand(word.text, place, word.globs))
 
 
-def _is_tame_awk(program: str) -> bool:
+def _is_safe_awk(program: str) -> bool:
     """Whether it only computes and prints: no program, no file and no function is called but those that are known."""
-    code = _code_of_awk(program) if len(program) <= _LONGEST else None
+    code = _code_of_awk(program) if len(program) <= _MAX_SCRIPT_CHARS else None
     if code is None or _AWK_ODD.search(code):
         return False
-    if any(-1 < part.find("print") < part.rfind(">") for part in re.split(r"[;{}\n]", _AWK_GOES_ON.sub(" ", code))):
+    if any(
+        -1 < part.find("print") < part.rfind(">") for part in re.split(r"[;{}\n]", _AWK_CONTINUATION.sub(" ", code))
+    ):
         return False  # it may write to a file
     return all(
         name[0].rstrip("(\n\t ") not in _AWK_BARRED and (not name["call"] or name[0].rstrip("(\n\t ") in AWK_WORDS)

@@ -80,7 +80,7 @@ _BEHIND_DASHES: Mapping[str, str] = {
     ),
 }
 """Behind `--` stands what the tool gives on to the tests, or to the compiler; elsewhere operands do."""
-_NAMED = {"-D", "-W", "-A", "-F"}
+_LINT_LEVEL_OPTIONS = {"-D", "-W", "-A", "-F"}
 _OWN_NAMES = ("git", "npm", "pnpm", "yarn")
 """Of whose words some begin with `@`; others take the words of a file for such a one: pytest, ruff, mypy, tsc, …"""
 _LINT = regex(r"[\w:-]{1,80}")
@@ -120,13 +120,13 @@ def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS else "".join(command[:1])
     if name not in _OPTIONS:
         return ()
-    options, found, at, is_over = _read(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
+    options, found, at, is_over = _parse_row(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
     while at < len(command):
         word = command[at]
         if word[:1] == "@" and not name.startswith(_OWN_NAMES):
             found.append(at)
         elif word == "--" and not is_over:
-            options, is_over = _read(_BEHIND_DASHES.get(name, "")), True
+            options, is_over = _parse_row(_BEHIND_DASHES.get(name, "")), True
         elif word[:1] != "-" or word == "-":
             if not _is_inside(word) or (name[:3] == "go " and _MODULE.fullmatch(word)):
                 found.append(at)
@@ -174,12 +174,12 @@ def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, i
     if name in options.valued or name in options.places:
         taken = 0 if sign else 1
         value = value if sign else "".join(command[at + 1 : at + 2])
-        is_named = name in _NAMED and name in options.valued
+        is_named = name in _LINT_LEVEL_OPTIONS and name in options.valued
         is_meant = bool(_LINT.fullmatch(value)) if is_named else name in options.valued or _is_inside(value)
         return is_meant and (bool(sign) or value == "-" or value[:1] != "-"), taken
     letters = [f"-{letter}" for letter in word[1:]]
     if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # `-pkgdir` is an option of its own there
-        if letters[0] in options.valued and letters[0] not in _NAMED:
+        if letters[0] in options.valued and letters[0] not in _LINT_LEVEL_OPTIONS:
             return True, 0  # `-j4`, `-k3`
         *flags, last = letters
         if all(letter in options.flags for letter in flags) and last in options.valued | options.flags:
@@ -193,7 +193,7 @@ def _is_inside(word: str) -> bool:
 
 
 @cache
-def _read(row: str) -> _Options:
+def _parse_row(row: str) -> _Options:
     words = row.split()
     return _Options(
         frozenset(word for word in words if word[-1] not in ":/"),

@@ -4,7 +4,7 @@ nothing."""
 from collections.abc import Iterator, Sequence
 
 from tools.commands.command_line import CommandLine, Redirection
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.nested import SHELLS, behind_assignments, wrapped_at
 from tools.lazy import regex
 
@@ -35,12 +35,12 @@ _FILTERS = _VIEWERS | _POWERSHELL | {
     "out-string", "select", "select-object", "sort-object", "measure-object",
 }  # fmt: skip
 """What may stand behind a viewer."""
-_ASIDE = {
+_BRIEF_COMMANDS = {
     "cd", "echo", "printf", "pwd", "true", ":", "test", "[", "wc", "ls", "set", "export", "date", "file", "stat",
     "sleep", "dirname", "basename", "realpath", "write-host", "write-output",
 }  # fmt: skip
 """What may stand beside one: it prints a line or so."""
-_GIT_ASIDE = {"status", "branch", "rev-parse"}
+_BRIEF_GIT_COMMANDS = {"status", "branch", "rev-parse"}
 _LISTERS = {"find", "fd", "ls", "rg", "grep", "echo", "printf", "sort", "head", "cat"}
 """What may name the files that `xargs` gives to a viewer."""
 _PLAIN_AWK = regex(r"(?!.*(getline|system))[^{}]*(\{\s*print(\s+(\$0|NR[^{}|>]{0,12}\$0))?\s*;?\s*\})?\s*")
@@ -55,18 +55,18 @@ def shows_files(text: str) -> bool:
     return _shows(text, is_outer=True)
 
 
-def shown_names(text: str) -> tuple[str, ...]:
+def viewed_names(text: str) -> tuple[str, ...]:
     """The words of such a command line that may name the files it shows; none of another one."""
     if not shows_files(text):
         return ()
-    views = [line[0] for line in _pipelines(read(text)) if _shows_whole(line)]
+    views = [line[0] for line in _pipelines(parse_command_line(text)) if _shows_whole(line)]
     return tuple(dict.fromkeys(word for words in views for word in words[1:] if not word.startswith("-")))
 
 
 def _shows(text: str, *, is_outer: bool) -> bool:
-    line = read(text)
+    line = parse_command_line(text)
     redirections = (*line.redirections, *(one for command in line.commands for one in command.redirections))
-    if line.is_broken or line.is_in_background or not all(map(_is_aside, redirections)):
+    if line.is_broken or line.is_in_background or not all(map(_keeps_stdout, redirections)):
         return False
     if any(word.expands and word.text.startswith(("<", ">")) for command in line.commands for word in command.words):
         return False  # what is read comes from a program
@@ -92,7 +92,7 @@ def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
         yield pipeline
 
 
-def _is_aside(one: Redirection) -> bool:
+def _keeps_stdout(one: Redirection) -> bool:
     """Whether a redirection leaves what is printed as it is: one of complaints, or of what is read."""
     return (
         one.sign == "<"
@@ -179,8 +179,8 @@ def _is_git_view(command: str, rest: Sequence[str]) -> bool:
 def _prints_little(words: Sequence[str]) -> bool:
     match words:
         case ["git", *rest]:
-            return _git_command(rest)[0] in _GIT_ASIDE
-    return _name(words[0]).lower() in _ASIDE
+            return _git_command(rest)[0] in _BRIEF_GIT_COMMANDS
+    return _name(words[0]).lower() in _BRIEF_COMMANDS
 
 
 def _name(program: str) -> str:

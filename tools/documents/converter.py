@@ -12,12 +12,12 @@ from tools.base import ToolError
 from tools.lazy import dataclass
 from tools.process.own_module import own_module
 
-MEMORY = 1 << 30
+MAX_MEMORY_BYTES = 1 << 30
 """Bytes of address space."""
-LONGEST_LINE = 1 << 26
+MAX_RECORD_BYTES = 1 << 26
 """Bytes of a record."""
 
-_LIMITED = """
+_LIMIT_PRELUDE = """
 try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))
@@ -27,7 +27,7 @@ except (ImportError, OSError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConversionResult:
     records: tuple[Mapping[str, Any], ...]
     """What the program printed, one JSON object a line."""
     is_late: bool
@@ -36,26 +36,28 @@ class Converted:
     """It ended otherwise than at its end: for want of memory, for example."""
 
 
-async def converted(module: str, request: Mapping[str, object], source: IO[bytes], seconds: float) -> Converted:
+async def run_converter(
+    module: str, request: Mapping[str, object], source: IO[bytes], seconds: float
+) -> ConversionResult:
     """Runs `main` of a module in a process of its own, with the source as its standard input. Raises `ToolError` when
     it cannot be started."""
-    process = _started(module, request, source)
-    reading = asyncio.ensure_future(asyncio.to_thread(_all_of, process))
+    process = _start_process(module, request, source)
+    reading = asyncio.ensure_future(asyncio.to_thread(_collect_output, process))
     try:
         return await asyncio.wait_for(asyncio.shield(reading), seconds)
     except TimeoutError:
         process.kill()
-        return Converted((await reading).records, is_late=True, failed=False)
+        return ConversionResult((await reading).records, is_late=True, failed=False)
     except BaseException:
         process.kill()
         await asyncio.wait([reading])
         raise
 
 
-def _started(module: str, request: Mapping[str, object], source: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start_process(module: str, request: Mapping[str, object], source: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            own_module(module, json.dumps(request), first=_LIMITED.format(MEMORY)),
+            own_module(module, json.dumps(request), first=_LIMIT_PRELUDE.format(MAX_MEMORY_BYTES)),
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -65,11 +67,11 @@ def _started(module: str, request: Mapping[str, object], source: IO[bytes]) -> s
         raise ToolError(f"a program of ours could not be started: {(error.strerror or str(error)).lower()}") from error
 
 
-def _all_of(process: subprocess.Popen[bytes]) -> Converted:
+def _collect_output(process: subprocess.Popen[bytes]) -> ConversionResult:
     records = list[Mapping[str, Any]]()
     with process:
-        while process.stdout is not None and (line := process.stdout.readline(LONGEST_LINE)):
+        while process.stdout is not None and (line := process.stdout.readline(MAX_RECORD_BYTES)):
             with suppress(ValueError):  # cut off where it was killed
                 records.append(json.loads(line))
         code = process.wait()
-    return Converted(tuple(records), is_late=False, failed=code != 0)
+    return ConversionResult(tuple(records), is_late=False, failed=code != 0)

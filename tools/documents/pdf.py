@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import ReadLimits, Result, ToolError
-from tools.documents.converter import converted
-from tools.files.read_write import opened
-from tools.outputs.extent import Extent, counted
+from tools.documents.converter import run_converter
+from tools.files.read_write import open_regular
+from tools.outputs.extent import Extent, pluralize
 from tools.outputs.plain_text import plain
 
-SECONDS = 30.0
+READ_TIMEOUT_S = 30.0
 """After which the pages are shown that were read by then."""
 
 
 async def pages_of(path: Path, name: str, offset: int, limit: int, limits: ReadLimits) -> Result:
     """The pages from the `offset`-th on, as many as one look may show, but always one. Raises `ToolError`."""
     request = {"first": offset, "last": offset + limit - 1, "most": limits.most_bytes}
-    with opened(path) as (file, _):
-        done = await converted(f"{__package__}.pdf_pages", request, file, SECONDS)
+    with open_regular(path) as (file, _):
+        done = await run_converter(f"{__package__}.pdf_pages", request, file, READ_TIMEOUT_S)
     first, *pages = done.records or ({"problem": "it takes too much time or memory"},)
     if (problem := first.get("problem")) == "encrypted":
         raise ToolError(f"`{name}` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt")
@@ -26,13 +26,13 @@ async def pages_of(path: Path, name: str, offset: int, limit: int, limits: ReadL
         raise ToolError(f"`{name}` cannot be read as a PDF ({plain(str(problem))}): try pdftotext in bash")
     total = int(first["pages"])
     if offset > total:
-        raise ToolError(f"`{name}` has {counted(total, 'page')}: offset={offset} is beyond its end")
+        raise ToolError(f"`{name}` has {pluralize(total, 'page')}: offset={offset} is beyond its end")
     if not pages:
         raise ToolError(f"page {offset} of `{name}` takes too much time or memory: try pdftotext in bash")
-    return _shown(pages, total, offset, name, limits, is_cut_short=done.is_late or done.failed)
+    return _pages_result(pages, total, offset, name, limits, is_cut_short=done.is_late or done.failed)
 
 
-def _shown(
+def _pages_result(
     pages: Sequence[Mapping[str, Any]], total: int, offset: int, name: str, limits: ReadLimits, *, is_cut_short: bool
 ) -> Result:
     if not any(page.get("text", "").strip() or "problem" in page for page in pages):

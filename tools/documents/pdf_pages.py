@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 
-LONGEST_PAGE = 200_000
+MAX_PAGE_CHARS = 200_000
 """Characters of a page."""
 
 
@@ -16,25 +16,25 @@ def main(request_json: str) -> None:
     try:
         reader = PdfReader(sys.stdin.buffer)
         if reader.is_encrypted and not reader.decrypt(""):
-            _tell({"problem": "encrypted"})
+            _emit({"problem": "encrypted"})
             return
         count = len(reader.pages)
     except Exception as error:  # noqa: BLE001  # whatever a broken file makes of the library, it is a broken file
-        _tell({"problem": f"{type(error).__name__}: {error}"[:300]})
+        _emit({"problem": f"{type(error).__name__}: {error}"[:300]})
         return
-    _tell({"pages": count})
+    _emit({"pages": count})
     request, size = json.loads(request_json), 0
     for number in range(request["first"], min(request["last"], count) + 1):
         try:
-            text = reader.pages[number - 1].extract_text()[:LONGEST_PAGE]
-            _tell({"page": number, "text": text.encode("utf-8", "replace").decode()})
+            text = reader.pages[number - 1].extract_text()[:MAX_PAGE_CHARS]
+            _emit({"page": number, "text": text.encode("utf-8", "replace").decode()})
         except Exception as error:  # noqa: BLE001  # as above, for one page
             text = ""
-            _tell({"page": number, "problem": f"{type(error).__name__}: {error}"[:300]})
+            _emit({"page": number, "problem": f"{type(error).__name__}: {error}"[:300]})
         size += len(text.encode("utf-8", "replace"))
         if size > request["most"]:
             return
 
 
-def _tell(record: Mapping[str, object]) -> None:
+def _emit(record: Mapping[str, object]) -> None:
     print(json.dumps(record), flush=True)

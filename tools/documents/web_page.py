@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-_DROPPED = (
+_DROPPED_TAGS = (
     "script", "style", "noscript", "template", "iframe", "svg", "canvas", "nav", "footer", "object", "video", "audio",
 )  # fmt: skip
 _UNSEEN = re.compile(
@@ -20,7 +20,7 @@ _UNSEEN = re.compile(
     re.IGNORECASE,
 )
 """A style by which nobody who looks at the page sees what is said there."""
-_LEAST = 200
+_MIN_MAIN_CHARS = 200
 """Characters of a `main` or `article` that is taken for what the page is about."""
 
 
@@ -32,7 +32,7 @@ def main(request_json: str) -> None:
     address = json.loads(request_json)["url"]
     soup = BeautifulSoup(sys.stdin.buffer.read(), "html.parser", from_encoding="utf-8")
     title = " ".join(soup.title.get_text().split())[:300] if soup.title else ""
-    for tag in soup.find_all(_DROPPED):
+    for tag in soup.find_all(_DROPPED_TAGS):
         tag.decompose()
     for tag in [*soup.find_all(hidden=True), *soup.find_all(style=_UNSEEN)]:
         if not tag.decomposed and tag.name not in ("html", "body"):
@@ -57,6 +57,6 @@ def _about(soup: "BeautifulSoup") -> "Tag":
     """The part of the page that it is about."""
     for name in ("main", "article"):
         found = soup.find_all(name)
-        if len(found) == 1 and len(found[0].get_text(strip=True)) >= _LEAST:
+        if len(found) == 1 and len(found[0].get_text(strip=True)) >= _MIN_MAIN_CHARS:
             return found[0]
     return soup.body or soup

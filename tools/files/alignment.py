@@ -9,14 +9,14 @@ from itertools import pairwise
 
 from tools.files.indentation import Levels, first_step, indent_of, level_fit, opens_block
 from tools.files.line_diff import differing
-from tools.files.punctuation import FileSigns
+from tools.files.punctuation import FilePunctuation
 from tools.lazy import dataclass
 
-CLOSELY = 160_000
+MAX_EXACT_PAIRS = 160_000
 """Pairs of lines up to which every best alignment is looked at, not only one."""
-ALIKE = 0.5
+MIN_LIKENESS = 0.5
 """Likeness of two lines, up to 1, from which one counts as the other, changed."""
-MOST_COMPARED = 400
+MAX_COMPARED_PAIRS = 400
 """Pairs of changed lines that are compared for likeness."""
 
 
@@ -25,47 +25,53 @@ class UnclearError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AlignedBlock:
     """What a model wrote of some lines, beside the same lines of the file."""
 
     old: Sequence[str]
     here: Sequence[str]
     new: Sequence[str]
-    kept: Sequence[tuple[int, int]] = ()
+    unchanged: Sequence[tuple[int, int]] = ()
     """Lines of which the model said that they stay: their indices in `old` and `new`, rising."""
     step: Callable[[], str] = field(default=str)
     """By what the file indents one level."""
 
 
-def rewritten(block: Block) -> list[str]:
+def rewrite_block(block: AlignedBlock) -> list[str]:
     """The new lines as the file would have them. Raises `UnclearError` where that cannot be told."""
     if list(block.old) == list(block.here):
         return list(block.new)
     if block.old and block.new and has_lost_indent(block.old, block.new):
         raise UnclearError(block.new[0])
     rewriting = _Rewriting(block)
-    if block.kept:
-        rewriting.insist_on_kept()
+    if block.unchanged:
+        rewriting.require_unchanged()
     return rewriting.lines()
 
 
 class _Rewriting:
-    def __init__(self, block: Block) -> None:
-        self.old, self.here, self.new, self.kept, self.step = block.old, block.here, block.new, block.kept, block.step
+    def __init__(self, block: AlignedBlock) -> None:
+        self.old, self.here, self.new, self.kept, self.step = (
+            block.old,
+            block.here,
+            block.new,
+            block.unchanged,
+            block.step,
+        )
         if self.new and _begins_with_moved(self.old, self.new):
             raise UnclearError(self.new[0])
         lost = _lost_indent(self.old, self.here)
         if lost is not None:
-            self.old, self.new = _untrimmed(self.old, self.new, lost)
+            self.old, self.new = _restore_indent(self.old, self.new, lost)
         else:
             is_bare = bool(self.old[0].strip()) and not indent_of(self.old[0]) and bool(indent_of(self.here[0]))
             if is_bare and _has_the_same_words(self.old, self.new):
                 raise UnclearError(self.old[0])
-            self._insist_on_levels([i for i, line in enumerate(self.old) if line.strip()])
-        self._insist_on_steps()
+            self._require_levels([i for i, line in enumerate(self.old) if line.strip()])
+        self._require_steps()
         self.written = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
         self.levels = self._levels(range(len(self.old)))
-        self.signs = FileSigns.between("\n".join(self.old), "\n".join(self.here))
+        self.signs = FilePunctuation.between("\n".join(self.old), "\n".join(self.here))
         both = list(zip(self.old, self.here, strict=True))
         self.has_more_blanks = any(old != old.rstrip() and here == here.rstrip() for old, here in both)
         self.empty_ones = _empty_ones(self.old, self.new)
@@ -76,12 +82,12 @@ class _Rewriting:
     def lines(self) -> list[str]:
         return list(self._lines(self.kept, len(self.old), len(self.new)))
 
-    def insist_on_kept(self) -> None:
+    def require_unchanged(self) -> None:
         """Returns when the lines that are said to stay could be no others of the old ones, where that would make a
         difference: a model that has lost the levels cannot tell lines apart that it wrote alike."""
         self._same(range(len(self.old)), range(len(self.new)))
 
-    def _insist_on_levels(self, rows: Sequence[int]) -> None:
+    def _require_levels(self, rows: Sequence[int]) -> None:
         """Returns when the new lines are clearly counted from the one old line that has text, where it is only one.
         `rows`: those that have."""
         new = [line for line in self.new if line.strip()]
@@ -100,7 +106,7 @@ class _Rewriting:
             if any((depth - depths[0]) % unit for depth in depths):
                 raise UnclearError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
 
-    def _insist_on_steps(self) -> None:
+    def _require_steps(self) -> None:
         """Returns when what stands below a new line that opens a block is deeper by one of the text's own steps, or not
         at all."""
         old, new = ([line for line in lines if line.strip()] for lines in (self.old, self.new))
@@ -121,10 +127,10 @@ class _Rewriting:
         for old, new in [*kept, (old_end, new_end)]:
             same = self._same(range(at, old), range(new_at, new))
             for i, j in same:
-                yield from self._changed(range(at, i), range(new_at, j))
-                yield self._stayed(i, j)
+                yield from self._changed_lines(range(at, i), range(new_at, j))
+                yield self._unchanged_line(i, j)
                 at, new_at = i + 1, j + 1
-            yield from self._changed(range(at, old), range(new_at, new))
+            yield from self._changed_lines(range(at, old), range(new_at, new))
             if new < new_end:
                 yield self.here[old]
             at, new_at = old + 1, new + 1
@@ -133,7 +139,7 @@ class _Rewriting:
         """The lines that both texts have, as pairs. Raises `UnclearError` where they may as well be paired otherwise
         and that would make a difference."""
         was, put = [_body(self.old[i]) for i in old], [_body(self.new[j]) for j in new]
-        if len(old) * len(new) > CLOSELY:
+        if len(old) * len(new) > MAX_EXACT_PAIRS:
             if len(self.levels.pairs) > len({one for one, _ in self.levels.pairs}):
                 raise UnclearError(self.new[new.start])
             return [(i + old.start, j + new.start) for i, j in _equal(was, put)]
@@ -143,7 +149,7 @@ class _Rewriting:
         ]
         pairs = []
         for i, j, rows, may_be_new in _best_pairs(weights, len(old), len(new)):
-            self._insist_on_one([row + old.start for row in rows], may_be_new, j + new.start)
+            self._require_one_result([row + old.start for row in rows], may_be_new, j + new.start)
             pairs.append((i + old.start, j + new.start))
         return pairs
 
@@ -151,11 +157,11 @@ class _Rewriting:
         was, put = self.old[old], self.new[new]
         return 4 if was == put else 3 if was.rstrip() == put.rstrip() else 2
 
-    def _insist_on_one(self, rows: Sequence[int], may_be_new: bool, new: int) -> None:
+    def _require_one_result(self, rows: Sequence[int], may_be_new: bool, new: int) -> None:
         """Returns when the new line comes out the same whichever of these lines it is, or if it is none of them."""
         if len(rows) + may_be_new < 2:
             return
-        outcomes = {self._stayed(row, new) for row in rows}
+        outcomes = {self._unchanged_line(row, new) for row in rows}
         if may_be_new and self.new[new].strip():
             outcomes = {outcome.rstrip() for outcome in outcomes}
             level = self.levels.of(indent_of(self.new[new]))
@@ -163,7 +169,7 @@ class _Rewriting:
         if len(outcomes) > 1:
             raise UnclearError(self.new[new])
 
-    def _stayed(self, old: int, new: int) -> str:
+    def _unchanged_line(self, old: int, new: int) -> str:
         """A line that both texts have: the file's bytes, at another level if the model put it there."""
         was, put, here = self.old[old], self.new[new], self.here[old]
         if not here.strip() and new in self.empty_ones:
@@ -177,7 +183,7 @@ class _Rewriting:
             raise UnclearError(put)
         return level + here.lstrip(" \t")
 
-    def _changed(self, old: range, new: range) -> Iterator[str]:
+    def _changed_lines(self, old: range, new: range) -> Iterator[str]:
         """The lines that stand in place of others, or between two that stay."""
         partners = self._partners(old, new)
         for j in new:
@@ -217,14 +223,14 @@ class _Rewriting:
         """Which changed line was which one before, where that can be told."""
         if len(old) == len(new) == 1:
             return {new.start: old.start}
-        if not old or len(old) * len(new) > MOST_COMPARED:
+        if not old or len(old) * len(new) > MAX_COMPARED_PAIRS:
             return {}
         if len(old) == len(new):
-            return {j: i for i, j in zip(old, new, strict=True) if self._likeness(i, j) >= ALIKE}
+            return {j: i for i, j in zip(old, new, strict=True) if self._likeness(i, j) >= MIN_LIKENESS}
         found, at = dict[int, int](), old.start
         for j in new:
             likest = max(range(at, old.stop), key=lambda i: self._likeness(i, j), default=None)
-            if likest is not None and self._likeness(likest, j) >= ALIKE:
+            if likest is not None and self._likeness(likest, j) >= MIN_LIKENESS:
                 found[j], at = likest, likest + 1
         return found
 
@@ -241,9 +247,9 @@ class _Rewriting:
         if len(known) == 1:
             return next(iter(known)) + line[len(line.rstrip(" \t")) :]
         if partner is None:
-            return self.signs.applied(line)
+            return self.signs.apply_to(line)
         old, here = self.old[partner].lstrip(" \t"), self.here[partner].lstrip(" \t")
-        line = self.signs.carried(old.rstrip(), line, here.rstrip())
+        line = self.signs.carry_over(old.rstrip(), line, here.rstrip())
         is_bare = line == line.rstrip() and (old == old.rstrip() or self.has_more_blanks)
         return line + here[len(here.rstrip()) :] if is_bare else line
 
@@ -264,18 +270,18 @@ def _lost_indent(old: Sequence[str], here: Sequence[str]) -> str | None:
     return None
 
 
-def _untrimmed(old: Sequence[str], new: Sequence[str], indent: str) -> tuple[list[str], list[str]]:
+def _restore_indent(old: Sequence[str], new: Sequence[str], indent: str) -> tuple[list[str], list[str]]:
     """The lines with the indentation that the first ones lack. Raises `UnclearError`."""
     if not new or not new[0].strip() or indent_of(new[0]) != indent_of(old[0]):
         raise UnclearError(new[0] if new else "")
-    insist_on_first(old, new, indent)
+    require_first_line(old, new, indent)
     return [indent + old[0].lstrip(" \t"), *old[1:]], [indent + new[0].lstrip(" \t"), *new[1:]]
 
 
-def insist_on_first(old: Sequence[str], new: Sequence[str], indent: str) -> None:
+def require_first_line(old: Sequence[str], new: Sequence[str], indent: str) -> None:
     """Returns when the first line of the new text, which lacks its indentation as that of the old one does, is meant to
     have the same. Raises `UnclearError`."""
-    if _says_the_same(old, new):
+    if _has_same_lines(old, new):
         raise UnclearError(new[0])  # what was to change may be the indentation that is lost
     first, bodies = _body(new[0]), [_body(line) for line in old]
     levels: set[str] = {indent}
@@ -286,7 +292,7 @@ def insist_on_first(old: Sequence[str], new: Sequence[str], indent: str) -> None
         raise UnclearError(new[0])
 
 
-def _says_the_same(old: Sequence[str], new: Sequence[str]) -> bool:
+def _has_same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether both texts have the same lines, but for empty ones and blanks at their ends."""
     return [line.rstrip() for line in old if line.strip()] == [line.rstrip() for line in new if line.strip()]
 

@@ -93,8 +93,8 @@ _IN_FOLDER = {
     ("node_modules", ".bin"): _PROGRAMS,
     **{(".config", name): _TOOL for name in ("git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise", "pip")},
 }
-NAMES_OF_ORDERS = frozenset((*_ANYWHERE, *(folder for folder, _ in _IN_FOLDER), "conftest.py"))
-ENDS_OF_ORDERS, STARTS_OF_ORDERS = (
+AUTORUN_NAMES = frozenset((*_ANYWHERE, *(folder for folder, _ in _IN_FOLDER), "conftest.py"))
+AUTORUN_SUFFIXES, AUTORUN_PREFIXES = (
     (".git", ".code-workspace", ".sublime-project", ".pth"),
     ("lefthook", ".lefthook", ".clinerules-", ".roorules-"),
 )
@@ -116,7 +116,7 @@ def first_that_runs_later(paths: Iterable[str], root: str) -> tuple[str, str] | 
     return next(((path, reason) for path in paths if (reason := runs_later(path, root))), None)
 
 
-def folded(path: str) -> str:
+def normalised_path(path: str) -> str:
     """A path such that names which some file system holds for the same are equal: letters of either case, signs that
     cannot be seen, letters made of parts."""
     if path.isascii():
@@ -129,14 +129,14 @@ def folded(path: str) -> str:
 
 def _plain(part: str) -> str:
     """A name as the most forgiving file system has it, which drops blanks and dots at the end."""
-    return _STREAM.sub("", folded(part)).rstrip(" .") or part
+    return _STREAM.sub("", normalised_path(part)).rstrip(" .") or part
 
 
 def _of_parts(parts: list[str]) -> str:
     for part in parts:
         if reason := _ANYWHERE.get(part, ""):
             return reason
-        is_likely = part.endswith(ENDS_OF_ORDERS) or part.startswith(STARTS_OF_ORDERS)
+        is_likely = part.endswith(AUTORUN_SUFFIXES) or part.startswith(AUTORUN_PREFIXES)
         for pattern, reason in _BY_PATTERN if is_likely else ():
             if fnmatchcase(part, pattern):
                 return reason

@@ -11,7 +11,7 @@ from pathlib import Path
 _AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """A pipe, or a link to a terminal, would be waited for without end."""
 
-LARGEST = 1 << 26
+MAX_OWN_FILE_BYTES = 1 << 26
 """Bytes that no file comes near which this program writes for itself."""
 
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.base import Made, ToolError, Workspace
-from tools.files.diff import capped, header, remarked, unified
+from tools.base import AppliedChange, ToolError, Workspace
+from tools.files.diff import binary_diff, header, truncated_diff, unified_diff
 from tools.files.encodings import usable
 from tools.files.paths import display, read_call
 from tools.files.read_write import content_of, delete, mode_of, read_bytes, write_bytes
@@ -15,7 +15,7 @@ from tools.lazy import dataclass
 from tools.outputs.plain_text import printable
 from tools.seen_files import Look, SeenFiles
 
-MOST_LOOKS, LARGEST_LOOK = 20, 4_000_000
+MAX_NOTED_FILES, MAX_NOTED_BYTES = 20, 4_000_000
 """Files whose content is remembered after a call that showed them, and bytes of each."""
 
 
@@ -35,7 +35,7 @@ class Change:
 def make(changes: Sequence[Change], seen: SeenFiles) -> None:
     """Makes every change. When one cannot be made, those before it are taken back. Raises `ToolError`."""
     for change in changes:
-        _insist_on_writable(change.path, str(change.path))
+        _require_writable(change.path, str(change.path))
         if content_of(change.path) != change.before:
             raise ToolError(f"`{change.path}` changed while it was being edited: {read_call(str(change.path))} again")
     backward: list[Change] = []
@@ -56,14 +56,14 @@ def make(changes: Sequence[Change], seen: SeenFiles) -> None:
             seen.note(change.path, change.after)
 
 
-def made_of(changes: Sequence[Change]) -> tuple[Made, ...]:
+def applied_changes(changes: Sequence[Change]) -> tuple[AppliedChange, ...]:
     """The changes, for whoever keeps what they replaced."""
-    return tuple(Made(change.path, change.before, change.after) for change in changes)
+    return tuple(AppliedChange(change.path, change.before, change.after) for change in changes)
 
 
-def insist_on_read(path: Path, content: bytes, workspace: Workspace) -> None:
+def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
     """Returns when the model knows this content of the file. Raises `ToolError`."""
-    insist_on_text(path, content, workspace)
+    require_text(path, content, workspace)
     name = display(path, workspace.root)
     if not workspace.seen.knows(path):
         raise ToolError(f"`{name}` was not read in this session: first {read_call(name)}")
@@ -71,7 +71,7 @@ def insist_on_read(path: Path, content: bytes, workspace: Workspace) -> None:
         raise ToolError(f"`{name}` changed since you read it: {read_call(name)} again, then decide anew")
 
 
-def _insist_on_writable(path: Path, name: str) -> None:
+def _require_writable(path: Path, name: str) -> None:
     """Raises `ToolError` for a file that nobody may write: the system itself stops neither root nor who puts another
     file in its place."""
     mode = mode_of(path)
@@ -80,8 +80,8 @@ def _insist_on_writable(path: Path, name: str) -> None:
         raise ToolError(f"`{name}` is write-protected (mode {mode:04o}): {how}")
 
 
-def insist_on_text(path: Path, content: bytes, workspace: Workspace) -> None:
-    _insist_on_writable(path, display(path, workspace.root))
+def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
+    _require_writable(path, display(path, workspace.root))
     kind = binary_kind(content)
     if kind is not None:
         name = display(path, workspace.root)
@@ -121,7 +121,7 @@ def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolErr
 def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
     """What the model knows of the file, as far as a change of a part of it needs that: nothing, where the change names
     exactly what it replaces. Raises `ToolError` when the file is no text, or no longer what the model last saw."""
-    insist_on_text(path, content, workspace)
+    require_text(path, content, workspace)
     look = workspace.seen.last_look(path, content)
     if look == "outdated":
         name = display(path, workspace.root)
@@ -131,7 +131,7 @@ def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
 
 def note_looks(paths: Iterable[Path], workspace: Workspace) -> None:
     """Remembers of the first few of the files, where they are files and not large, that something of them was shown."""
-    for path in islice(paths, MOST_LOOKS):
+    for path in islice(paths, MAX_NOTED_FILES):
         with suppress(OSError, ValueError):
             real = path.resolve()
             if (content := look_content(real)) is not None:
@@ -141,7 +141,7 @@ def note_looks(paths: Iterable[Path], workspace: Workspace) -> None:
 def look_content(path: Path) -> bytes | None:
     """What a file that is not large holds, to be compared with what it holds later; None of any other."""
     with suppress(ToolError, OSError, ValueError):
-        if path.is_file() and path.stat().st_size <= LARGEST_LOOK:
+        if path.is_file() and path.stat().st_size <= MAX_NOTED_BYTES:
             return read_bytes(path)
     return None
 
@@ -159,7 +159,7 @@ def preview_of(changes: Sequence[Change], root: Path) -> str:
             lines += diff_lines(display(gone.path, root), gone.before, change.after, new_name, codec)
         else:
             lines += diff_lines(display(change.path, root), change.before, change.after, encoding=change.encoding)
-    return capped(lines)
+    return truncated_diff(lines)
 
 
 def diff_lines(
@@ -169,13 +169,13 @@ def diff_lines(
     are not the same on both sides; what is no text is only said to have changed."""
     kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
     if kind is not None:
-        return remarked(name, before, after, kind, new_name) if before != after or new_name is not None else []
+        return binary_diff(name, before, after, kind, new_name) if before != after or new_name is not None else []
     old = None if before is None else decode(before, encoding)
     new = None if after is None else decode(after, encoding or (old.codec if old and old.is_guess else ""))
     files = [file for file in (old, new) if file is not None]
     is_alike = all(map(_is_even, files)) and len({file.newline for file in files}) == 1
-    texts = [None if file is None else showable(file.unified if is_alike else file.text) for file in (old, new)]
-    lines = unified(name, texts[0], texts[1], new_name)
+    texts = [None if file is None else showable(file.normalised_text if is_alike else file.text) for file in (old, new)]
+    lines = unified_diff(name, texts[0], texts[1], new_name)
     if old and new and before != after and texts[0] == texts[1]:
         encodings = (f"{file.codec}{' with a byte order mark' if file.bom else ''}" for file in (old, new))
         lines += [*([] if lines else header(name)), f"encoding: {' -> '.join(encodings)}"]

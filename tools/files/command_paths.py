@@ -7,20 +7,20 @@ from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.line_limits import without_bodies, without_texts_behind_arrows
 from tools.commands.named_files import NamedFile, all_named_files, gives_names_on
-from tools.files.autorun import ENDS_OF_ORDERS, NAMES_OF_ORDERS, STARTS_OF_ORDERS, runs_later
+from tools.files.autorun import AUTORUN_NAMES, AUTORUN_PREFIXES, AUTORUN_SUFFIXES, runs_later
 from tools.lazy import dataclass
 from tools.secrets.files import SECRET_ENDS, SECRET_NAMES, SECRET_STARTS, SIGNS_OF_SECRETS, holds_secrets
 
-_NAMES, _ENDS, _STARTS = NAMES_OF_ORDERS | SECRET_NAMES, ENDS_OF_ORDERS + SECRET_ENDS, STARTS_OF_ORDERS + SECRET_STARTS
-_MOST_NAMES = 2_000
+_NAMES, _ENDS, _STARTS = AUTORUN_NAMES | SECRET_NAMES, AUTORUN_SUFFIXES + SECRET_ENDS, AUTORUN_PREFIXES + SECRET_STARTS
+_MAX_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
-_LONG, _MOST_IN_LONG = 2_000, 20
+_LONG, _MAX_IN_LONG = 2_000, 20
 """Of a line longer than this no more names are looked up, unless one may be of a file with secrets or it changes some:
 such a line is proved to look in no case, and where links lead is asked of what is."""
-_MOST_LOOKED_UP = 30
+_MAX_LOOKUPS = 30
 """Names that are looked up of any line, of those that may matter: some ten microseconds each."""
 _SIGNS_OF_GIVING = ("xargs", "parallel", "find", "for")
 """One of these stands in every line in which programs get names that stand behind another one."""
@@ -43,29 +43,31 @@ class CommandPaths:
 def command_paths(line: str, root: str) -> CommandPaths:
     """Those of one command line. `root`: the working folder, absolute and resolved."""
     secret, obeyed, led = dict[str, None](), dict[str, None](), dict[str, None]()
-    is_broken = read(line).is_broken
+    is_broken = parse_command_line(line).is_broken
     if is_broken and len(without_bodies(line)) > _LONG:
         return CommandPaths(is_cut=True)
     files, is_whole = all_named_files(line)
     gives_on = any(sign in line for sign in _SIGNS_OF_GIVING) and gives_names_on(line)
     if not is_whole or gives_on:
         known = {file.path for file in files}
-        more = (file for file in _mentioned(line) if file.path not in known and not (is_whole and file.changes))
+        more = (
+            file for file in _sensitive_mentions(line) if file.path not in known and not (is_whole and file.changes)
+        )
         files = (*files, *more)
-    if len(line) > _LONG and len(files) > _MOST_IN_LONG and not _may_matter(line, files):
-        files = files[:_MOST_IN_LONG]
-    if len(files) > _MOST_LOOKED_UP:
+    if len(line) > _LONG and len(files) > _MAX_IN_LONG and not _may_matter(line, files):
+        files = files[:_MAX_IN_LONG]
+    if len(files) > _MAX_LOOKUPS:
         secrets = _may_be_secret(files)
         others = (file for file in files if file.changes or file.globs or file.is_sure)
         files = (*secrets, *(file for file in others if file not in secrets))
     links = dict[str, bool]()
-    is_cut = len(files) > _MOST_LOOKED_UP
-    for file in files[:_MOST_LOOKED_UP]:
+    is_cut = len(files) > _MAX_LOOKUPS
+    for file in files[:_MAX_LOOKUPS]:
         if is_broken and (secret or obeyed):
             break  # no rule covers such a line: one is enough to be asked
         if file.folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.folder))):
             continue
-        for written in _expanded(file, root):
+        for written in _expand_globs(file, root):
             whole = posixpath.join(root, os.path.expanduser(written))
             meant = posixpath.normpath(whole)
             path = _real(meant, links) if ".." not in whole.split("/") else _behind_links(whole)
@@ -79,10 +81,10 @@ def command_paths(line: str, root: str) -> CommandPaths:
     return CommandPaths(tuple(secret), tuple(obeyed), tuple(led), is_cut)
 
 
-def _mentioned(line: str) -> Iterator[NamedFile]:
+def _sensitive_mentions(line: str) -> Iterator[NamedFile]:
     """Of a line that is not read to its end, or in which a text is not, the words that would be such files: what fills
     it up hides none."""
-    text = _joined(without_texts_behind_arrows(line))
+    text = _without_quoting(without_texts_behind_arrows(line))
     small = text.casefold()
     ends, starts = (tuple(sign for sign in signs if sign in small) for signs in (_ENDS, _STARTS))
     names = set(_apart(small).replace("/", " ").split())
@@ -91,11 +93,11 @@ def _mentioned(line: str) -> Iterator[NamedFile]:
     signs = (*(found & _NAMES), *ends, *starts)
     likely = (word for word in dict.fromkeys(_apart(text).split()) if any(sign in word.casefold() for sign in signs))
     mentioned = (word for word in likely if not found.isdisjoint(word.casefold().split("/")))
-    for word in islice(mentioned, _MOST_LOOKED_UP + 1) if found else ():
+    for word in islice(mentioned, _MAX_LOOKUPS + 1) if found else ():
         yield NamedFile(word, changes=not holds_secrets(word))
 
 
-def _joined(text: str) -> str:
+def _without_quoting(text: str) -> str:
     """Without what holds letters apart and is gone when the shell has read it."""
     for sign in "\\'\"":
         text = text.replace(sign, "")
@@ -139,7 +141,7 @@ def _real(path: str, links: dict[str, bool]) -> str:
         return path
 
 
-def _name_of_order(part: str) -> str:
+def _autorun_name(part: str) -> str:
     """A name that a pattern may stand for and that something obeys; the pattern itself where there is none. Patterns
     stand for no name with a dot before it that they do not begin with, too."""
     if part[:1] != "." or not any(sign in part for sign in "*?["):
@@ -147,15 +149,15 @@ def _name_of_order(part: str) -> str:
     return next((name for name in sorted(_NAMES) if fnmatchcase(name, part)), part)
 
 
-def _expanded(file: NamedFile, root: str) -> Iterator[str]:
+def _expand_globs(file: NamedFile, root: str) -> Iterator[str]:
     """The name as it is, and those that a pattern stands for."""
     yield file.path
     folder, pattern = posixpath.split(file.path)
     if file.globs and any(sign in folder for sign in "*?["):
-        yield "/".join(map(_name_of_order, file.path.split("/")))
+        yield "/".join(map(_autorun_name, file.path.split("/")))
     if file.globs and pattern and not any(sign in folder for sign in "*?["):
         try:
-            names = os.listdir(posixpath.join(root, folder))[:_MOST_NAMES]
+            names = os.listdir(posixpath.join(root, folder))[:_MAX_NAMES]
         except (OSError, ValueError):
             return
         yield from (posixpath.join(folder, name) for name in names if fnmatchcase(name, pattern))

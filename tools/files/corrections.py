@@ -15,7 +15,7 @@ class Correction:
     old: str
     new: str | None
     """None when it cannot be told how the new text would be without it."""
-    said: str
+    note: str
     """What was taken off."""
 
 
@@ -28,7 +28,7 @@ _BARE = regex(r" *(\d+)\Z")
 
 _ESCAPE = regex(r"\\([ntr'\"`\\$])")
 _QUOTE = regex(r"\\.|['\"`]")
-_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPE_VALUES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def corrections(old: str, new: str) -> Iterator[Correction]:
@@ -88,14 +88,14 @@ def _without_escapes(old: str, new: str) -> Iterator[Correction]:
     kinds, new_kinds = set(_ESCAPE.findall(old)), set(_ESCAPE.findall(new))
     if not kinds or ("n" in kinds and "\n" in old):
         return
-    plain: str | None = _unescaped(new) if new_kinds else new
-    if not new_kinds <= kinds or ("n" in new_kinds and ("\n" in new or not _is_balanced(_unescaped(new)))):
+    plain: str | None = _unescape(new) if new_kinds else new
+    if not new_kinds <= kinds or ("n" in new_kinds and ("\n" in new or not _is_balanced(_unescape(new)))):
         plain = None
-    yield Correction(_unescaped(old), plain, "escapes")
+    yield Correction(_unescape(old), plain, "escapes")
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _MEANT.get(found[1], found[1]), text)
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _ESCAPE_VALUES.get(found[1], found[1]), text)
 
 
 def _is_balanced(text: str) -> bool:

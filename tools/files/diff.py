@@ -5,11 +5,11 @@ from typing import TypeAlias
 
 from tools.files.line_diff import Region, differing
 from tools.lazy import regex
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
-LONGEST = 200_000
+MAX_DIFF_LINES = 200_000
 """Lines of a diff that are kept."""
-AROUND = 3
+CONTEXT_LINES = 3
 """Lines that stay as they are and are shown before and after a change."""
 NO_END = "\\ No newline at end of file"
 
@@ -18,7 +18,7 @@ HunkGroup: TypeAlias = list[Region]
 _STEERING = regex(r"[\x00-\x1f\x7f]")
 
 
-def unified(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:
+def unified_diff(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:
     r"""The lines of a unified diff; None stands for a file that is not there. Only `\n` ends a line, so that another
     line end shows."""
     old, new = _lines(before), _lines(after)
@@ -35,9 +35,11 @@ def size_of_change(before: str, after: str) -> tuple[int, int]:
     return sum(one.new_end - one.new_start for one in regions), sum(one.old_end - one.old_start for one in regions)
 
 
-def remarked(name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None) -> list[str]:
+def binary_diff(
+    name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None
+) -> list[str]:
     """The lines that tell of a change whose content is no text."""
-    sizes = " -> ".join("none" if content is None else counted(len(content), "byte") for content in (before, after))
+    sizes = " -> ".join("none" if content is None else pluralize(len(content), "byte") for content in (before, after))
     lines = header(name, new_name, is_new=before is None, is_deleted=after is None)
     return [*lines, f"{kind}, not shown: {sizes}"]
 
@@ -54,10 +56,10 @@ def in_one_line(name: str) -> str:
     return _STEERING.sub(lambda sign: f"\\x{ord(sign[0]):02x}", name)
 
 
-def capped(lines: list[str]) -> str:
-    left_out = len(lines) - LONGEST
-    shown = lines[:LONGEST] + (
-        [f"… {counted(left_out, 'more line')} of this diff {'is' if left_out == 1 else 'are'} not shown"]
+def truncated_diff(lines: list[str]) -> str:
+    left_out = len(lines) - MAX_DIFF_LINES
+    shown = lines[:MAX_DIFF_LINES] + (
+        [f"… {pluralize(left_out, 'more line')} of this diff {'is' if left_out == 1 else 'are'} not shown"]
         if left_out > 0
         else []
     )
@@ -76,7 +78,7 @@ def _groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
     """The regions that are near enough to share the lines between them."""
     group: HunkGroup = []
     for region in regions:
-        if group and region.old_start - group[-1].old_end > 2 * AROUND:
+        if group and region.old_start - group[-1].old_end > 2 * CONTEXT_LINES:
             yield group
             group = []
         group.append(region)
@@ -86,21 +88,21 @@ def _groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
 
 def _hunk(group: HunkGroup, old: Sequence[str], new: Sequence[str]) -> list[str]:
     first, last = group[0], group[-1]
-    above = min(AROUND, first.old_start)
-    below = min(AROUND, len(old) - last.old_end)
+    above = min(CONTEXT_LINES, first.old_start)
+    below = min(CONTEXT_LINES, len(old) - last.old_end)
     start, end = first.old_start - above, last.old_end + below
     new_start, new_end = first.new_start - above, last.new_end + below
     lines = [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@"]
     at = start
     for region in group:
-        lines += _marked(" ", old[at : region.old_start])
-        lines += _marked("-", old[region.old_start : region.old_end])
-        lines += _marked("+", new[region.new_start : region.new_end])
+        lines += _prefixed_lines(" ", old[at : region.old_start])
+        lines += _prefixed_lines("-", old[region.old_start : region.old_end])
+        lines += _prefixed_lines("+", new[region.new_start : region.new_end])
         at = region.old_end
-    return [*lines, *_marked(" ", old[at:end])]
+    return [*lines, *_prefixed_lines(" ", old[at:end])]
 
 
-def _marked(sign: str, lines: Sequence[str]) -> Iterator[str]:
+def _prefixed_lines(sign: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         yield sign + line.removesuffix("\n")
         if not line.endswith("\n"):

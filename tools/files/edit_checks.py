@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from tools.files.indentation import LOOKED_AT, first_step, indent_of, level_fit, opens_block, step_of
+from tools.files.indentation import MAX_SCANNED_LINES, first_step, indent_of, level_fit, opens_block, step_of
 from tools.files.punctuation import plain_signs
 from tools.lazy import regex
 
@@ -11,9 +11,9 @@ _COMMENT = regex(r"(?:#|//|/\*|<!--|\{/\*|--|;|%)[^\w]*|[\[(]?(?:\.\.\.|\u2026)"
 _LEFT_OUT = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|previous|other|same|more|omitted)\b")
 _MARK = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
 _WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
-MOST_PARTS = 20
+MAX_PARTS = 20
 """Places of the old text in the new one that are looked at."""
-MEANT = 6
+MIN_DISTINCTIVE_CHARS = 6
 """Letters and digits of a line, at least, that nobody writes twice by custom, as `break` or `return x`."""
 _CUSTOMARY = regex(r"(?:return|break|continue|finally|default|else|except|end\w*)\b[\s\w]{0,8}[:;]?|@\w+")
 _CLOSERS = ("}", ")", "]", "end", "fi", "done")
@@ -35,7 +35,7 @@ def _is_placeholder(line: str) -> bool:
     return all((_COMMENT.match(line), _MARK.search(line), _LEFT_OUT.search(line), _WORDS.fullmatch(line)))
 
 
-def doubled(old: str, new: str, behind: str) -> str | None:
+def duplicated_line(old: str, new: str, behind: str) -> str | None:
     """A line with which the new text ends and which stands behind the old one already, so that it would stand there
     twice: whoever writes a line anew often goes on with what follows it. `behind`: the file from the end of the old
     text on."""
@@ -47,7 +47,7 @@ def doubled(old: str, new: str, behind: str) -> str | None:
     ]
     for count in range(min(len(put) - len(had), len(following)), 0, -1):
         lines = put[-count:]
-        told = next((line.strip() for line in lines if line not in had and _is_meant_once(line.strip())), None)
+        told = next((line.strip() for line in lines if line not in had and _is_distinctive(line.strip())), None)
         if told is not None and lines == following[:count]:
             return told
     return None
@@ -56,7 +56,7 @@ def doubled(old: str, new: str, behind: str) -> str | None:
 def stands_in(new: str, old: str, text: str, start: int) -> bool:
     """Whether the old text that begins there in the file is a part of the new one, which stands around it."""
     at = -1
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         at = new.find(old, at + 1)
         if at < 0:
             return False
@@ -70,12 +70,12 @@ def adds_once(new: str, old: str) -> bool:
     brackets are."""
     added = new.replace(old, "", 1)
     if "\n" in added:
-        return any(_is_meant_once(line.strip()) for line in added.split("\n"))
+        return any(_is_distinctive(line.strip()) for line in added.split("\n"))
     return any(map(str.isalnum, added))
 
 
-def _is_meant_once(line: str) -> bool:
-    return sum(map(str.isalnum, line)) >= MEANT and not _CUSTOMARY.fullmatch(line)
+def _is_distinctive(line: str) -> bool:
+    return sum(map(str.isalnum, line)) >= MIN_DISTINCTIVE_CHARS and not _CUSTOMARY.fullmatch(line)
 
 
 def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:
@@ -116,7 +116,7 @@ def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
     told = of_old | of_here
     if len(put) < 2 or (here == old and len(told) > 1):
         return None
-    lines = [line for line in text.split("\n", LOOKED_AT)[:LOOKED_AT] if line.strip()]
+    lines = [line for line in text.split("\n", MAX_SCANNED_LINES)[:MAX_SCANNED_LINES] if line.strip()]
     file_kinds, kinds = ({indent_of(line)[:1] for line in each} - {""} for each in (lines, put[1:]))
     is_bare = of_old == {""} and "" in of_here  # a first line that lost its indentation tells nothing of levels
     if is_bare and file_kinds and kinds - file_kinds:

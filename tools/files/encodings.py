@@ -17,7 +17,7 @@ MAX_DECLARED_BYTES = 2_048
 
 _TELLING = regex(rb"[^\r\n]*[\x80-\xff][^\r\n]*")
 _WORD = regex(r"[^\W\d_]+")
-_DECLARED = regex(
+_DECLARATION = regex(
     rb"""\A(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"""
     rb"""|\A(?:[^\n]*\n)?[^\n]*-\*-[^\n]*?\bcoding:[ \t]*([-\w.]+)[^\n]*-\*-"""
     rb"""|\bvim?:[^\n]*\b(?:fileencoding|fenc)=([-\w.]+)"""
@@ -27,11 +27,11 @@ _DECLARED = regex(
 _WIDER = {"gb2312": "gbk", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950"}
 """Encodings with all characters of the named one and more, which editors write under its name."""
 
-_SIMPLIFIED = (
+_SIMPLIFIED_CHINESE = (
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现"
     "返回值设置获取数据文件名字符串错误类型参函列表结果户输入测试使默认创建删除更新查询请求加载初始化配间长度节点线程按钮添修改检查处理保存读打开关闭"
 )
-_TRADITIONAL = (
+_TRADITIONAL_CHINESE = (
     "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下自之年過發後作裡用道行所然家種事成方多經麼去法學如都同現"
     "返回值設置取數據資料檔案名字串錯誤類型參函列表結果戶輸入測試預建立刪除更新查詢請求載初始化配間長度節點執緒按鈕加修改檢處理儲存讀開關閉"
 )
@@ -63,7 +63,8 @@ _SCRIPTS = {
     "iso8859_7": _GREEK, "cp1255": _HEBREW, "cp1256": _ARABIC, "cp874": _THAI,
 }  # fmt: skip
 _USUAL = {
-    "gb18030": _SIMPLIFIED, "cp950": _TRADITIONAL, "cp932": _JAPANESE, "euc_jp": _JAPANESE, "cp949": _KOREAN,
+    "gb18030": _SIMPLIFIED_CHINESE, "cp950": _TRADITIONAL_CHINESE, "cp932": _JAPANESE, "euc_jp": _JAPANESE,
+    "cp949": _KOREAN,
 }  # fmt: skip
 _FIRST_LEVEL = {
     "gb18030": (0xB0, 0xD7), "cp950": (0xA4, 0xC6), "cp932": (0x88, 0x98), "euc_jp": (0xB0, 0xCF), "cp949": (0xB0, 0xC8)
@@ -72,14 +73,14 @@ _FIRST_LEVEL = {
 _PROBE = bytes(range(128)) + b".xn--mnchen-3ya"
 _NOT_FOR_FILES = ("iso2022", "hz", "unicode-escape", "raw-unicode-escape")
 """Codecs in which a character depends on others, or is written in several of ASCII."""
-_BROKEN = -2.0
+_BROKEN_BYTE_WEIGHT = -2.0
 """What an undecodable byte weighs, where a usual character weighs 1."""
 
 
-def declared(raw: bytes) -> str:
+def declared_encoding(raw: bytes) -> str:
     """The encoding that a text names at its beginning, as Python, Emacs, Vim, XML, CSS and HTML have it; empty where it
     names none that can be used."""
-    found = _DECLARED.search(raw[:MAX_DECLARED_BYTES])
+    found = _DECLARATION.search(raw[:MAX_DECLARED_BYTES])
     named = next(filter(None, found.groups()), b"") if found else b""
     return usable(named.decode("ascii", "replace").removesuffix("-unix").removesuffix("-dos"))
 
@@ -99,7 +100,7 @@ def usable(name: str) -> str:
     return _WIDER.get(codec, codec) if is_plain else ""
 
 
-def guessed(raw: bytes) -> str:
+def guessed_encoding(raw: bytes) -> str:
     """The likeliest encoding of a text that is not in UTF-8."""
     sample = b"\n".join(_TELLING.findall(raw))[:MAX_SAMPLE_BYTES]
     scores = {codec: weigh(sample.decode(codec, "surrogateescape"), codec) for codec, weigh in _CANDIDATES.items()}
@@ -115,7 +116,7 @@ def _of_two_bytes(text: str, codec: str) -> float:
     for character in set(text):
         code = character.encode(codec, "surrogateescape")
         if "\udc80" <= character <= "\udcff":
-            weights[character] = _BROKEN
+            weights[character] = _BROKEN_BYTE_WEIGHT
         elif len(code) == 2 and first <= code[0] <= last:
             weights[character] = 0.9 if character in usual else 0.5
         elif "\u3041" <= character <= "\u30fc":
@@ -160,7 +161,7 @@ def _with_signs(text: str, total: float, count: int) -> float:
         if character > "\x7f" and not character.isalpha():
             is_broken = "\udc80" <= character <= "\udcff" or character < "\xa0"
             count += 1
-            total += _BROKEN if is_broken else 0.5 if character in _TYPOGRAPHIC else -0.2
+            total += _BROKEN_BYTE_WEIGHT if is_broken else 0.5 if character in _TYPOGRAPHIC else -0.2
     return total / max(count, 1)
 
 

@@ -6,13 +6,13 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-MOST_LOOKED_AT = 1000
+MAX_SCANNED_NAMES = 1000
 """Names that are looked at."""
 
 
 def endings_in(folder: Path) -> Counter[str]:
     """How often the first names in a folder and, level by level, those below it end in what: `.py`, `.ipynb`."""
-    waiting, left = deque([str(folder)]), MOST_LOOKED_AT
+    waiting, left = deque([str(folder)]), MAX_SCANNED_NAMES
     found: Counter[str] = Counter()
     while waiting and left > 0:
         with suppress(OSError), os.scandir(waiting.popleft()) as entries:

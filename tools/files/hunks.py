@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tools.files.alignment import Block, UnclearError, rewritten
+from tools.files.alignment import AlignedBlock, UnclearError, rewrite_block
 from tools.files.corrections import Correction, corrections
 from tools.files.edit_checks import left_out, odd_indentation
 from tools.files.indentation import indent_of, step_of
@@ -16,8 +16,8 @@ from tools.files.text import Replacement
 from tools.lazy import dataclass
 from tools.outputs.plain_text import cut_line
 
-MOST_SHOWN = 40
-LONGEST_SHOWN = 2000
+MAX_SHOWN_LINES = 40
+MAX_SHOWN_CHARS = 2000
 """Characters of a line."""
 
 
@@ -27,7 +27,7 @@ class PlacedHunk:
     """The index of the line where it begins."""
     closeness: Closeness
     change: Replacement
-    said: str = ""
+    note: str = ""
     """What its lines had that the file has not, such as line numbers."""
 
 
@@ -42,14 +42,14 @@ class HunkTarget:
         return self.text.removesuffix("\n").split("\n") if self.text else []
 
 
-def placed(target: HunkTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, ...]:
+def place_hunks(target: HunkTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, ...]:
     """The hunks as changes of the text, in its order. Raises `PatchError` for the first one that does not fit."""
     lines = target.lines()
     found: list[PlacedHunk] = []
     taken: list[range] = []
     for number, hunk in enumerate(hunks, start=1):
-        place = _Place(target, lines, hunk, f"hunk {number} of `{target.name}`", taken)
-        first, closeness = place.found()
+        place = _HunkPlacer(target, lines, hunk, f"hunk {number} of `{target.name}`", taken)
+        first, closeness = place.find()
         taken.append(range(first, first + len(hunk.old)))
         found.append(PlacedHunk(first, closeness, place.change(first), place.said))
     found.sort(key=lambda each: (each.change.start, each.change.end))
@@ -58,7 +58,7 @@ def placed(target: HunkTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, 
     return tuple(found)
 
 
-class _Place:
+class _HunkPlacer:
     """Where one hunk belongs."""
 
     def __init__(
@@ -69,8 +69,8 @@ class _Place:
         """Where the hunk before ends: the next one is looked for behind it first."""
         self.said = ""
 
-    def found(self) -> tuple[int, Closeness]:
-        trimmed = self.hunk.trimmed
+    def find(self) -> tuple[int, Closeness]:
+        trimmed = self.hunk.without_trailing_blanks
         if not trimmed.old:
             self.hunk = trimmed
             return self._insertion()
@@ -80,7 +80,7 @@ class _Place:
             self.hunk, old = trimmed, trimmed.old
             starts, closeness = self._fitting(old)
         if not starts:
-            starts, closeness = self._corrected()
+            starts, closeness = self._find_corrected()
         if not starts:
             raise PatchError(f"{self.where}: its lines are not in the file{self._closest(old)}")
         if self.hunk.at_end and starts[-1] == len(self.lines) - len(old):
@@ -92,7 +92,7 @@ class _Place:
             raise PatchError(
                 f"{self.where} fits at lines {places}: add context, or `@@` with a line above the right place"
             )
-        self._insist_on_known(closeness)
+        self._require_known(closeness)
         return starts[0], closeness
 
     def _fitting(self, old: Sequence[str]) -> tuple[list[int], Closeness]:
@@ -104,7 +104,7 @@ class _Place:
             starts = self._free(matches.starts)
         return starts, matches.closeness
 
-    def _corrected(self) -> tuple[list[int], Closeness]:
+    def _find_corrected(self) -> tuple[list[int], Closeness]:
         """Where the hunk is without what the model has added to its lines, if that is one place in any reading."""
         added = "\n".join(line for sign, line in self.hunk.lines if sign == "+")
         for correction in corrections("\n".join(self.hunk.old), added):
@@ -112,7 +112,7 @@ class _Place:
             places = alike(self.target.text, correction.old).places if hunk is not None else ()
             starts = self._free([line_number(self.target.text, place.start) - 1 for place in places])
             if hunk is not None and len(places) == len(starts) == 1:
-                self.hunk, self.said = hunk, correction.said
+                self.hunk, self.said = hunk, correction.note
                 return starts, find_lines(self.lines, hunk.old).closeness
         return [], "none"
 
@@ -126,18 +126,20 @@ class _Place:
                 f"{self.where} has {missing!r} for lines that it leaves out: write them out, or make two hunks"
             )
         if list(self.hunk.old) != here:  # lines that are in the file to the letter are replaced to the letter
-            self._insist_on_indentation(here)
+            self._require_indentation(here)
         try:
-            new = rewritten(Block(self.hunk.old, here, self.hunk.new, self.hunk.kept, lambda: step_of(self.lines)))
+            new = rewrite_block(
+                AlignedBlock(self.hunk.old, here, self.hunk.new, self.hunk.unchanged_lines, lambda: step_of(self.lines))
+            )
         except UnclearError as error:
-            shown = "" if not self.target.is_known else ":\n" + "\n".join(here[:MOST_SHOWN])
+            shown = "" if not self.target.is_known else ":\n" + "\n".join(here[:MAX_SHOWN_LINES])
             raise PatchError(
                 f"{self.where} fits at line {first + 1} with other indentation, which does not tell how far "
                 f"{str(error).strip()!r} is to be indented: write the lines as the file has them{shown}"
             ) from error
-        return _put(self.target.text, self.lines, first, last, new)
+        return _line_replacement(self.target.text, self.lines, first, last, new)
 
-    def _insist_on_indentation(self, here: Sequence[str]) -> None:
+    def _require_indentation(self, here: Sequence[str]) -> None:
         odd = odd_indentation("\n".join(self.hunk.old), "\n".join(self.hunk.new), self.target.text, "\n".join(here))
         if odd is not None:
             odd = odd.replace("`new`", self.where)
@@ -163,7 +165,7 @@ class _Place:
             places = ", ".join(str(start + 1) for start, _ in chains[:20])
             raise PatchError(f"{self.where}: its `@@` line is at lines {places}: add unchanged lines to the hunk")
         start, closeness = chains[0]
-        self._insist_on_known(closeness)
+        self._require_known(closeness)
         return start + 1, closeness
 
     def _below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
@@ -227,10 +229,10 @@ class _Place:
         miss = nearest(self.target.text, "\n".join(wanted))
         if miss is None:
             return ": read the file again"
-        shown = "\n".join(cut_line(line, LONGEST_SHOWN) for line in miss.lines[:MOST_SHOWN])
+        shown = "\n".join(cut_line(line, MAX_SHOWN_CHARS) for line in miss.lines[:MAX_SHOWN_LINES])
         return f"; closest is, from line {miss.first_line}:\n{shown}"
 
-    def _insist_on_known(self, closeness: Closeness) -> None:
+    def _require_known(self, closeness: Closeness) -> None:
         if (closeness != "exact" or self.said) and not self.target.is_known:
             raise PatchError(
                 f"{self.where} is not exactly in the file, which was not read in this session: "
@@ -251,7 +253,7 @@ def _with_texts(hunk: PatchHunk, correction: Correction) -> PatchHunk | None:
     return replace(hunk, lines=tuple((sign, next(news if sign == "+" else olds)) for sign, _ in hunk.lines))
 
 
-def _put(text: str, lines: Sequence[str], first: int, last: int, new: Sequence[str]) -> Replacement:
+def _line_replacement(text: str, lines: Sequence[str], first: int, last: int, new: Sequence[str]) -> Replacement:
     start = sum(len(line) + 1 for line in lines[:first])
     put = "".join(line + "\n" for line in new)
     if last < len(lines) or text.endswith("\n") or not text:

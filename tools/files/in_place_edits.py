@@ -3,27 +3,27 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tools.base import Made
+from tools.base import AppliedChange
 from tools.files.change import look_content
 from tools.files.paths import display
 from tools.files.syntax import broken_syntax
 
 FOUND_NOTHING = "what it looks for is not there as it is written"
-MOST = 20
+MAX_COMPARED_FILES = 20
 """Files that are compared."""
 
 
 def contents_of(folder: Path, names: Iterable[str]) -> Mapping[Path, bytes]:
     """What those of the names hold that are files and not large; nothing where these are too many."""
     found = {path: content for name in names if (content := look_content(path := folder / name)) is not None}
-    return found if len(found) <= MOST else {}
+    return found if len(found) <= MAX_COMPARED_FILES else {}
 
 
-def told_of_edits(before: Mapping[Path, bytes], root: Path) -> str:
+def edits_note(before: Mapping[Path, bytes], root: Path) -> str:
     """What is to be said of the files, for who reads the command's output: that none of them was changed, or that one
     does not parse any more; else nothing."""
     after = {path: look_content(path) for path in before}
-    changed = [Made(path, before[path], now) for path, now in after.items() if now != before[path]]
+    changed = [AppliedChange(path, before[path], now) for path, now in after.items() if now != before[path]]
     if changed:
         return broken_syntax(changed, root)
     names = ", ".join(f"`{display(path, root)}`" for path in before)

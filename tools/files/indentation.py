@@ -11,7 +11,7 @@ _BLANKS = regex(r"[ \t]*")
 _OPENERS = (":", "{", "(", "[", " then", " do", "else", "=>")
 """How lines end below which others are a level deeper."""
 
-LOOKED_AT = 5_000
+MAX_SCANNED_LINES = 5_000
 """Lines of a file from which its step is told."""
 
 
@@ -22,7 +22,7 @@ def indent_of(line: str) -> str:
 
 def step_of(lines: Sequence[str]) -> str:
     """By what a file indents one level: a tab, some blanks, or nothing where it does not tell."""
-    indents = [indent_of(line) for line in lines[:LOOKED_AT] if line.strip()]
+    indents = [indent_of(line) for line in lines[:MAX_SCANNED_LINES] if line.strip()]
     if sum(indent.startswith("\t") for indent in indents) * 2 > sum(bool(indent) for indent in indents):
         return "\t"
     counts: dict[int, int] = {}
@@ -88,13 +88,13 @@ class Levels:
         if not indent and _kind_of([old + here for old, here in self.pairs]) is not None:
             return None  # what stands at the margin may well belong there, whatever else was moved
         if len(self.pairs) > 1:
-            moved = _shifted(indent, self.pairs)
-            return moved if moved is not None else _scaled(indent, self.pairs, self.written, self.step())
+            moved = _shift_indent(indent, self.pairs)
+            return moved if moved is not None else _scale_indent(indent, self.pairs, self.written, self.step())
         ((old, here),) = self.pairs
         return _from_one(indent, old, here, self.written, self.step())
 
 
-def _shifted(indent: str, pairs: Collection[tuple[str, str]]) -> str | None:
+def _shift_indent(indent: str, pairs: Collection[tuple[str, str]]) -> str | None:
     """The indent moved by what all pairs are moved by."""
     old, here = min(pairs)
     if here.endswith(old) and all(there == here.removesuffix(old) + one for one, there in pairs):
@@ -105,7 +105,7 @@ def _shifted(indent: str, pairs: Collection[tuple[str, str]]) -> str | None:
     return None
 
 
-def _scaled(indent: str, pairs: Collection[tuple[str, str]], written: Collection[str], step: str) -> str | None:
+def _scale_indent(indent: str, pairs: Collection[tuple[str, str]], written: Collection[str], step: str) -> str | None:
     """The indent where each level of the old text is one of the file, by steps of another width or kind."""
     old_kind, kind = _kind_of([old for old, _ in pairs] + list(written)), _kind_of([here for _, here in pairs])
     if old_kind is None or kind is None:
@@ -135,13 +135,13 @@ def _from_one(indent: str, old: str, here: str, written: Collection[str], step: 
     if not step:
         return None
     if old_kind != kind and old and here:
-        return _scaled(indent, [(old, here)], written, step)
+        return _scale_indent(indent, [(old, here)], written, step)
     extra = len(indent) - len(old)
     extras = {extra, *(len(each) - len(old) for each in written if _kind_of([each]) == old_kind)} - {0}
     least = min(map(abs, extras))
     is_alike = old_kind == kind
     if is_alike and least == len(step):
-        return _shifted(indent, [(old, here)])
+        return _shift_indent(indent, [(old, here)])
     if any(each % least for each in extras) or (is_alike and len(step) % least):
         return None
     if old and not (is_alike and _depth(old, least) == _depth(here, len(step))):

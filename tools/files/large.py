@@ -4,12 +4,12 @@ from typing import IO
 
 from tools.base import ReadLimits, ToolError
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.outputs.plain_text import cut_line
 
 _CHUNK = 1 << 20
 _BYTES_A_CHARACTER = 4
-FARTHEST = 1 << 30
+MAX_SCANNED_BYTES = 1 << 30
 """Bytes of a file behind which no line is looked for or counted: that would take minutes, which nobody can stop."""
 
 
@@ -28,18 +28,22 @@ def page_of_file(file: IO[bytes], name: str, offset: int, limit: int, limits: Re
     passed, start = _start_of(file, offset)
     file.seek(start)
     shown, size, number = list[str](), 0, offset
-    while number < offset + limit and file.tell() < FARTHEST and (line := _line(file, limits.longest_line)) is not None:
+    while (
+        number < offset + limit
+        and file.tell() < MAX_SCANNED_BYTES
+        and (line := _line(file, limits.longest_line)) is not None
+    ):
         numbered = f"{number}\t{line}"
         size += len(numbered.encode()) + 1
         if size > limits.most_bytes and shown:
             break
         shown.append(numbered)
         number += 1
-    if not shown and start >= FARTHEST:
-        where = f"its first {FARTHEST / 1e9:.1f} GB, which hold {passed:,} lines"
+    if not shown and start >= MAX_SCANNED_BYTES:
+        where = f"its first {MAX_SCANNED_BYTES / 1e9:.1f} GB, which hold {passed:,} lines"
         raise ToolError(f"line {offset:,} of `{name}` stands behind {where}: look at it in bash, with tail or sed")
     if not shown:
-        raise ToolError(f"`{name}` has {counted(passed, 'line')}: offset={offset} is beyond its end")
+        raise ToolError(f"`{name}` has {pluralize(passed, 'line')}: offset={offset} is beyond its end")
     file.seek(start)
     count = _lines_from(file)
     return LargePage("\n".join(shown), number - 1, None if count is None else offset - 1 + count)
@@ -49,7 +53,7 @@ def _start_of(file: IO[bytes], line: int) -> tuple[int, int]:
     """How many lines stand before a line, at most all there are, and at which byte it begins."""
     file.seek(0)
     at, left, is_open = 0, line - 1, False
-    while left > 0 and at < FARTHEST and (chunk := file.read(_CHUNK)):
+    while left > 0 and at < MAX_SCANNED_BYTES and (chunk := file.read(_CHUNK)):
         count = chunk.count(b"\n")
         if count >= left:
             place = -1
@@ -67,11 +71,11 @@ def _line(file: IO[bytes], longest: int) -> str | None:
     if not raw:
         return None
     left_out = 0
-    while not raw.endswith(b"\n") and file.tell() < FARTHEST and (more := file.readline(_CHUNK)):
+    while not raw.endswith(b"\n") and file.tell() < MAX_SCANNED_BYTES and (more := file.readline(_CHUNK)):
         left_out += len(more)
         if more.endswith(b"\n"):
             break
-    more_follow = " and more" if left_out and file.tell() >= FARTHEST else ""
+    more_follow = " and more" if left_out and file.tell() >= MAX_SCANNED_BYTES else ""
     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
     return (
         f"{line[:longest]}… [cut: {len(raw) + left_out:,} bytes{more_follow}]" if left_out else cut_line(line, longest)
@@ -83,6 +87,6 @@ def _lines_from(file: IO[bytes]) -> int | None:
     count, last = 0, b"\n"
     while chunk := file.read(_CHUNK):
         count, last = count + chunk.count(b"\n"), chunk[-1:]
-        if file.tell() >= FARTHEST:
+        if file.tell() >= MAX_SCANNED_BYTES:
             return None
     return count + (last != b"\n")

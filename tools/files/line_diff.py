@@ -7,11 +7,11 @@ from collections.abc import Hashable, Sequence
 
 from tools.lazy import dataclass
 
-CLOSELY = 10_000
+MAX_CLOSE_PAIRS = 10_000
 """Pairs of lines up to which a stretch is compared line by line."""
-PATIENCE = 10_000_000
+MAX_STEPS = 10_000_000
 """Steps that comparing closely may take altogether; what is left then counts as replaced."""
-DEEPEST = 12
+MAX_DEPTH = 12
 """How often a stretch is divided at most."""
 
 
@@ -29,28 +29,28 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
     """The differences, in order; between them both are the same."""
     found: list[Region] = []
     left = [(Region(0, len(old), 0, len(new)), 0)]
-    patience = PATIENCE
+    patience = MAX_STEPS
     while left:
         stretch, depth = left.pop()
-        stretch = _trimmed(stretch, old, new)
+        stretch = _trim_common(stretch, old, new)
         if stretch.old_start == stretch.old_end and stretch.new_start == stretch.new_end:
             continue
         sizes = stretch.old_end - stretch.old_start, stretch.new_end - stretch.new_start
         if 0 in sizes:
             found.append(stretch)
-        elif sizes[0] * sizes[1] <= CLOSELY:
+        elif sizes[0] * sizes[1] <= MAX_CLOSE_PAIRS:
             patience -= _steps(stretch, old, new)
-            found += _compared(stretch, old, new) if patience > 0 else [stretch]
+            found += _compare_lines(stretch, old, new) if patience > 0 else [stretch]
         else:
-            between = _between_anchors(stretch, old, new) if depth < DEEPEST else []
+            between = _between_anchors(stretch, old, new) if depth < MAX_DEPTH else []
             if between:
                 left += [(part, depth + 1) for part in reversed(between)]
             else:
                 found.append(stretch)
-    return _joined(found)
+    return _merge_adjacent(found)
 
 
-def _trimmed(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> Region:
+def _trim_common(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> Region:
     """The stretch without what is the same at its ends."""
     start, new_start, end, new_end = at.old_start, at.new_start, at.old_end, at.new_end
     while start < end and new_start < new_end and old[start] == new[new_start]:
@@ -68,7 +68,7 @@ def _steps(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
     return (alike + max(sizes)) * min(sizes)
 
 
-def _compared(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
+def _compare_lines(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
     from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only diffs need it
 
     matcher = SequenceMatcher(
@@ -117,7 +117,7 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def _joined(regions: Sequence[Region]) -> list[Region]:
+def _merge_adjacent(regions: Sequence[Region]) -> list[Region]:
     """The regions, those that touch each other as one."""
     found: list[Region] = []
     for region in regions:

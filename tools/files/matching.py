@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from re import Match
 from typing import Literal, TypeAlias
 
-from tools.files.alignment import Block, rewritten
+from tools.files.alignment import AlignedBlock, rewrite_block
 from tools.files.indentation import step_of
 from tools.files.punctuation import plain_signs
 from tools.files.text import Replacement
@@ -20,14 +20,14 @@ Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
 LOOSEST = 60.0
 """Least likeness, of 100, at which lines are worth showing as a near miss."""
 
-MOST_WINDOWS, LONGEST_GOAL = 20_000, 4_000
+MAX_WINDOWS, MAX_GOAL_CHARS = 20_000, 4_000
 """Places that are compared for a near miss, and characters of what is looked for there."""
 
 _BLANKS = regex(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextSpan:
     """Where something stands in a text, in characters."""
 
     start: int
@@ -36,14 +36,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    places: tuple[Place, ...]
+    places: tuple[TextSpan, ...]
     """In order; they may overlap."""
     closeness: Closeness
 
     @property
-    def apart(self) -> tuple[Place, ...]:
+    def apart(self) -> tuple[TextSpan, ...]:
         """The places without those that begin inside the one before."""
-        found: list[Place] = []
+        found: list[TextSpan] = []
         for place in self.places:
             if not found or place.start >= found[-1].end:
                 found.append(place)
@@ -68,10 +68,10 @@ def find(text: str, old: str) -> Matches:
     """Every place where `old` stands, in the strictest reading that finds one."""
     exact = _occurrences(text, old)
     if exact:
-        return Matches(tuple(Place(at, at + len(old)) for at in exact), "exact")
+        return Matches(tuple(TextSpan(at, at + len(old)) for at in exact), "exact")
     signs = _occurrences(plain_signs(text), plain_signs(old))
     if signs:
-        matches = Matches(tuple(Place(at, at + len(old)) for at in signs), "signs")
+        matches = Matches(tuple(TextSpan(at, at + len(old)) for at in signs), "signs")
         return matches if is_precise(text, old, matches) else alike(text, old)
     lines = text.split("\n")
     wanted = old.removesuffix("\n").split("\n")
@@ -79,7 +79,7 @@ def find(text: str, old: str) -> Matches:
     return Matches(tuple(_places(lines, found.starts, len(wanted), old.endswith("\n"))), found.closeness)
 
 
-def begins_inside_indent(text: str, place: Place) -> bool:
+def begins_inside_indent(text: str, place: TextSpan) -> bool:
     """Whether the place begins with a part of a line's indentation."""
     before = text[text.rfind("\n", 0, place.start) + 1 : place.start]
     return bool(before) and not before.strip(" \t") and text[place.start] in " \t"
@@ -118,15 +118,15 @@ def _starts_read(lines: Sequence[str], wanted: Sequence[str], start: int, readin
     return [at + start for at in found]
 
 
-def replacement(text: str, place: Place, old: str, new: str) -> Replacement:
+def replacement(text: str, place: TextSpan, old: str, new: str) -> Replacement:
     """What `new` is at a place where `old` was found. Raises `UnclearError` where that cannot be told."""
     here = text[place.start : place.end]
     if here == old or not new:
         return Replacement(place.start, place.end, new)
     put = new.removesuffix("\n") if old.endswith("\n") else new
     wanted = old.removesuffix("\n").split("\n")
-    lines = rewritten(
-        Block(
+    lines = rewrite_block(
+        AlignedBlock(
             wanted,
             here.split("\n")[: len(wanted)],
             put.split("\n"),
@@ -137,17 +137,17 @@ def replacement(text: str, place: Place, old: str, new: str) -> Replacement:
     return Replacement(place.start, place.end, "\n".join(lines) + ends)
 
 
-def whole_lines(text: str, place: Place, old: str) -> Place:
+def whole_lines(text: str, place: TextSpan, old: str) -> TextSpan:
     """The place with the line end behind it, where it holds whole lines: without them no empty one is to be left."""
     start = text.rfind("\n", 0, place.start) + 1
     if text[start : place.start].strip(" \t"):
         return place
     if text[place.end - 1] == "\n" and old.endswith("\n"):  # what is before it would indent the line behind it
-        return place if text[place.start] == "\n" else Place(start, place.end)
+        return place if text[place.start] == "\n" else TextSpan(start, place.end)
     end = text.find("\n", place.end)
     if text[place.end : end if end >= 0 else None].strip(" \t"):
         return place
-    return Place(start, end + 1) if end >= 0 else Place(max(start - 1, 0), len(text))
+    return TextSpan(start, end + 1) if end >= 0 else TextSpan(max(start - 1, 0), len(text))
 
 
 def apply(text: str, changes: Sequence[Replacement]) -> str:
@@ -169,11 +169,11 @@ def nearest(text: str, wanted: str) -> NearMiss | None:
     from rapidfuzz import fuzz  # noqa: PLC0415  # deferred: only a failed edit needs it
 
     lines, count = text.split("\n"), wanted.strip("\n").count("\n") + 1
-    goal = wanted.strip("\n")[:LONGEST_GOAL]
+    goal = wanted.strip("\n")[:MAX_GOAL_CHARS]
     compared = goal.count("\n") + 1
     best, best_score = -1, LOOSEST
-    for first in range(min(len(lines), MOST_WINDOWS)):
-        window = "\n".join(lines[first : first + compared])[: 2 * LONGEST_GOAL]
+    for first in range(min(len(lines), MAX_WINDOWS)):
+        window = "\n".join(lines[first : first + compared])[: 2 * MAX_GOAL_CHARS]
         score = fuzz.ratio(window, goal, score_cutoff=best_score)
         if score > best_score or (score == best_score and best < 0 and score > 0):
             best, best_score = first, score
@@ -235,11 +235,11 @@ def _index(lines: Sequence[str], wanted: str, start: int) -> int:
         return -1
 
 
-def _places(lines: Sequence[str], starts: Sequence[int], count: int, ends_line: bool) -> Iterator[Place]:
+def _places(lines: Sequence[str], starts: Sequence[int], count: int, ends_line: bool) -> Iterator[TextSpan]:
     """The lines as places in their text, with the last line end if it is wanted and there."""
     at = position = 0
     for start in starts:
         position += sum(len(line) + 1 for line in lines[at:start])
         at = start
         length = sum(len(line) + 1 for line in lines[start : start + count])
-        yield Place(position, position + length - (not (ends_line and start + count < len(lines))))
+        yield TextSpan(position, position + length - (not (ends_line and start + count < len(lines))))

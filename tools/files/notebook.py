@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
@@ -61,12 +61,12 @@ def notebook_of(raw: bytes) -> Notebook | None:
         value = json.loads(text.removeprefix(_BOM))
         if not isinstance(value, dict) or not all(map(_is_cell, value["cells"])) or value["nbformat"] < 4:
             return None
-        array = _members(text, _skipped(text, text.startswith(_BOM)))["cells"]
+        array = _members(text, _skip_blanks(text, text.startswith(_BOM)))["cells"]
         spans = _elements(text, array.start)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     cells = tuple(
-        Cell(cell["cell_type"], joined(cell["source"]), cell, span)
+        Cell(cell["cell_type"], source_text(cell["source"]), cell, span)
         for cell, span in zip(value["cells"], spans, strict=True)
     )
     metadata = value.get("metadata")
@@ -85,19 +85,19 @@ def _is_cell(cell: object) -> bool:
     )
 
 
-def joined(source: object) -> str:
+def source_text(source: object) -> str:
     """A text that is written as one or as its lines."""
     return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
 
 
-def replaced(notebook: Notebook, number: int, source: str, kind: CellKind | None) -> Notebook:
+def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | None) -> Notebook:
     """The notebook with another text in a cell. What ran before is gone with its outputs. Raises `NotebookError`."""
     cell = _cell(notebook, number)
     if kind is not None and kind != cell.kind:
         value = {name: each for name, each in cell.value.items() if name not in ("outputs", "execution_count")}
         made = {**value, **_fresh(kind), "source": _value_like(source, cell.value["source"])}
         made = dict(sorted(made.items())) if list(cell.value) == sorted(cell.value) else made
-        return _spliced(notebook, cell.span, _written(made, notebook, cell.span.start))
+        return _splice(notebook, cell.span, _render_value(made, notebook, cell.span.start))
     members = _members(notebook.text, cell.span.start)
     news: dict[str, object] = {"source": _value_like(source, cell.value["source"])}
     if cell.kind == "code":
@@ -105,11 +105,11 @@ def replaced(notebook: Notebook, number: int, source: str, kind: CellKind | None
     text = notebook.text
     for name, span in sorted(members.items(), key=lambda member: -member[1].start):
         if name in news:
-            text = text[: span.start] + _written(news[name], notebook, span.start) + text[span.end :]
+            text = text[: span.start] + _render_value(news[name], notebook, span.start) + text[span.end :]
     return _read_again(text)
 
 
-def inserted(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
+def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
     """The notebook with a new cell behind that of the number; 0: in front of all. Raises `NotebookError`."""
     if number:
         _cell(notebook, number)
@@ -122,31 +122,31 @@ def inserted(notebook: Notebook, number: int, source: str, kind: CellKind) -> No
         outer = _indent_at(notebook.text, notebook.array.start)
         unit = _unit(notebook)
         inner = f"{outer}{unit}" if outer is not None and unit else None
-        text = _dumped(made, notebook, inner)
+        text = _dump_json(made, notebook, inner)
         body = f"[{text}]" if inner is None else f"[{inner}{text}{outer}]"
-        return _spliced(notebook, notebook.array, body)
+        return _splice(notebook, notebook.array, body)
     at = notebook.cells[max(number, 1) - 1].span
     indent = _indent_at(notebook.text, at.start)
-    text = _dumped(made, notebook, indent)
+    text = _dump_json(made, notebook, indent)
     between = _between(notebook, indent)
     if number:
-        return _spliced(notebook, Span(at.end, at.end), f"{between}{text}")
-    return _spliced(notebook, Span(at.start, at.start), f"{text}{between}")
+        return _splice(notebook, Span(at.end, at.end), f"{between}{text}")
+    return _splice(notebook, Span(at.start, at.start), f"{text}{between}")
 
 
-def deleted(notebook: Notebook, number: int) -> Notebook:
+def delete_cell(notebook: Notebook, number: int) -> Notebook:
     """The notebook without a cell. Raises `NotebookError`."""
     span = _cell(notebook, number).span
     if len(notebook.cells) == 1:
-        return _spliced(notebook, notebook.array, "[]")
+        return _splice(notebook, notebook.array, "[]")
     if number < len(notebook.cells):
-        return _spliced(notebook, Span(span.start, notebook.cells[number].span.start), "")
-    return _spliced(notebook, Span(notebook.cells[number - 2].span.end, span.end), "")
+        return _splice(notebook, Span(span.start, notebook.cells[number].span.start), "")
+    return _splice(notebook, Span(notebook.cells[number - 2].span.end, span.end), "")
 
 
 def _cell(notebook: Notebook, number: int) -> Cell:
     if not 1 <= number <= len(notebook.cells):
-        raise NotebookError(f"there is no cell {number}: it has {counted(len(notebook.cells), 'cell')}")
+        raise NotebookError(f"there is no cell {number}: it has {pluralize(len(notebook.cells), 'cell')}")
     return notebook.cells[number - 1]
 
 
@@ -174,7 +174,7 @@ def _new_id(notebook: Notebook, number: int, source: str) -> str:
         salt += 1
 
 
-def _spliced(notebook: Notebook, span: Span, text: str) -> Notebook:
+def _splice(notebook: Notebook, span: Span, text: str) -> Notebook:
     return _read_again(notebook.text[: span.start] + text + notebook.text[span.end :])
 
 
@@ -188,16 +188,16 @@ def _read_again(text: str) -> Notebook:
     return made
 
 
-def _written(value: object, notebook: Notebook, at: int) -> str:
+def _render_value(value: object, notebook: Notebook, at: int) -> str:
     """JSON for a value that begins at a place of the text, in the file's manner."""
     line = notebook.text.rfind("\n", 0, at) + 1
     blanks = _BLANKS.match(notebook.text, line)
     is_on_lines = _unit(notebook) is not None
     newline = "\r\n" if "\r\n" in notebook.text else "\n"
-    return _dumped(value, notebook, f"{newline}{blanks[0]}" if is_on_lines and blanks else None)
+    return _dump_json(value, notebook, f"{newline}{blanks[0]}" if is_on_lines and blanks else None)
 
 
-def _dumped(value: object, notebook: Notebook, indent: str | None) -> str:
+def _dump_json(value: object, notebook: Notebook, indent: str | None) -> str:
     """JSON in the file's manner. `indent`: the line end and blanks that its lines begin with; None for one line."""
     is_ascii = notebook.text.isascii() and "\\u" in notebook.text
     unit = _unit(notebook)
@@ -231,7 +231,7 @@ def _indent_at(text: str, at: int) -> str | None:
     return f"{found[1]}{found[2]}" if found else None
 
 
-def _skipped(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     found = _BLANKS.match(text, at)
     return found.end() if found else at
 
@@ -239,10 +239,10 @@ def _skipped(text: str, at: int) -> int:
 def _members(text: str, at: int) -> dict[str, Span]:
     """Where the values of a valid object stand that begins at a place; of two of one name the last."""
     found: dict[str, Span] = {}
-    at = _skipped(text, at + 1)
+    at = _skip_blanks(text, at + 1)
     while text[at] != "}":
         name, at = _DECODER.raw_decode(text, at)
-        start = _skipped(text, _skipped(text, at) + 1)
+        start = _skip_blanks(text, _skip_blanks(text, at) + 1)
         end = _DECODER.raw_decode(text, start)[1]
         found[name] = Span(start, end)
         at = _next(text, end)
@@ -252,7 +252,7 @@ def _members(text: str, at: int) -> dict[str, Span]:
 def _elements(text: str, at: int) -> Sequence[Span]:
     """Where the elements of a valid list stand that begins at a place."""
     found: list[Span] = []
-    at = _skipped(text, at + 1)
+    at = _skip_blanks(text, at + 1)
     while text[at] != "]":
         end = _DECODER.raw_decode(text, at)[1]
         found.append(Span(at, end))
@@ -261,5 +261,5 @@ def _elements(text: str, at: int) -> Sequence[Span]:
 
 
 def _next(text: str, at: int) -> int:
-    at = _skipped(text, at)
-    return _skipped(text, at + 1) if text[at] == "," else at
+    at = _skip_blanks(text, at)
+    return _skip_blanks(text, at + 1) if text[at] == "," else at

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.base import ReadLimits, Result, ToolError
-from tools.files.notebook import Cell, joined, notebook_of
+from tools.files.notebook import Cell, notebook_of, source_text
 from tools.files.text import showable
-from tools.outputs.extent import Extent, counted
+from tools.outputs.extent import Extent, pluralize
 from tools.outputs.plain_text import cut_line, plain
 
-HEAD, TAIL = 12, 6
+HEAD_LINES, TAIL_LINES = 12, 6
 """Lines of an output that are shown of its beginning and its end."""
-LONGEST = 300
+MAX_LINE_CHARS = 300
 """Characters of a line of an output that are shown."""
 
 
@@ -25,21 +25,21 @@ def cells_of(raw: bytes, offset: int, limit: int, name: str, limits: ReadLimits)
     if not total:
         return Result(f"notebook `{name}` has no cells", extent=Extent("cells", 0, 0))
     if offset > total:
-        raise ToolError(f"`{name}` has {counted(total, 'cell')}: offset={offset} is beyond its end")
+        raise ToolError(f"`{name}` has {pluralize(total, 'cell')}: offset={offset} is beyond its end")
     texts, size = list[str](), 0
     for number, cell in enumerate(notebook.cells[offset - 1 : offset - 1 + limit], offset):
-        texts.append(_lines_cut(shown(cell, number), limits))
+        texts.append(_lines_cut(render_cell(cell, number), limits))
         size += len(texts[-1].encode("utf-8", "replace")) + 1
         if size > limits.most_bytes and len(texts) > 1:
             del texts[-1]
             break
     last = offset + len(texts) - 1
     page = "\n".join(texts)
-    whole = "\n".join(shown(notebook.cells[at - 1], at, whole=True) for at in range(offset, last + 1))
+    whole = "\n".join(render_cell(notebook.cells[at - 1], at, whole=True) for at in range(offset, last + 1))
     cut = page.encode("utf-8", "replace")[: limits.most_bytes].decode("utf-8", "ignore")
     more = f"; go on with offset={last + 1}" if last < total else ""
     note = f"\n(cells {offset}-{last} of {total}{more})" if last - offset + 1 < total else ""
-    heading = f"notebook `{name}`, {', '.join(filter(None, (notebook.language, counted(total, 'cell'))))}\n"
+    heading = f"notebook `{name}`, {', '.join(filter(None, (notebook.language, pluralize(total, 'cell'))))}\n"
     text = showable(f"{heading}{cut}{'' if cut == page else '… [cut]'}{note}")
     uncut = None if cut == whole else showable(f"{heading}{whole}{note}")
     return Result(text, uncut=uncut, extent=Extent("cells", len(texts), total, offset))
@@ -49,7 +49,7 @@ def _lines_cut(text: str, limits: ReadLimits) -> str:
     return "\n".join(cut_line(line, limits.longest_line) for line in text.split("\n"))
 
 
-def shown(cell: Cell, number: int, *, whole: bool = False) -> str:
+def render_cell(cell: Cell, number: int, *, whole: bool = False) -> str:
     """A cell as text, under a line with its number; of long outputs both ends, unless `whole`."""
     count = cell.value.get("execution_count")
     ran = f", ran as [{count}]" if isinstance(count, int) else ""
@@ -58,7 +58,7 @@ def shown(cell: Cell, number: int, *, whole: bool = False) -> str:
     for output in outputs if isinstance(outputs, list) else ():
         text = _output(output) if isinstance(output, dict) else ""
         if text:
-            parts.append(f"[output]\n{text if whole else _trimmed(text)}")
+            parts.append(f"[output]\n{text if whole else _trim_output(text)}")
     return "\n".join(part.removesuffix("\n") for part in parts)
 
 
@@ -69,24 +69,27 @@ def _output(output: Mapping[str, Any]) -> str:
         lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
         return plain("\n".join(lines) or f"{output.get('ename')}: {output.get('evalue')}")
     if "text" in output:
-        return plain(joined(output["text"]))
+        return plain(source_text(output["text"]))
     data = output.get("data")
     forms = data if isinstance(data, dict) else {}
-    text = plain(joined(forms.get("text/plain", "")))
+    text = plain(source_text(forms.get("text/plain", "")))
     others = [form for form in forms if form != "text/plain" and (not text or form.startswith("image/"))]
-    told = [_not_shown(form, len(joined(forms[form]))) for form in others]
+    told = [_placeholder(form, len(source_text(forms[form]))) for form in others]
     return "\n".join([*([text] if text else []), *told])
 
 
-def _not_shown(form: str, size: int) -> str:
+def _placeholder(form: str, size: int) -> str:
     if form.startswith("image/") and form != "image/svg+xml":
         return f"[picture {form}, {max(size * 3 // 4 // 1000, 1):,} kB]"
-    return f"[{form}, {counted(size, 'character')}, not shown]"
+    return f"[{form}, {pluralize(size, 'character')}, not shown]"
 
 
-def _trimmed(text: str) -> str:
-    lines = [line if len(line) <= LONGEST else f"{line[:LONGEST]}… [cut]" for line in text.rstrip("\n").split("\n")]
-    left_out = len(lines) - HEAD - TAIL
+def _trim_output(text: str) -> str:
+    lines = [
+        line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}… [cut]"
+        for line in text.rstrip("\n").split("\n")
+    ]
+    left_out = len(lines) - HEAD_LINES - TAIL_LINES
     if left_out <= 1:
         return "\n".join(lines)
-    return "\n".join([*lines[:HEAD], f"[… {counted(left_out, 'line')} left out …]", *lines[-TAIL:]])
+    return "\n".join([*lines[:HEAD_LINES], f"[… {pluralize(left_out, 'line')} left out …]", *lines[-TAIL_LINES:]])

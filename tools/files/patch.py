@@ -19,7 +19,7 @@ _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of Fil
 _HEADER = re.compile(r"([ \t]*)\*\*\* ?(Update File|Add File|Delete File|Move to): ?(.+?)\s*$")
 _RANGES = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 """The hunk header of a unified diff. Its numbers are not trusted, so it says nothing."""
-_CLOSED = re.compile(r"(?<=\w) ?\*\*\*$")
+_CLOSING_STARS = re.compile(r"(?<=\w) ?\*\*\*$")
 """What closes a marker as it is opened."""
 _OLD_NAME, _NEW_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
 _BETWEEN_FILES = re.compile(
@@ -51,7 +51,7 @@ class PatchHunk:
         return [line for sign, line in self.lines if sign != "-"]
 
     @property
-    def trimmed(self) -> "PatchHunk":
+    def without_trailing_blanks(self) -> "PatchHunk":
         """The hunk without the empty unchanged lines at its end."""
         count = len(self.lines)
         while count and self.lines[count - 1] == (" ", ""):
@@ -59,7 +59,7 @@ class PatchHunk:
         return replace(self, lines=self.lines[:count])
 
     @property
-    def kept(self) -> list[tuple[int, int]]:
+    def unchanged_lines(self) -> list[tuple[int, int]]:
         """The unchanged lines, by their indices in `old` and in `new`."""
         found, old, new = list[tuple[int, int]](), 0, 0
         for sign, _ in self.lines:
@@ -106,7 +106,7 @@ def parse(patch: str) -> tuple[FilePatch, ...]:
 def _inside(lines: list[str]) -> list[str]:
     """The lines between the markers, without what all of them are indented by. What stands around them, such as a fence
     or a here-document, is let go."""
-    marks = [_CLOSED.sub("", line.strip()) for line in lines]
+    marks = [_CLOSING_STARS.sub("", line.strip()) for line in lines]
     first = next((at for at, line in enumerate(lines) if _HEADER.match(line)), len(lines))
     if _BEGIN not in marks and (_END not in marks or first == len(lines)):
         raise PatchError(_why_none(marks))
@@ -196,7 +196,7 @@ def _names(lines: list[str], at: int) -> tuple[str, str] | None:
 
 def _section(verb: str, path: str, body: list[str]) -> FilePatch:
     if verb == "Add File":
-        return Add(path, _added(path, body))
+        return Add(path, _added_content(path, body))
     if verb == "Delete File":
         if any(line.strip() for line in body):
             raise PatchError(f"`{path}` is to be deleted, yet lines follow: leave them out")
@@ -210,7 +210,7 @@ def _section(verb: str, path: str, body: list[str]) -> FilePatch:
     return Update(path, hunks, move[3] if move else None)
 
 
-def _added(path: str, body: list[str]) -> str:
+def _added_content(path: str, body: list[str]) -> str:
     while body and not body[-1].strip():
         body = body[:-1]
     body = [line or "+" for line in body if not line.startswith((_NO_LINE_END, "@@ -0,0 "))]
@@ -236,7 +236,7 @@ def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
             yield _hunk(above, lines, empty, at_end=True)
             above, lines = [], []
         else:
-            lines.append(_signed(path, line))
+            lines.append(_parse_hunk_line(path, line))
             empty = 0 if line else empty + 1
     if any(sign != " " or text for sign, text in lines):
         yield _hunk(above, lines, empty)
@@ -255,7 +255,7 @@ def _above(line: str) -> list[str]:
     return [context] if context.strip() else []
 
 
-def _signed(path: str, line: str) -> tuple[Sign, str]:
+def _parse_hunk_line(path: str, line: str) -> tuple[Sign, str]:
     if not line:
         return " ", ""
     match line[0]:

@@ -6,42 +6,42 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tools.base import Arguments, Result, ToolError, Workspace
-from tools.files.change import Change, encoding_refusal, look_at, made_of, make, text_of
-from tools.files.hunks import HunkTarget, PlacedHunk, placed
+from tools.files.change import Change, applied_changes, encoding_refusal, look_at, make, text_of
+from tools.files.hunks import HunkTarget, PlacedHunk, place_hunks
 from tools.files.matching import apply, line_number
 from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, mode_of
 from tools.files.text import EncodingError, showable
-from tools.files.text_edit import DIFFERED, MOST_SHOWN
-from tools.outputs.extent import counted
-from tools.outputs.plain_text import numbered
+from tools.files.text_edit import DIFFERENCE_LABELS, MAX_SHOWN_LINES
+from tools.outputs.extent import pluralize
+from tools.outputs.plain_text import number_lines
 from tools.schema import text
 from tools.seen_files import Look
 
-Meant: TypeAlias = Callable[[Path, Path], str]
+SuggestPath: TypeAlias = Callable[[Path, Path], str]
 """Says which file of a working folder may be meant by a path at which nothing is, as the end of a sentence."""
 
 
-def written(arguments: Arguments) -> list[str]:
+def written_paths(arguments: Arguments) -> list[str]:
     """The paths that the patch would write, as it names them. Raises `ToolError`."""
-    return [path for part in _parsed(arguments) for path in _paths(part)]
+    return [path for part in _parse_patch(arguments) for path in _paths(part)]
 
 
-def planned(arguments: Arguments, workspace: Workspace, meant: Meant) -> list[Change]:
+def planned_changes(arguments: Arguments, workspace: Workspace, meant: SuggestPath) -> list[Change]:
     """The changes that the patch would make. Raises `ToolError`."""
     return list(_plan(arguments, workspace, meant).changes)
 
 
-def applied(arguments: Arguments, workspace: Workspace, meant: Meant) -> Result:
+def apply_patch(arguments: Arguments, workspace: Workspace, meant: SuggestPath) -> Result:
     """Makes all changes of the patch. Raises `ToolError`, and then none is made."""
     plan = _plan(arguments, workspace, meant)
     make(plan.changes, workspace.seen)
     changed = tuple(change.path for change in plan.changes)
-    return Result("\n".join(plan.said), changed=changed, file_changes=made_of(plan.changes))
+    return Result("\n".join(plan.notes), changed=changed, file_changes=applied_changes(plan.changes))
 
 
-def _parsed(arguments: Arguments) -> tuple[FilePatch, ...]:
+def _parse_patch(arguments: Arguments) -> tuple[FilePatch, ...]:
     try:
         return parse(text(arguments, "patch"))
     except PatchError as error:
@@ -64,22 +64,22 @@ class _FileState:
     now: bytes | None
     look: Look = "current"
     mode: int | None = None
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class PatchPlan:
     changes: tuple[Change, ...]
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     """What comes of the patch, file by file."""
 
 
-def _plan(arguments: Arguments, workspace: Workspace, meant: Meant) -> PatchPlan:
+def _plan(arguments: Arguments, workspace: Workspace, meant: SuggestPath) -> PatchPlan:
     """Every change of the patch, worked out in full before the first one is made. A file may come more than once: each
     part is worked out on what those before it have left."""
     planner = _Planner(workspace, meant)
     try:
-        for part in _parsed(arguments):
+        for part in _parse_patch(arguments):
             planner.take(part)
     except PatchError as error:
         raise ToolError(f"no file was changed: {error}") from error
@@ -90,7 +90,7 @@ def _plan(arguments: Arguments, workspace: Workspace, meant: Meant) -> PatchPlan
 
 
 class _Planner:
-    def __init__(self, workspace: Workspace, meant: Meant) -> None:
+    def __init__(self, workspace: Workspace, meant: SuggestPath) -> None:
         self.workspace, self.meant = workspace, meant
         self.files: dict[Path, _FileState] = {}
 
@@ -101,17 +101,17 @@ class _Planner:
             case Add(content=content):
                 if file.now is not None:
                     raise ToolError(f"`{name}` exists already: use `*** Update File:`")
-                file.now = _encoded(content, name)
-                file.said = [f"added `{name}`" if file.before is None else f"replaced `{name}`"]
+                file.now = _encode(content, name)
+                file.notes = [f"added `{name}`" if file.before is None else f"replaced `{name}`"]
             case Delete():
-                self._insist_on(path, file)
-                file.now, file.said = None, [f"deleted `{name}`"]
+                self._require_content(path, file)
+                file.now, file.notes = None, [f"deleted `{name}`"]
             case Update(hunks=hunks, move_to=written):
-                after, remark = self._updated(path, file, hunks)
+                after, remark = self._update_file(path, file, hunks)
                 if written is not None:
                     self._move(path, resolve(written, self.workspace), after, remark)
                 elif hunks:
-                    file.now, file.said = after, [*file.said, f"updated `{name}`{remark}"]
+                    file.now, file.notes = after, [*file.notes, f"updated `{name}`{remark}"]
 
     def plan(self) -> PatchPlan:
         made = [(path, file) for path, file in self.files.items() if file.before != file.now]
@@ -119,7 +119,7 @@ class _Planner:
         changes = tuple(Change(path, file.before, file.now, file.mode, named.get(path, "")) for path, file in made)
         if not changes:
             raise ToolError("no file was changed: the files are so already")
-        return PatchPlan(changes, tuple(dict.fromkeys(line for _, file in made for line in file.said)))
+        return PatchPlan(changes, tuple(dict.fromkeys(line for _, file in made for line in file.notes)))
 
     def _file(self, path: Path) -> _FileState:
         if path not in self.files:
@@ -130,7 +130,7 @@ class _Planner:
     def _name(self, path: Path) -> str:
         return display(path, self.workspace.root)
 
-    def _insist_on(self, path: Path, file: _FileState) -> bytes:
+    def _require_content(self, path: Path, file: _FileState) -> bytes:
         name = self._name(path)
         if file.now is None and file.before is None:
             known = self.meant(path, self.workspace.root)
@@ -140,18 +140,18 @@ class _Planner:
             raise ToolError(f"`{name}` {gone}: use `*** Add File:`, or correct the path")
         return file.now
 
-    def _updated(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
+    def _update_file(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
         """The content after the hunks, and what is to be said of how they were found."""
         name = self._name(path)
-        raw = self._insist_on(path, file)
+        raw = self._require_content(path, file)
         if not hunks:
             return raw, ""
         is_known = file.before is None or look_at(path, file.before, self.workspace) == "current"
         text_file = text_of(path, raw, self.workspace)
-        found = placed(HunkTarget(name, text_file.unified, is_known), hunks)
+        found = place_hunks(HunkTarget(name, text_file.normalised_text, is_known), hunks)
         changes = [hunk.change for hunk in found]
         try:
-            return text_file.replaced(changes).encode(), _told(text_file.unified, found)
+            return text_file.with_changes(changes).encode(), _placement_note(text_file.normalised_text, found)
         except EncodingError as error:
             raise encoding_refusal(error, name, text_file) from error
 
@@ -161,8 +161,8 @@ class _Planner:
         if target != path and there.now is not None:
             raise ToolError(f"`{new_name}` exists already, so `{name}` cannot be moved there: choose another path")
         mode = mode_of(path)
-        file.now, file.said = None, []
-        there.now, there.mode, there.said = content, mode, [f"moved `{name}` to `{new_name}`{remark}"]
+        file.now, file.notes = None, []
+        there.now, there.mode, there.notes = content, mode, [f"moved `{name}` to `{new_name}`{remark}"]
         if there.before is None and target != path:  # made before the old one goes
             self.files = {
                 **{at: each for at, each in self.files.items() if at not in (path, target)},
@@ -171,9 +171,9 @@ class _Planner:
             }
 
 
-def _told(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
+def _placement_note(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
     """How hunks differed from the file, and how it reads where they did."""
-    loose = [hunk for hunk in hunks if hunk.closeness != "exact" or hunk.said]
+    loose = [hunk for hunk in hunks if hunk.closeness != "exact" or hunk.note]
     if not loose:
         return ""
     after, shift, shown = apply(text_, [hunk.change for hunk in hunks]), 0, list[str]()
@@ -181,15 +181,15 @@ def _told(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
         if hunk in loose:
             first = line_number(after, hunk.change.start + shift)
             count = hunk.change.text.removesuffix("\n").count("\n") + 1
-            lines = showable(after).split("\n")[first - 1 : first - 1 + min(count, MOST_SHOWN)]
-            shown.append(numbered(lines, first))
+            lines = showable(after).split("\n")[first - 1 : first - 1 + min(count, MAX_SHOWN_LINES)]
+            shown.append(number_lines(lines, first))
         shift += len(hunk.change.text) - (hunk.change.end - hunk.change.start)
-    differing = ((hunk.said, DIFFERED.get(hunk.closeness, "")) for hunk in loose)
+    differing = ((hunk.note, DIFFERENCE_LABELS.get(hunk.closeness, "")) for hunk in loose)
     kinds = " and ".join(dict.fromkeys(kind for pair in differing for kind in pair if kind))
-    return f"; {counted(len(loose), 'hunk')} differed from the file in {kinds}. It now reads:\n" + "\n…\n".join(shown)
+    return f"; {pluralize(len(loose), 'hunk')} differed from the file in {kinds}. It now reads:\n" + "\n…\n".join(shown)
 
 
-def _encoded(content: str, name: str) -> bytes:
+def _encode(content: str, name: str) -> bytes:
     try:
         return content.encode()
     except UnicodeEncodeError as error:

@@ -17,14 +17,14 @@ _OF_A_PROCESS = regex(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/
 def resolve(written: str, workspace: Workspace) -> Path:
     """The absolute path that is meant, every symbolic link followed; the file need not exist. Raises `ToolError` also
     for one that a running call was not allowed to use."""
-    return granted(locate(written, workspace), workspace)
+    return check_granted(locate(written, workspace), workspace)
 
 
 def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
     """As `resolve`, but where nothing has that name and one entry has a name that looks the same, the path of that, and
     what is to be said of it."""
     path, note = locate_existing(written, workspace)
-    return granted(path, workspace), note
+    return check_granted(path, workspace), note
 
 
 def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
@@ -43,7 +43,7 @@ def _look_alike(path: Path) -> Path | None:
     for part in path.parts[1:]:
         if not os.path.lexists(at / part):
             try:
-                alike = [name for name in os.listdir(at) if _folded(name) == _folded(part)]
+                alike = [name for name in os.listdir(at) if _lookalike_key(name) == _lookalike_key(part)]
             except OSError:
                 return None
             if len(alike) != 1:
@@ -53,7 +53,7 @@ def _look_alike(path: Path) -> Path | None:
     return at
 
 
-def _folded(name: str) -> str:
+def _lookalike_key(name: str) -> str:
     """A name as it looks: blanks, apostrophes, quotation marks and dashes of any kind are alike, and so is a letter
     with its accent, written as one character or two."""
     from unicodedata import normalize  # noqa: PLC0415  # deferred: only a name that is not there needs it
@@ -61,7 +61,7 @@ def _folded(name: str) -> str:
     return plain_signs(normalize("NFC", name))
 
 
-def granted(path: Path, workspace: Workspace) -> Path:
+def check_granted(path: Path, workspace: Workspace) -> Path:
     """The path, unless a link was put in its way after it was decided what the call may use. Raises `ToolError`."""
     if workspace.granted is not None and str(path) not in workspace.granted:
         raise ToolError(f"`{printable(str(path))}` is not where the path led when it was allowed: look at it again")
@@ -82,7 +82,7 @@ def locate(written: str, workspace: Workspace) -> Path:
             f"the path {printable(written)!r} cannot be a file name: write it in plain characters"
         ) from error
     try:
-        path = Path(os.path.realpath(workspace.root / _expanded(written, workspace.root)))
+        path = Path(os.path.realpath(workspace.root / _expand_path(written, workspace.root)))
     except OSError as error:  # a link that is replaced while it is followed
         raise ToolError(f"`{printable(written)}` changes at this moment: try again") from error
     if _OF_A_PROCESS.match(str(path)):
@@ -90,7 +90,7 @@ def locate(written: str, workspace: Workspace) -> Path:
     return path
 
 
-def _expanded(written: str, root: Path) -> str:
+def _expand_path(written: str, root: Path) -> str:
     if written.startswith("file:"):
         return _path_of_url(written)
     if written.startswith("@") and not os.path.lexists(root / written):

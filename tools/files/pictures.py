@@ -1,6 +1,6 @@
 """Pictures that a model can be shown. It knows their first bytes; it draws nothing."""
 
-LARGEST_PICTURE = 5 * 1024 * 1024 // 4 * 3
+MAX_PICTURE_BYTES = 5 * 1024 * 1024 // 4 * 3
 """Bytes. A provider takes 5 MB, and counts them in base64, by which four stand for three."""
 
 PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")

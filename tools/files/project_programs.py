@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 
 from tools.base import Workspace
-from tools.commands.command_line import Command
-from tools.commands.grammar import read
-from tools.commands.launchers import activated, launched
+from tools.commands.command_line import SimpleCommand
+from tools.commands.grammar import parse_command_line
+from tools.commands.launchers import tool_launch, venv_bin_folder
 
 _MOVES = {"cd", "pushd", "popd"}
 
@@ -14,20 +14,22 @@ _MOVES = {"cd", "pushd", "popd"}
 def trusted_launches(line: str, workspace: Workspace) -> frozenset[tuple[str, ...]]:
     """The words of those commands in a line that start the tool that they name, although their words alone do not tell
     (`Launch.is_in_doubt`), and of those that activate an environment."""
-    commands = read(line).commands
+    commands = parse_command_line(line).commands
     is_here = not any(command.texts[:1] and command.texts[0] in _MOVES for command in commands)
     return frozenset(
         command.texts for command in commands if _is_as_named(command, commands, workspace, is_here=is_here)
     )
 
 
-def _is_as_named(command: Command, commands: Sequence[Command], workspace: Workspace, *, is_here: bool) -> bool:
-    folder = activated(command.texts)
+def _is_as_named(
+    command: SimpleCommand, commands: Sequence[SimpleCommand], workspace: Workspace, *, is_here: bool
+) -> bool:
+    folder = venv_bin_folder(command.texts)
     if folder:
         words = {word for each in commands for word in each.texts if "/" not in word}
         started = (os.path.join(folder, name) for name in words if os.path.lexists(workspace.root / folder / name))
         return is_here and _are_older((f"{folder}/activate", *started), workspace)
-    launch = launched(command.words)
+    launch = tool_launch(command.words)
     if launch is None or not launch.is_in_doubt:
         return False
     is_installed = not launch.fetched or os.path.lexists(workspace.root / "node_modules" / ".bin" / launch.fetched)
@@ -35,7 +37,7 @@ def _is_as_named(command: Command, commands: Sequence[Command], workspace: Works
         (is_here or not (launch.programs or launch.fetched))
         and is_installed
         and _are_older(launch.programs, workspace)
-        and (not launch.runs_more or _is_held(workspace))
+        and (not launch.runs_more or _is_sandboxed(workspace))
     )
 
 
@@ -49,8 +51,8 @@ def _are_older(programs: Sequence[str], workspace: Workspace) -> bool:
         return False
 
 
-def _is_held(workspace: Workspace) -> bool:
+def _is_sandboxed(workspace: Workspace) -> bool:
     """Whether a sandbox holds what commands run."""
-    from tools.sandbox.system import Missing, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask
+    from tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask
 
-    return workspace.sandbox is not None and not isinstance(found_sandbox(), Missing)
+    return workspace.sandbox is not None and not isinstance(found_sandbox(), NoSandbox)

@@ -22,30 +22,30 @@ def plain_signs(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSigns:
+class FilePunctuation:
     """What the file says where a model's text says it in other signs."""
 
     plain: frozenset[str] = frozenset()
     """Signs that the file has where the model wrote typographic ones."""
 
     @classmethod
-    def between(cls, old: str, here: str) -> "FileSigns":
+    def between(cls, old: str, here: str) -> "FilePunctuation":
         if old.isascii():
             return cls()
         pairs = list(zip("".join(old.split()), "".join(here.split()), strict=False))
         meant = {_PLAIN[one] for one, other in pairs if one in _PLAIN and one == other}
         return cls(frozenset(_PLAIN[one] for one, other in pairs if one in _PLAIN and other == _PLAIN[one]) - meant)
 
-    def applied(self, text: str) -> str:
+    def apply_to(self, text: str) -> str:
         """The text with the file's plain signs for the typographic ones that the model put in their place."""
         if not self.plain or text.isascii():
             return text
         return "".join(_PLAIN[sign] if _PLAIN.get(sign) in self.plain else sign for sign in text)
 
-    def carried(self, old: str, new: str, here: str) -> str:
+    def carry_over(self, old: str, new: str, here: str) -> str:
         """The new text; what it shares with the old one is as the file has it, where only signs differ."""
         if old == here or len(old) != len(here) or plain_signs(old) != plain_signs(here):
-            return self.applied(new)
+            return self.apply_to(new)
         return "".join(self._pieces(old, new, here))
 
     def _pieces(self, old: str, new: str, here: str) -> Iterator[str]:
@@ -56,4 +56,4 @@ class FileSigns:
         for piece in was:
             ends.append(ends[-1] + len(piece))
         for tag, i, j, k, m in SequenceMatcher(None, was, put, autojunk=False).get_opcodes():
-            yield here[ends[i] : ends[j]] if tag == "equal" else self.applied("".join(put[k:m]))
+            yield here[ends[i] : ends[j]] if tag == "equal" else self.apply_to("".join(put[k:m]))

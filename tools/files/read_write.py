@@ -21,12 +21,12 @@ from tools.outputs.plain_text import printable
 
 T = TypeVar("T")
 
-LARGEST = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 """Bytes of the largest file that is read into memory."""
 
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OF_THE_SYSTEM = ("security.", "trusted.")
 """How attributes begin that are not for programs to set."""
 
@@ -35,7 +35,7 @@ _IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _one_at_a_time = threading.Lock()
 
 
-async def undivided(work: Callable[[], T]) -> T:
+async def run_exclusive(work: Callable[[], T]) -> T:
     """The work done in a thread, one such work at a time; a cancelled caller still waits until it has ended."""
     task = asyncio.ensure_future(asyncio.to_thread(_alone, work))
     try:
@@ -53,22 +53,24 @@ def _alone(work: Callable[[], T]) -> T:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a regular file. Raises `ToolError` for anything else."""
-    with opened(path) as (file, size):
-        if size > LARGEST:
+    with open_regular(path) as (file, size):
+        if size > MAX_FILE_BYTES:
             about = f"{size / 1e6:.0f} MB"
-            raise ToolError(f"`{shown(path)}` is too large ({about}): look at parts of it with grep, or sed in bash")
+            raise ToolError(
+                f"`{printable_path(path)}` is too large ({about}): look at parts of it with grep, or sed in bash"
+            )
         return file.read()
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
+def open_regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
     """A regular file to be read, and its size. Raises `ToolError` for anything else."""
-    with _explained("read", path), _folder(path.parent) as folder:
-        descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
+    with _translate_errors("read", path), _folder(path.parent) as folder:
+        descriptor = os.open(path.name or ".", _READ_FLAGS, dir_fd=folder)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            _insist_on_regular(path, status)
+            _require_regular(path, status)
         with open(descriptor, "rb") as file:
             yield file, status.st_size
 
@@ -90,10 +92,10 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     One that has several names stays one file under all of them: it is written where it is, as is one whose owner or
     attributes cannot be given to another file, and a copy of what it held stands beside it meanwhile.
     """
-    with _explained("write", path), _folder(path.parent, create=True) as folder:
+    with _translate_errors("write", path), _folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
         if status is not None:
-            _insist_on_regular(path, status)
+            _require_regular(path, status)
             mode = stat.S_IMODE(status.st_mode)
             if not os.access(path.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(13, "Permission denied")
@@ -109,7 +111,7 @@ def _put_in_place(
 ) -> bool:
     """Whether a new file stands there now; it does not where it could not be made like the one before."""
     try:
-        _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, mode)
+        _fill(os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=folder), content, mode)
         if status is None or (_has_owner(temporary, status, folder) and _has_attributes(temporary, name, folder)):
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return True
@@ -139,8 +141,8 @@ def _has_attributes(name: str, of: str, folder: int) -> bool:
         return True
     with ExitStack() as stack:
         try:
-            theirs = stack.enter_context(open(os.open(of, _READ, dir_fd=folder), "rb")).fileno()
-            ours = stack.enter_context(open(os.open(name, _READ, dir_fd=folder), "rb")).fileno()
+            theirs = stack.enter_context(open(os.open(of, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
+            ours = stack.enter_context(open(os.open(name, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
         except PermissionError:  # what cannot be read can have its attributes neither read nor set
             return True
         try:
@@ -164,7 +166,7 @@ def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result
             raise OSError(errno.EAGAIN, "the file was replaced meanwhile")
         before = file.read()
         try:
-            _fill(os.open(copy, _CREATE, 0o600, dir_fd=folder), before, stat.S_IMODE(status.st_mode))
+            _fill(os.open(copy, _CREATE_FLAGS, 0o600, dir_fd=folder), before, stat.S_IMODE(status.st_mode))
             _overwrite_or_put_back(file, content, before, copy)
         except _NotPutBack:
             raise
@@ -205,12 +207,12 @@ def _overwrite(file: FileIO, content: bytes) -> None:
 
 def delete(path: Path) -> None:
     """Deletes a regular file."""
-    with _explained("delete", path), _folder(path.parent) as folder:
-        _insist_on_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+    with _translate_errors("delete", path), _folder(path.parent) as folder:
+        _require_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
         os.unlink(path.name, dir_fd=folder)
 
 
-def shown(path: Path) -> str:
+def printable_path(path: Path) -> str:
     return printable(str(path))
 
 
@@ -230,29 +232,31 @@ def _status(name: str, folder: int) -> os.stat_result | None:
         return None
 
 
-def _insist_on_regular(path: Path, status: os.stat_result) -> None:
+def _require_regular(path: Path, status: os.stat_result) -> None:
     kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFREG:
         return
     if kind == stat.S_IFDIR:
-        raise ToolError(f"`{shown(path)}` is a folder: list it with read")
+        raise ToolError(f"`{printable_path(path)}` is a folder: list it with read")
     names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link that was just put there"}
-    raise ToolError(f"`{shown(path)}` is {names.get(kind, 'a device')}, not a regular file: choose another path")
+    raise ToolError(
+        f"`{printable_path(path)}` is {names.get(kind, 'a device')}, not a regular file: choose another path"
+    )
 
 
 @contextmanager
 def _folder(path: Path, create: bool = False) -> Iterator[int]:
     """A descriptor of the folder, reached from the file system's root without following a link."""
-    descriptor = os.open(path.anchor, _FOLDER)
+    descriptor = os.open(path.anchor, _FOLDER_FLAGS)
     try:
         for name in path.parts[1:]:
             try:
-                inner = os.open(name, _FOLDER, dir_fd=descriptor)
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
             except FileNotFoundError:
                 if not create:
                     raise
                 os.mkdir(name, dir_fd=descriptor)
-                inner = os.open(name, _FOLDER, dir_fd=descriptor)
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -261,16 +265,18 @@ def _folder(path: Path, create: bool = False) -> Iterator[int]:
 
 
 @contextmanager
-def _explained(verb: str, path: Path) -> Iterator[None]:
+def _translate_errors(verb: str, path: Path) -> Iterator[None]:
     """Turns the system's errors into sentences for the model."""
     try:
         yield
     except FileNotFoundError as error:
-        raise ToolError(f"cannot {verb} `{shown(path)}`: no such file") from error
+        raise ToolError(f"cannot {verb} `{printable_path(path)}`: no such file") from error
     except NotADirectoryError as error:
-        raise ToolError(f"cannot {verb} `{shown(path)}`: a part of the path is a file, not a folder") from error
+        raise ToolError(
+            f"cannot {verb} `{printable_path(path)}`: a part of the path is a file, not a folder"
+        ) from error
     except PermissionError as error:
-        raise ToolError(f"cannot {verb} `{shown(path)}`: permission denied") from error
+        raise ToolError(f"cannot {verb} `{printable_path(path)}`: permission denied") from error
     except OSError as error:
-        name = shown(path) if len(str(path)) < 500 else shown(path)[:200] + "…"
+        name = printable_path(path) if len(str(path)) < 500 else printable_path(path)[:200] + "…"
         raise ToolError(f"cannot {verb} `{name}`: {(error.strerror or str(error)).lower()}") from error

@@ -7,15 +7,15 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from tools.base import Made, ToolError
+from tools.base import AppliedChange, ToolError
 from tools.files.paths import display
 from tools.files.text import decode
 from tools.lazy import regex
 from tools.outputs.plain_text import cut_line
 
-LARGEST = 500_000
+MAX_PARSED_BYTES = 500_000
 """Bytes of a file that is parsed: some 0.3 s of Python."""
-_LONGEST = 80
+_MAX_LINE_CHARS = 80
 """Characters that are shown of the line that is wrong."""
 _FILE_NAME = "<an edited file>"
 _TOML_PLACE = regex(r" \(at line (\d+), column \d+\)\Z")
@@ -23,10 +23,10 @@ _WITH_COMMENTS = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|settings|
 """Files of JSON, by their names without the ending, in which comments are usual: new ones are not judged."""
 
 
-def broken_syntax(changes: Iterable[Made], root: Path) -> str:
+def broken_syntax(changes: Iterable[AppliedChange], root: Path) -> str:
     """A line for each file that no longer parses since it was changed, or never did since it is new; empty where all
     do, or where that cannot be told."""
-    return "\n".join(filter(None, (_told(each, display(each.path, root)) for each in changes)))
+    return "\n".join(filter(None, (_syntax_note(each, display(each.path, root)) for each in changes)))
 
 
 def has_syntax(path: Path) -> bool:
@@ -34,9 +34,14 @@ def has_syntax(path: Path) -> bool:
     return path.suffix.lower() in _PARSERS
 
 
-def _told(change: Made, name: str) -> str:
+def _syntax_note(change: AppliedChange, name: str) -> str:
     parse = _PARSERS.get(change.path.suffix.lower())
-    if parse is None or not change.after or len(change.after) > LARGEST or len(change.before or b"") > LARGEST:
+    if (
+        parse is None
+        or not change.after
+        or len(change.after) > MAX_PARSED_BYTES
+        or len(change.before or b"") > MAX_PARSED_BYTES
+    ):
         return ""
     is_new = not change.before or not change.before.strip()
     if is_new and parse is _json and _WITH_COMMENTS.fullmatch(change.path.stem.lower()):
@@ -50,7 +55,7 @@ def _told(change: Made, name: str) -> str:
 def _problem(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -> str:
     """Where and why a content does not parse; empty where it does, or where nobody can tell."""
     try:
-        text = decode(content).unified
+        text = decode(content).normalised_text
         found = parse(text)
     except (ToolError, UnicodeError, ValueError, RecursionError, MemoryError, OverflowError):
         return ""
@@ -58,7 +63,7 @@ def _problem(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -
         return ""
     number, why = found
     lines = text.split("\n")
-    shown = cut_line(lines[number - 1].strip(), _LONGEST) if 0 < number <= len(lines) else ""
+    shown = cut_line(lines[number - 1].strip(), _MAX_LINE_CHARS) if 0 < number <= len(lines) else ""
     return f"line {number}{f', `{shown}`' if shown else ''}: {why}"
 
 

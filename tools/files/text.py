@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from tools.files.byte_order import BOMS
-from tools.files.encodings import MULTIBYTE, declared, guessed
+from tools.files.encodings import MULTIBYTE, declared_encoding, guessed_encoding
 from tools.lazy import dataclass, regex
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
@@ -17,7 +17,7 @@ _HIGH_RUN = regex(r"[^\x00-\x7f]+")
 _BROKEN_BYTE = regex("[\udc80-\udcff]")
 _SURE = 10
 """How many valid characters there are for each broken byte of a text that is in the encoding that it declares."""
-_LONGEST_CHARACTER = 4
+_MAX_CHARACTER_BYTES = 4
 """Bytes of one in any encoding."""
 
 _MAGIC = (
@@ -67,18 +67,18 @@ class TextFile:
     """Whether nothing but likelihood speaks for `codec`."""
 
     @property
-    def unified(self) -> str:
+    def normalised_text(self) -> str:
         r"""The text with every line end as `\n`: what is matched and shown."""
         if self.newline == "\r":
             return self.text.replace("\r", "\n")
         return self.text.replace("\r\n", "\n")
 
-    def replaced(self, changes: Sequence[Replacement]) -> "TextFile":
-        """The file after changes given in positions of `unified`, in order and not overlapping. Every other byte is as
+    def with_changes(self, changes: Sequence[Replacement]) -> "TextFile":
+        """The file after changes at positions of `normalised_text`, in order, not overlapping. Every other byte is as
         before. Raises `EncodingError`."""
-        shortened = self._shortened()
+        shortened = self._crlf_offsets()
         if shortened and "\n" in self.text.replace("\r\n", ""):
-            unified = self.unified
+            unified = self.normalised_text
             changes = [part for change in changes for part in _least(unified, change)]
         text, raw, at, byte = list[str](), list[bytes](), 0, 0
         for change in changes:
@@ -86,16 +86,16 @@ class TextFile:
             end = change.end + bisect_left(shortened, change.end)
             first = byte + self._size(at, start, byte)
             last = first + self._size(start, end, first)
-            self._insist_on_whole_characters(first, last)
+            self._require_whole_characters(first, last)
             put = with_newline(change.text, self.newline)
             text += [self.text[at:start], put]
-            raw += [self.raw[byte:first], self._spliced(self.text[start:end], self.raw[first:last], put)]
+            raw += [self.raw[byte:first], self._splice(self.text[start:end], self.raw[first:last], put)]
             at, byte = end, last
         text.append(self.text[at:])
         raw.append(self.raw[byte:])
         return self._holding("".join(text), b"".join(raw))
 
-    def rewritten(self, text: str) -> "TextFile":
+    def with_text(self, text: str) -> "TextFile":
         """The file with other text, its line ends as in most lines of the old one. Raises `EncodingError`."""
         text = with_newline(text, self.newline)
         return self._holding(text, self._bytes_of(text))
@@ -111,21 +111,21 @@ class TextFile:
             raise EncodingError(f"which bytes of it are which characters in {self.codec} cannot be told")
         return size
 
-    def _spliced(self, old: str, raw: bytes, new: str) -> bytes:
+    def _splice(self, old: str, raw: bytes, new: str) -> bytes:
         """The bytes of new text in place of old, with those of what both begin and end with."""
         head = old[: _common(old, new)]
         end = _common(old[len(head) :][::-1], new[len(head) :][::-1])
         tail = old[len(old) - end :]
         before, after = (len(part.encode(self.codec, _errors(self.codec))) for part in (head, tail))
-        self._insist_on_sure(new)
-        middle = self._encoded(new[len(head) : len(new) - end])
+        self._require_sure_encoding(new)
+        middle = self._encode(new[len(head) : len(new) - end])
         return raw[:before] + middle + raw[len(raw) - after :]
 
     def _bytes_of(self, text: str) -> bytes:
-        self._insist_on_sure(text)
-        return self._encoded(text)
+        self._require_sure_encoding(text)
+        return self._encode(text)
 
-    def _insist_on_sure(self, new: str) -> None:
+    def _require_sure_encoding(self, new: str) -> None:
         """Raises `UnsureEncodingError` for text outside ASCII that the file has not, where its encoding is a guess, and
         `EncodingError` for a lone surrogate that stands for no byte of it."""
         if any(each not in self.text for each in _SURROGATE.findall(new)):
@@ -134,29 +134,29 @@ class TextFile:
             known = set(_HIGH_RUN.findall(self.text))
             unknown = next((run for run in _HIGH_RUN.findall(new) if run not in known), None)
             if unknown is not None:
-                raise UnsureEncodingError(f"to add {_quoted(unknown)}")
+                raise UnsureEncodingError(f"to add {_quote(unknown)}")
 
-    def _insist_on_whole_characters(self, *places: int) -> None:
+    def _require_whole_characters(self, *places: int) -> None:
         """Raises `UnsureEncodingError` for a place that may be inside a character, if the file is in another encoding
         than the guessed one."""
         for place in places if self.is_guess else ():
-            if self.raw[max(place - _LONGEST_CHARACTER + 1, 0) : place].isascii():
+            if self.raw[max(place - _MAX_CHARACTER_BYTES + 1, 0) : place].isascii():
                 continue
             start, end = self.raw.rfind(b"\n", 0, place) + 1, self.raw.find(b"\n", place)
             line = self.raw[start : end if end >= 0 else None]
             for codec in (*MULTIBYTE, "big5hkscs"):
-                is_split = _decoded(line[: place - start], codec) is None and _decoded(line, codec) is not None
-                if is_split and _decoded(self.raw, codec) is not None:
+                is_split = _try_decode(line[: place - start], codec) is None and _try_decode(line, codec) is not None
+                if is_split and _try_decode(self.raw, codec) is not None:
                     raise UnsureEncodingError("to change a part of what may be one character")
 
-    def _encoded(self, text: str) -> bytes:
+    def _encode(self, text: str) -> bytes:
         try:
             return text.encode(self.codec, _errors(self.codec))
         except UnicodeEncodeError as error:
-            raise EncodingError(f"{self.codec} lacks {_quoted(text[error.start : error.end])}") from error
+            raise EncodingError(f"{self.codec} lacks {_quote(text[error.start : error.end])}") from error
 
-    def _shortened(self) -> list[int]:
-        r"""Where in `unified` a `\n` stands for two characters."""
+    def _crlf_offsets(self) -> list[int]:
+        r"""Where in `normalised_text` a `\n` stands for two characters."""
         if self.newline == "\r":
             return []
         found: list[int] = []
@@ -177,7 +177,7 @@ def decode(raw: bytes, encoding: str = "") -> TextFile:
     for bom, codec in BOMS:
         if raw.startswith(bom):
             body = raw[len(bom) :]
-            text = _decoded(body, codec)
+            text = _try_decode(body, codec)
             if text is not None:
                 return TextFile(text, codec, bom, newline_of(text), body)
     codec, is_guess = _codec_of(raw, encoding)
@@ -193,12 +193,12 @@ def _codec_of(raw: bytes, encoding: str) -> tuple[str, bool]:
         return "utf-8", False
     if encoding and _fits(raw, encoding, 1):
         return encoding, False
-    named = declared(raw)
+    named = declared_encoding(raw)
     if named and _fits(raw, named, _SURE):
         return named, False
     if valid >= 2 * broken:
         return "utf-8", False
-    codec = guessed(raw)
+    codec = guessed_encoding(raw)
     return codec if _fits(raw, codec, 0) else "latin-1", True
 
 
@@ -224,7 +224,7 @@ def _common(one: str, other: str) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text[:20])
 
 
@@ -280,7 +280,7 @@ def _least(text: str, change: Replacement) -> Iterator[Replacement]:
             yield Replacement(change.start, change.end, change.text)
 
 
-def _decoded(raw: bytes, codec: str) -> str | None:
+def _try_decode(raw: bytes, codec: str) -> str | None:
     try:
         return raw.decode(codec)
     except UnicodeDecodeError:

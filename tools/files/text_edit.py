@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from tools.base import ToolError
-from tools.files.alignment import UnclearError, has_lost_indent, insist_on_first
+from tools.files.alignment import UnclearError, has_lost_indent, require_first_line
 from tools.files.corrections import Correction, corrections
 from tools.files.edit_checks import (
     adds_once,
-    doubled,
+    duplicated_line,
     escapes_outside_quotes,
     has_odd_step,
     is_level_unclear,
@@ -20,7 +20,7 @@ from tools.files.matching import (
     Closeness,
     Matches,
     NearMiss,
-    Place,
+    TextSpan,
     alike,
     begins_inside_indent,
     find,
@@ -33,23 +33,23 @@ from tools.files.matching import (
 from tools.files.paths import read_call
 from tools.files.text import Replacement, showable
 from tools.lazy import dataclass
-from tools.outputs.plain_text import cut_line, numbered
+from tools.outputs.plain_text import cut_line, number_lines
 
-MOST_SHOWN = 40
+MAX_SHOWN_LINES = 40
 """Lines of a loosely matched edit that are shown afterwards, or of a near miss."""
-LONGEST_SHOWN = 2000
+MAX_SHOWN_CHARS = 2000
 """Characters of such a line."""
-LEAST_TOLD = 8
+MIN_RECOGNISED_CHARS = 8
 """Letters and digits of a new text by which it is known again."""
-MOST_NAMED = 20
+MAX_NAMED_PLACES = 20
 """Places that are named."""
 
-DIFFERED: dict[Closeness, str] = {"signs": "typographic signs", "blanks": "blanks"}
+DIFFERENCE_LABELS: dict[Closeness, str] = {"signs": "typographic signs", "blanks": "blanks"}
 """In what a text differs from the file that is found in a looser reading."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class EditTarget:
     """The file that is edited."""
 
     name: str
@@ -64,7 +64,7 @@ class TextEdit:
     remark: str
 
 
-def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
+def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> TextEdit:
     """The changes that the edit makes. Where `old` is in the file to the letter, they are those of `str.replace`.
     Raises `ToolError` where `old` is at several places, or is not there and what was meant would be a guess."""
     matches = find(target.text, old)
@@ -72,8 +72,8 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
         return _exact_edit(target, matches, old, new, is_everywhere=is_everywhere)
     correction = None
     if not matches.places:
-        _insist_on_work(target, old, new)
-        matches, correction = _corrected(target, old, new)
+        _require_unapplied(target, old, new)
+        matches, correction = _find_corrected(target, old, new)
     if correction is not None:
         old, new = correction.old, _new_of(correction, target, matches)
     if len(matches.places) > 1 and not (is_everywhere and correction is None):
@@ -88,8 +88,8 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
         matches = alike(target.text, old)
         if len(matches.places) != 1:
             raise ToolError(_several(target, matches, correction) if matches.places else _nowhere(target, old))
-    new, is_ended = _ended(target, matches, old, new)
-    _insist_on_sense(target, matches, old, new)
+    new, is_ended = _match_line_end(target, matches, old, new)
+    _require_sense(target, matches, old, new)
     places = matches.apart if new else [whole_lines(target.text, place, old) for place in matches.apart]
     try:
         changes = tuple(replacement(target.text, place, old, new) for place in places)
@@ -98,16 +98,16 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
     return TextEdit(changes, _remark(matches.closeness, correction, is_ended=is_ended))
 
 
-def _exact_edit(target: Target, matches: Matches, old: str, new: str, *, is_everywhere: bool) -> TextEdit:
+def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, is_everywhere: bool) -> TextEdit:
     """Puts `new`, unchanged, in each place of `old`. Raises `ToolError` for several places and for placeholders."""
     if len(matches.places) > 1 and not is_everywhere:
         raise ToolError(_several(target, matches, None))
-    _insist_on_no_placeholder(target, new)
+    _refuse_placeholder(target, new)
     changes = tuple(Replacement(place.start, place.end, new) for place in matches.apart)
     return TextEdit(changes, "; ".join(_doubts(target, matches, old, new)))
 
 
-def _doubts(target: Target, matches: Matches, old: str, new: str) -> Iterator[str]:
+def _doubts(target: EditTarget, matches: Matches, old: str, new: str) -> Iterator[str]:
     """What looks like a mistake in an exact edit. It is made as asked; the model reads this beside the new lines."""
     place = matches.places[0]
     before, behind = target.text[: place.start], target.text[place.end : place.end + 1]
@@ -116,13 +116,13 @@ def _doubts(target: Target, matches: Matches, old: str, new: str) -> Iterator[st
         yield "`old` ends with a line end and `new` does not, so two lines were joined"
     if old in new and adds_once(new, old) and stands_in(new, old, target.text, place.start):
         yield "the file had `new` there already, so what it adds is there twice now"
-    elif len(matches.places) == 1 and (line := doubled(old, new, target.text[place.end :])) is not None:
+    elif len(matches.places) == 1 and (line := duplicated_line(old, new, target.text[place.end :])) is not None:
         yield f"`new` ends with {line!r}, which followed `old` already, so it is there twice now"
 
 
-def _insist_on_work(target: Target, old: str, new: str) -> None:
+def _require_unapplied(target: EditTarget, old: str, new: str) -> None:
     """Raises `ToolError` where the file has the new text already, to the letter, at one place: the edit was made."""
-    places = find(target.text, new) if target.is_known and sum(map(str.isalnum, new)) >= LEAST_TOLD else None
+    places = find(target.text, new) if target.is_known and sum(map(str.isalnum, new)) >= MIN_RECOGNISED_CHARS else None
     if places is None or places.closeness != "exact" or len(places.places) != 1 or old.strip() in new:
         return
     line = line_number(target.text, places.places[0].start)
@@ -131,7 +131,7 @@ def _insist_on_work(target: Target, old: str, new: str) -> None:
     )
 
 
-def _corrected(target: Target, old: str, new: str) -> tuple[Matches, Correction]:
+def _find_corrected(target: EditTarget, old: str, new: str) -> tuple[Matches, Correction]:
     """Where `old` is without what the model has added to it. Raises `ToolError` when it is nowhere either."""
     tried = [(find(target.text, each.old), each) for each in corrections(old, new)]
     found = [
@@ -145,19 +145,19 @@ def _corrected(target: Target, old: str, new: str) -> tuple[Matches, Correction]
     return min(found, key=lambda pair: (ranks.index(pair[0].closeness), len(pair[0].places)))
 
 
-def _new_of(correction: Correction, target: Target, matches: Matches) -> str:
+def _new_of(correction: Correction, target: EditTarget, matches: Matches) -> str:
     if correction.new is None:
         where = f"line {line_number(target.text, matches.places[0].start)} of `{target.name}`"
         raise ToolError(
-            f"`old` is at {where} without its {correction.said}, but which of those in `new` are meant cannot be told: "
+            f"`old` is at {where} without its {correction.note}, but which of those in `new` are meant cannot be told: "
             "write both without"
         )
     if correction.new == correction.old:
-        raise ToolError(f"`old` and `new` are identical without their {correction.said}: nothing would change")
+        raise ToolError(f"`old` and `new` are identical without their {correction.note}: nothing would change")
     return correction.new
 
 
-def _ended(target: Target, matches: Matches, old: str, new: str) -> tuple[str, bool]:
+def _match_line_end(target: EditTarget, matches: Matches, old: str, new: str) -> tuple[str, bool]:
     """`new` with the line end that only `old` has, where nobody can have meant its last line to be joined with what
     comes next, and whether it was put there. Raises `ToolError` where that may have been meant."""
     if not old.endswith("\n") or not new or new.endswith("\n"):
@@ -167,7 +167,7 @@ def _ended(target: Target, matches: Matches, old: str, new: str) -> tuple[str, b
     return new + "\n", True
 
 
-def _stands_apart(text: str, place: Place, new: str) -> bool:
+def _stands_apart(text: str, place: TextSpan, new: str) -> bool:
     """Whether the line behind a place is none that `new` could go on with: it is indented, there is none, or the two
     would make one word."""
     behind = text[place.end :].partition("\n")[0]
@@ -176,19 +176,19 @@ def _stands_apart(text: str, place: Place, new: str) -> bool:
     return place.end == len(text) or is_indented or is_one_word
 
 
-def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> None:
+def _require_sense(target: EditTarget, matches: Matches, old: str, new: str) -> None:
     """Raises `ToolError` when more would change than was meant, or other lines than seem to."""
     place = matches.places[0]
-    _insist_on_no_placeholder(target, new)
+    _refuse_placeholder(target, new)
     if has_lost_indent(old.split("\n"), new.split("\n")):
         raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
-    if len(matches.places) == 1 and (line := doubled(old, new, target.text[place.end :])) is not None:
+    if len(matches.places) == 1 and (line := duplicated_line(old, new, target.text[place.end :])) is not None:
         raise ToolError(
             f"`new` ends with {line!r}, which stands behind `old` already and would be there twice: take it into "
             "`old`, too, or leave it out of `new`"
         )
     if matches.closeness in ("exact", "signs"):
-        _insist_on_levels(target, place, old, new)
+        _require_levels(target, place, old, new)
     odd = odd_indentation(old, new, target.text, target.text[place.start : place.end])
     if odd is not None:
         raise ToolError(f"{odd}: indent it as `{target.name}` is, with an indented line of the file in `old`, too")
@@ -197,7 +197,7 @@ def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> No
         raise ToolError(f"`new` has `{escape}` outside of quotes: write it without the backslash, line ends as such")
 
 
-def _insist_on_no_placeholder(target: Target, new: str) -> None:
+def _refuse_placeholder(target: EditTarget, new: str) -> None:
     """Raises `ToolError` for a comment such as `# ... existing code ...` in place of code, which would delete that."""
     missing = left_out(new, target.text)
     if missing is not None:
@@ -206,7 +206,7 @@ def _insist_on_no_placeholder(target: Target, new: str) -> None:
         )
 
 
-def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
+def _require_levels(target: EditTarget, place: TextSpan, old: str, new: str) -> None:
     """Raises `ToolError` when `old` is there to the letter and yet leaves open how far lines of `new` are indented."""
     before = target.text[target.text.rfind("\n", 0, place.start) + 1 : place.start]
     begins_empty = bool(new) and not new.split("\n")[0].strip()
@@ -214,7 +214,7 @@ def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
     is_unclear = is_level_unclear(before, old, new, lambda: step_of(target.text.split("\n")))
     if before and not before.strip() and "\n" in old and new:
         try:
-            insist_on_first(old.split("\n"), new.split("\n"), before)
+            require_first_line(old.split("\n"), new.split("\n"), before)
         except UnclearError:
             is_unclear = True
     is_inside = bool(before) and not before.strip()
@@ -226,29 +226,29 @@ def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
         )
 
 
-def _nowhere(target: Target, old: str) -> str:
+def _nowhere(target: EditTarget, old: str) -> str:
     if not target.is_known:
         return f"`old` is not in `{target.name}`, which was not read in this session: first {read_call(target.name)}"
     hint = "; it has `...` for lines that it leaves out: write them out" if left_out(old, target.text) else ""
     return f"`old` is not in `{target.name}`{hint}{near(nearest(target.text, old))}"
 
 
-def _several(target: Target, matches: Matches, correction: Correction | None) -> str:
-    places = matches.places[:MOST_NAMED]
+def _several(target: EditTarget, matches: Matches, correction: Correction | None) -> str:
+    places = matches.places[:MAX_NAMED_PLACES]
     lines = ", ".join(str(line_number(target.text, place.start)) for place in places)
-    taken_off = f" without its {correction.said}" if correction is not None else ""
-    differing = "" if matches.closeness == "exact" else f" but for {DIFFERED[matches.closeness]}"
+    taken_off = f" without its {correction.note}" if correction is not None else ""
+    differing = "" if matches.closeness == "exact" else f" but for {DIFFERENCE_LABELS[matches.closeness]}"
     return (
         f"`old`{taken_off} is in `{target.name}` {len(matches.places)} times{differing}, at lines {lines}: "
         "add lines around it until it is unique, or set `replace_all`"
     )
 
 
-def _unclear(target: Target, matches: Matches, line: str) -> str:
+def _unclear(target: EditTarget, matches: Matches, line: str) -> str:
     place = matches.places[0]
     first = line_number(target.text, place.start)
     here = target.text[place.start : place.end].removesuffix("\n").split("\n")
-    shown = numbered([cut_line(showable(each), LONGEST_SHOWN) for each in here[:MOST_SHOWN]], first)
+    shown = number_lines([cut_line(showable(each), MAX_SHOWN_CHARS) for each in here[:MAX_SHOWN_LINES]], first)
     return (
         f"`old` is at line {first} of `{target.name}` with other indentation, so it cannot be told how far "
         f"{line.strip()!r} of `new` is to be indented: write `old` and `new` as the file has it:\n{shown}"
@@ -256,9 +256,9 @@ def _unclear(target: Target, matches: Matches, line: str) -> str:
 
 
 def _remark(closeness: Closeness, correction: Correction | None, *, is_ended: bool) -> str:
-    remarks = [f"`old` had {correction.said} that the file has not"] if correction is not None else []
-    if closeness in DIFFERED:
-        remarks.append(f"`old` differed from the file in {DIFFERED[closeness]}")
+    remarks = [f"`old` had {correction.note} that the file has not"] if correction is not None else []
+    if closeness in DIFFERENCE_LABELS:
+        remarks.append(f"`old` differed from the file in {DIFFERENCE_LABELS[closeness]}")
     if is_ended:
         remarks.append("`new` got the line end that `old` has")
     return "; ".join(remarks)
@@ -269,5 +269,7 @@ def near(miss: NearMiss | None) -> str:
     if miss is None:
         return ", and no lines are like it: read the file again"
     last = miss.first_line + len(miss.lines) - 1
-    shown = numbered([cut_line(showable(line), LONGEST_SHOWN) for line in miss.lines[:MOST_SHOWN]], miss.first_line)
+    shown = number_lines(
+        [cut_line(showable(line), MAX_SHOWN_CHARS) for line in miss.lines[:MAX_SHOWN_LINES]], miss.first_line
+    )
     return f"; the closest lines are {miss.first_line}-{last}:\n{shown}"

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tools.lsp.framing import framed
-from tools.outputs.extent import shortened
+from tools.lsp.framing import frame_message
+from tools.outputs.extent import ellipsize
 from tools.outputs.plain_text import printable
 from tools.process.child import Child
 from tools.process.lines import TooLong
 
-MOST_UNASKED = 64 * 1024**2
+MAX_UNREQUESTED_BYTES = 64 * 1024**2
 """Bytes that a server may say between two things that it is told."""
 _NOT_KNOWN = -32601
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
@@ -70,8 +70,8 @@ class LanguageClient:
             while (message := await self._child.read()) is not None:
                 assert not isinstance(message, TooLong), "messages of that size end the conversation"
                 self._unasked += len(message)
-                if self._unasked > MOST_UNASKED:
-                    return f"it said more than {MOST_UNASKED // 1024**2} MB unasked"
+                if self._unasked > MAX_UNREQUESTED_BYTES:
+                    return f"it said more than {MAX_UNREQUESTED_BYTES // 1024**2} MB unasked"
                 try:
                     self._take(json.loads(message))
                 except (ValueError, RecursionError):
@@ -97,8 +97,8 @@ class LanguageClient:
             "initializationOptions": dict(options),
         }
         answer = await self.ask("initialize", asked)
-        self.tell("initialized", {})
-        self.tell("workspace/didChangeConfiguration", {"settings": dict(self._settings)})
+        self.notify("initialized", {})
+        self.notify("workspace/didChangeConfiguration", {"settings": dict(self._settings)})
         found = answer.get("capabilities") if isinstance(answer, dict) else None
         return found if isinstance(found, dict) else {}
 
@@ -108,26 +108,26 @@ class LanguageClient:
         number = self._number
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
-            self._say({"id": number, "method": method, "params": parameters})
+            self._send({"id": number, "method": method, "params": parameters})
             await self._child.room()
             return await answer
         finally:
             del self._answers[number]
             if answer.cancelled():
                 with suppress(LanguageServerError):
-                    self.tell("$/cancelRequest", {"id": number})
+                    self.notify("$/cancelRequest", {"id": number})
 
-    def tell(self, method: str, parameters: object) -> None:
+    def notify(self, method: str, parameters: object) -> None:
         """Says something that wants no answer. Raises `LanguageServerError`."""
-        self._say({"method": method, "params": parameters})
+        self._send({"method": method, "params": parameters})
 
-    def _say(self, message: Mapping[str, object]) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         self._unasked = 0
         self._write(message)
 
     def _write(self, message: Mapping[str, object]) -> None:
         try:
-            self._child.write(framed({"jsonrpc": "2.0", **message}))
+            self._child.write(frame_message({"jsonrpc": "2.0", **message}))
         except BrokenPipeError as error:
             raise LanguageServerError("it takes nothing any more") from error
 
@@ -142,7 +142,7 @@ class LanguageClient:
             case {"id": int(id)} if id in self._answers and not self._answers[id].done():
                 if (error := message.get("error")) is not None:
                     said = error.get("message") if isinstance(error, dict) else None
-                    text = shortened(printable(str(said or error)), 300)
+                    text = ellipsize(printable(str(said or error)), 300)
                     self._answers[id].set_exception(LanguageServerError(text))
                 else:
                     self._answers[id].set_result(message.get("result"))
@@ -175,7 +175,7 @@ class LanguageClient:
             case _ if method.startswith("workspace/") and method.endswith("/refresh"):
                 pass
             case _:
-                error = {"code": _NOT_KNOWN, "message": f"this client knows no `{shortened(method, 100)}`"}
+                error = {"code": _NOT_KNOWN, "message": f"this client knows no `{ellipsize(method, 100)}`"}
                 self._write({"id": id, "error": error})
                 return
         self._write({"id": id, "result": result})

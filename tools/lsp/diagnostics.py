@@ -7,16 +7,16 @@ from typing import Literal, TypeAlias
 
 from tools.files.line_diff import differing
 from tools.lazy import dataclass
-from tools.outputs.extent import counted, shortened
+from tools.outputs.extent import ellipsize, pluralize
 from tools.outputs.plain_text import plain, printable
 
 Severity: TypeAlias = Literal["error", "warning", "information", "hint"]
 
 _SEVERITIES: Mapping[object, Severity] = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 _ORDER: Mapping[Severity, int] = {"error": 0, "warning": 1, "information": 2, "hint": 3}
-MOST = 2000
+MAX_PROBLEMS = 2000
 """Problems of one file that are read."""
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_CHARS = 300
 """Characters of a message that are shown."""
 
 
@@ -43,7 +43,9 @@ class Problem:
 def problems_in(answer: object, server: str) -> tuple[Problem, ...]:
     """The problems of an LSP list of diagnostics, in order of severity and place. What is none is left out."""
     found = [
-        problem for one in (answer if isinstance(answer, list) else [])[:MOST] if (problem := _problem(one, server))
+        problem
+        for one in (answer if isinstance(answer, list) else [])[:MAX_PROBLEMS]
+        if (problem := _problem(one, server))
     ]
     return tuple(sorted(found, key=lambda one: (_ORDER[one.severity], one.line, one.column)))
 
@@ -53,8 +55,8 @@ def _problem(value: object, server: str) -> Problem | None:
         return None
     severity = _SEVERITIES.get(value.get("severity", 1), "error")
     code = value.get("code")
-    rule = shortened(printable(str(code)), 60) if isinstance(code, str | int) else ""
-    text = shortened(" ".join(plain(message).split()), LONGEST_MESSAGE)
+    rule = ellipsize(printable(str(code)), 60) if isinstance(code, str | int) else ""
+    text = ellipsize(" ".join(plain(message).split()), MAX_MESSAGE_CHARS)
     line, column = start_of(value.get("range"))
     return Problem(line + 1, column + 1, severity, text, rule, server)
 
@@ -72,7 +74,9 @@ def _place(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**31 else 0
 
 
-def brought(before: Sequence[Problem], after: Sequence[Problem], old_text: str, new_text: str) -> tuple[Problem, ...]:
+def new_problems(
+    before: Sequence[Problem], after: Sequence[Problem], old_text: str, new_text: str
+) -> tuple[Problem, ...]:
     """The problems that are there now and were not before the text changed. One that stands on a line that moved is the
     same one; of several alike in what was rewritten, as many are new as there are more than before."""
     if not before or not after:
@@ -131,7 +135,7 @@ def lines_of(every: Sequence[tuple[str, Problem]], most: int) -> Iterator[str]:
         yield f"{path}:{one.line}:{one.column} {one.severity}: {one.message}{rule}"
     if len(every) > most:
         rest = Counter(one.severity for _, one in every[most:])
-        kinds = " and ".join(counted(rest[name], noun) for name, noun in _NOUNS.items() if rest[name])
+        kinds = " and ".join(pluralize(rest[name], noun) for name, noun in _NOUNS.items() if rest[name])
         yield f"and {kinds} more"
 
 

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tools.lsp.diagnostics import Problem, brought, problems_in, worth_telling
+from tools.lsp.diagnostics import Problem, new_problems, problems_in, worth_telling
 
-MOST_OPEN = 40
+MAX_OPEN = 40
 """Files that a server holds open at once."""
-MOST_FILES, MOST_PROBLEMS = 5000, 50_000
+MAX_FILES, MAX_PROBLEMS = 5000, 50_000
 """Files that are not open of which it is kept what a server said unasked, and problems in all of them."""
 
 
 @dataclass(slots=True)
-class Document:
+class OpenDocument:
     """A file that a server holds open."""
 
     text: str
     version: int
-    told_of: int = -1
+    reported_version: int = -1
     """The version that the server has last said something of."""
 
 
@@ -29,7 +29,7 @@ class Documents:
     def __init__(self, name: str, root: Path) -> None:
         self._name = name
         self._root = root
-        self.open: dict[Path, Document] = {}
+        self.open: dict[Path, OpenDocument] = {}
         """The one that was changed last is last."""
         self._pushed: dict[Path, tuple[Problem, ...]] = {}
         self._count = 0
@@ -63,12 +63,12 @@ class Documents:
             return None
         before, found = self._pushed.get(path, ()), problems_in(parameters.get("diagnostics"), self._name)
         count = self._count + len(found) - len(before)
-        is_too_much = count > MOST_PROBLEMS or (path not in self._pushed and len(self._pushed) >= MOST_FILES)
+        is_too_much = count > MAX_PROBLEMS or (path not in self._pushed and len(self._pushed) >= MAX_FILES)
         if document is None and is_too_much:
             return None
         self._pushed[path], self._count = found, count
         if document is not None:
-            document.told_of = document.version
+            document.reported_version = document.version
         return path
 
     def pull(self, path: Path, version: int, report: object) -> None:
@@ -78,7 +78,7 @@ class Documents:
             return
         if report.get("kind") == "full":
             self._pulled[path] = problems_in(report.get("items"), self._name)
-        document.told_of = version
+        document.reported_version = version
 
     def forget(self, path: Path) -> None:
         """The file is closed or gone: nothing is wrong with it any more."""
@@ -88,7 +88,7 @@ class Documents:
 
     # What an edit brought.
 
-    def take_stock(self, paths: Sequence[Path]) -> None:
+    def set_baseline(self, paths: Sequence[Path]) -> None:
         """All that is wrong now was there before, in these files and in those that nobody edits."""
         self._known.update({path: self.problems(path) for path in (*paths, *self._pushed)})
         self._has_stock = True
@@ -101,9 +101,9 @@ class Documents:
         for path in {*texts, *self._pushed}:
             known = self._known.get(path, () if self._has_stock and path not in texts else None)
             if known is not None:
-                found = brought(known, self.problems(path), *texts.get(path, ("", "")))
+                found = new_problems(known, self.problems(path), *texts.get(path, ("", "")))
                 self._news[path] = (*self._news.get(path, ()), *worth_telling(found))
-        self.take_stock(tuple(texts))
+        self.set_baseline(tuple(texts))
 
     def take_news(self) -> Mapping[Path, tuple[Problem, ...]]:
         """What was found since this was last asked and is wrong still, where it stands now."""
@@ -115,10 +115,10 @@ class Documents:
 def _standing(found: Sequence[Problem], now: Sequence[Problem]) -> tuple[Problem, ...]:
     """The problems of a file that are in it now: those that stand where they stood, and others alike."""
     left = list(now)
-    return tuple(one for problem in found for one in _taken(problem, left))
+    return tuple(one for problem in found for one in _take_alike(problem, left))
 
 
-def _taken(problem: Problem, left: list[Problem]) -> Iterator[Problem]:
+def _take_alike(problem: Problem, left: list[Problem]) -> Iterator[Problem]:
     alike = [one for one in left if one.kind == problem.kind]
     if alike:
         chosen = min(alike, key=lambda one: abs(one.line - problem.line))

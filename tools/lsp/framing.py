@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping
 
-LARGEST = 8 * 1024**2
+MAX_MESSAGE_BYTES = 8 * 1024**2
 """Bytes of a message that is read."""
-_LONGEST_HEADER = 4096
+_MAX_HEADER_BYTES = 4096
 _END = b"\r\n\r\n"
-_LONGEST_LENGTH = 12
+_MAX_LENGTH_DIGITS = 12
 """Digits."""
 
 
@@ -15,7 +15,7 @@ class FrameBuffer:
     """Takes bytes as they come and gives the messages that are complete. After the first thing that is no message
     nothing can be told apart any more, and nothing more is given."""
 
-    def __init__(self, most: int = LARGEST) -> None:
+    def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
         self.problem = ""
         """What came that is no message, or a larger one than agreed."""
         self._most = most
@@ -38,9 +38,9 @@ class FrameBuffer:
     def _is_whole(self) -> bool:
         """Whether all of a message is there; its header is read as soon as that is."""
         if self._length is None:
-            end = self._held.find(_END, 0, _LONGEST_HEADER)
+            end = self._held.find(_END, 0, _MAX_HEADER_BYTES)
             if end < 0:
-                if len(self._held) >= _LONGEST_HEADER:
+                if len(self._held) >= _MAX_HEADER_BYTES:
                     self.problem = "something that is no message"
                 return False
             self._length = self._read_header(bytes(self._held[:end]))
@@ -50,7 +50,7 @@ class FrameBuffer:
     def _read_header(self, header: bytes) -> int:
         fields = [line.partition(b":") for line in header.split(b"\r\n")]
         lengths = [value.strip() for name, _, value in fields if name.strip().lower() == b"content-length"]
-        if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _LONGEST_LENGTH:
+        if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _MAX_LENGTH_DIGITS:
             self.problem = "a header that does not say how long its message is"
             return 0
         length = int(lengths[0])
@@ -59,7 +59,7 @@ class FrameBuffer:
         return length
 
 
-def framed(message: Mapping[str, object]) -> bytes:
+def frame_message(message: Mapping[str, object]) -> bytes:
     """The bytes that carry a message."""
     body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)

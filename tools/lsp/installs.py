@@ -9,14 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.files.bounded import beginning_of
-from tools.sandbox.places import WITH_SOCKETS
+from tools.sandbox.mount_paths import WITH_SOCKETS
 
 _MAX_FILES = 20
 """Links and interpreters that are followed."""
 _MAX_HEAD = 4_096
 """Bytes of a script that say what runs it."""
 _INTERPRETER = re.compile(rb"#!\s*(\S+)[ \t]*([^\n]*)")
-_QUOTED = re.compile(rb"^'''exec' (?:\"([^\"\n]+)\"|(\S+))", re.MULTILINE)
+_QUOTED_EXEC = re.compile(rb"^'''exec' (?:\"([^\"\n]+)\"|(\S+))", re.MULTILINE)
 """How pip writes a script whose interpreter has a long path, or one with blanks."""
 
 
@@ -69,5 +69,5 @@ def _interpreters(head: bytes, path: str) -> Iterator[str]:
         names = (word for word in words if not word.startswith("-") and "=" not in word)
         program = shutil.which(next(names, ""), path=path) or program
     yield program
-    if quoted := _QUOTED.search(head):
+    if quoted := _QUOTED_EXEC.search(head):
         yield os.fsdecode(quoted[1] or quoted[2])

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tools.base import Made
+from tools.base import AppliedChange
 from tools.files.paths import display
 from tools.lsp.client import LanguageClient, LanguageServerError
 from tools.lsp.diagnostics import Problem, in_order, lines_of
-from tools.lsp.server import Edited, LanguageServer, LanguageServerPhase
+from tools.lsp.server import EditedText, LanguageServer, LanguageServerPhase
 from tools.lsp.spec import LanguageServerSpec
 from tools.outputs.new_problems import NewProblems
 
-MOST_TOLD = 10
+MAX_REPORTED_PROBLEMS = 10
 """Problems that are told with an edit."""
-LARGEST = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 """Bytes of a file that servers are told of."""
-_BEHIND = 0.25
+_BEHIND_WAIT_SHARE = 0.25
 """Share of the usual time for which a server is waited for that is not done with earlier edits."""
 
 T = TypeVar("T")
@@ -75,37 +75,37 @@ class LanguageServers:
             self._by_extension[extension] = tuple(self._servers[spec.name] for spec in specs)
         return self._by_extension[extension]
 
-    async def after_edit(self, made: Sequence[Made]) -> NewProblems | None:
+    async def after_edit(self, made: Sequence[AppliedChange]) -> NewProblems | None:
         """What is wrong since these changes, and since earlier ones if that was not told, for the model; None where
         nothing is, or nobody can tell in time."""
-        edits: dict[LanguageServer, dict[Path, Edited]] = {}
+        edits: dict[LanguageServer, dict[Path, EditedText]] = {}
         for change in made:
             before, after = _text_of(change.before), _text_of(change.after)
             is_readable = (before is None, after is None) == (change.before is None, change.after is None)
             if change.before == change.after or not is_readable:
                 continue
             for server in await self.servers_for(change.path):
-                edits.setdefault(server, {})[change.path] = Edited(before, after)
+                edits.setdefault(server, {})[change.path] = EditedText(before, after)
         if not edits:
             return None
         await asyncio.gather(*(self._wait(server, of_it) for server, of_it in edits.items()))
-        return self._told(tuple(edits))
+        return self._new_problems(tuple(edits))
 
-    async def _wait(self, server: LanguageServer, edits: Mapping[Path, Edited]) -> None:
+    async def _wait(self, server: LanguageServer, edits: Mapping[Path, EditedText]) -> None:
         """Waits for a server no longer than agreed, and less long for one that has more to do than this."""
-        seconds = self._seconds * (_BEHIND if server.is_behind else 1)
+        seconds = self._seconds * (_BEHIND_WAIT_SHARE if server.is_behind else 1)
         number = server.edit(edits)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await server.looked_at(number)
+                await server.wait_for_diagnostics(number)
 
-    def _told(self, servers: Sequence[LanguageServer]) -> NewProblems | None:
+    def _new_problems(self, servers: Sequence[LanguageServer]) -> NewProblems | None:
         found: dict[str, list[Problem]] = {}
         for server in servers:
             for path, problems in server.documents.take_news().items():
                 found.setdefault(display(path, self._root), []).extend(problems)
         every = in_order(found)
-        return NewProblems(len(every), tuple(lines_of(every, MOST_TOLD))) if every else None
+        return NewProblems(len(every), tuple(lines_of(every, MAX_REPORTED_PROBLEMS))) if every else None
 
     async def ask(self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float) -> T:
         """What a server answers to work in time. Raises `LanguageServerError`, which says how it stands with it."""
@@ -135,7 +135,7 @@ class LanguageServers:
 
 def _text_of(content: bytes | None) -> str | None:
     """The text that a server is told; None where there is no file, or one that is large or not in UTF-8."""
-    if content is None or len(content) > LARGEST:
+    if content is None or len(content) > MAX_FILE_BYTES:
         return None
     try:
         return content.decode("utf-8-sig")

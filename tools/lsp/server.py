@@ -11,29 +11,29 @@ from typing import Literal, TypeAlias, TypeVar, cast
 
 from tools.lsp.client import ENCODINGS, LanguageClient, LanguageServerError
 from tools.lsp.diagnostics import Problem
-from tools.lsp.documents import MOST_OPEN, Document, Documents
-from tools.lsp.framing import LARGEST, FrameBuffer
+from tools.lsp.documents import MAX_OPEN, Documents, OpenDocument
+from tools.lsp.framing import MAX_MESSAGE_BYTES, FrameBuffer
 from tools.lsp.spec import LANGUAGES, LanguageServerSpec
-from tools.process.child import started
+from tools.process.child import start_child
 from tools.server_log import ServerLog
 
 LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
 
-MOST_STARTS = 3
+MAX_STARTS = 3
 """How often one is started that ends by itself."""
-SETTLED = 0.15
+QUIET_S = 0.15
 """Seconds without news after which a server that pushes what it finds has said all of it."""
-PATIENCE = 30.0
+DIAGNOSTICS_TIMEOUT_S = 30.0
 """Seconds in which a server has to say what is wrong with files. Whoever waits for that waits less long."""
-_FAREWELL = 0.5
-_CANCELLED = 3
+_SHUTDOWN_TIMEOUT_S = 0.5
+_MAX_RETRIES = 3
 """How often a question is put again that the server has dropped since something changed."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditedText:
     """A file before and after a change; None where there is none, or none that a server could read."""
 
     before: str | None
@@ -60,7 +60,7 @@ class LanguageServer:
         self._root = root
         self._log = log
         self._task: asyncio.Task[None] | None = None
-        self._edits: dict[Path, Edited] = {}
+        self._edits: dict[Path, EditedText] = {}
         self._questions: deque[_Question] = deque()
         self._wake = asyncio.Event()
         self._news = asyncio.Event()
@@ -84,18 +84,18 @@ class LanguageServer:
         """Whether it has not looked at all edits yet."""
         return self._done < self._taken
 
-    def edit(self, edits: Mapping[Path, Edited]) -> int:
-        """Takes edits that were made; what `looked_at` is asked with."""
+    def edit(self, edits: Mapping[Path, EditedText]) -> int:
+        """Takes edits that were made; what `wait_for_diagnostics` is asked with."""
         if self.phase == "failed":
             return self._taken
         for path, edited in edits.items():
             earlier = self._edits.get(path)
-            self._edits[path] = edited if earlier is None else Edited(earlier.before, edited.after)
+            self._edits[path] = edited if earlier is None else EditedText(earlier.before, edited.after)
         self._taken += 1
         self._begin()
         return self._taken
 
-    async def looked_at(self, number: int) -> bool:
+    async def wait_for_diagnostics(self, number: int) -> bool:
         """Returns once the server has said what these edits brought, or never will: whether it has."""
         while self._done < number and self.phase != "failed":
             self._news.clear()
@@ -141,7 +141,7 @@ class LanguageServer:
 
     async def _live(self) -> None:
         try:
-            for attempt in range(MOST_STARTS):
+            for attempt in range(MAX_STARTS):
                 if attempt:
                     await self._wake.wait()  # it is started again for somebody
                     self.phase = "starting"
@@ -174,36 +174,36 @@ class LanguageServer:
         """Lets it run until it is over, and says why it is."""
         log = ServerLog(self._log)
         try:
-            child = await started(self.spec.launch(self._root), self._root, log, LARGEST, FrameBuffer())
+            child = await start_child(self.spec.launch(self._root), self._root, log, MAX_MESSAGE_BYTES, FrameBuffer())
         except (OSError, ValueError) as error:
             log.close()
             return f"it cannot be started: {getattr(error, 'strerror', None) or error}"
         except asyncio.CancelledError:
             log.close()
             raise
-        client = LanguageClient(child, self._root, self.spec.settings, self._hear)
+        client = LanguageClient(child, self._root, self.spec.settings, self._on_notification)
         listening = asyncio.create_task(client.listen())
         working = asyncio.create_task(self._work(client))
         try:
             await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
             if not listening.done():  # what fails first may be only that it takes nothing any more
-                await asyncio.wait([listening], timeout=_FAREWELL)
+                await asyncio.wait([listening], timeout=_SHUTDOWN_TIMEOUT_S)
             return listening.result() if listening.done() else working.result()
         finally:
             working.cancel()
             await asyncio.wait([working])
             if not listening.done():
-                await self._say_farewell(client)
+                await self._shut_down(client)
             listening.cancel()
             await asyncio.wait([listening])
-            await child.end(_FAREWELL)
+            await child.end(_SHUTDOWN_TIMEOUT_S)
             log.close()
 
-    async def _say_farewell(self, client: LanguageClient) -> None:
+    async def _shut_down(self, client: LanguageClient) -> None:
         with suppress(LanguageServerError, TimeoutError):
-            async with asyncio.timeout(_FAREWELL):
+            async with asyncio.timeout(_SHUTDOWN_TIMEOUT_S):
                 await client.ask("shutdown", None)
-                client.tell("exit", None)
+                client.notify("exit", None)
 
     async def _work(self, client: LanguageClient) -> str:
         """Does what others want of it, until it fails: why."""
@@ -243,7 +243,7 @@ class LanguageServer:
         for path, text in unknown.items():
             await self._show(path, text, client)
         if await self._settle(tuple(unknown), client):
-            documents.take_stock((*unknown, *(path for path, one in edits.items() if one.before is None)))
+            documents.set_baseline((*unknown, *(path for path, one in edits.items() if one.before is None)))
         for path, one in edits.items():
             await self._update(path, one, client)
         there = {path: one.after for path, one in edits.items() if one.after is not None}
@@ -252,49 +252,49 @@ class LanguageServer:
         self._done = number
         self._news.set()
 
-    async def _update(self, path: Path, edited: Edited, client: LanguageClient) -> None:
+    async def _update(self, path: Path, edited: EditedText, client: LanguageClient) -> None:
         uri = path.as_uri()
         if edited.after is None:
             if path in self.documents.open:
-                client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+                client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
             self.documents.forget(path)
         else:
             await self._show(path, edited.after, client)
-            client.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+            client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
         kind = 3 if edited.after is None else 1 if edited.before is None else 2
-        client.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
+        client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
 
     async def _show(self, path: Path, text: str, client: LanguageClient) -> None:
         """Has it know this text of a file. The file that was changed longest ago is closed where many are open."""
         opened, uri = self.documents.open, path.as_uri()
         document = opened.pop(path, None)
         if document is None:
-            if len(opened) >= MOST_OPEN:
+            if len(opened) >= MAX_OPEN:
                 oldest = next(iter(opened))
-                client.tell("textDocument/didClose", {"textDocument": {"uri": oldest.as_uri()}})
+                client.notify("textDocument/didClose", {"textDocument": {"uri": oldest.as_uri()}})
                 self.documents.forget(oldest)
-            document = Document(text, 1)
+            document = OpenDocument(text, 1)
             item = {"uri": uri, "languageId": LANGUAGES.get(path.suffix.lower(), ""), "version": 1, "text": text}
-            client.tell("textDocument/didOpen", {"textDocument": item})
+            client.notify("textDocument/didOpen", {"textDocument": item})
         elif document.text != text:
             document.text, document.version = text, document.version + 1
             meant = {"uri": uri, "version": document.version}
-            client.tell("textDocument/didChange", {"textDocument": meant, "contentChanges": [{"text": text}]})
+            client.notify("textDocument/didChange", {"textDocument": meant, "contentChanges": [{"text": text}]})
         opened[path] = document
 
     async def _settle(self, paths: Sequence[Path], client: LanguageClient) -> bool:
         """Whether the server has said, in time, all that is wrong with the files as they are now."""
         documents = [self.documents.open[path] for path in paths if path in self.documents.open]
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(DIAGNOSTICS_TIMEOUT_S):
                 if self.capabilities.get("diagnosticProvider"):
                     await self._quiet(0)
                     for path in paths:
                         await self._pull(path, client)
                 else:
-                    while any(one.told_of < one.version for one in documents):
+                    while any(one.reported_version < one.version for one in documents):
                         await self._next_news()
-                await self._quiet(SETTLED if self._pushes and documents else 0)
+                await self._quiet(QUIET_S if self._pushes and documents else 0)
         except TimeoutError:
             return False
         return True
@@ -304,11 +304,11 @@ class LanguageServer:
         document = self.documents.open.get(path)
         if document is None:
             return
-        for _ in range(_CANCELLED):
+        for _ in range(_MAX_RETRIES):
             try:
                 report = await client.ask("textDocument/diagnostic", {"textDocument": {"uri": path.as_uri()}})
             except LanguageServerError:
-                await asyncio.sleep(SETTLED)  # it has changed its mind about what it looks at
+                await asyncio.sleep(QUIET_S)  # it has changed its mind about what it looks at
             else:
                 self.documents.pull(path, document.version, report)
                 return
@@ -333,7 +333,7 @@ class LanguageServer:
 
     # What it tells unasked.
 
-    def _hear(self, method: str, parameters: object) -> None:
+    def _on_notification(self, method: str, parameters: object) -> None:
         told = parameters if isinstance(parameters, dict) else {}
         match method:
             case "textDocument/publishDiagnostics":
@@ -344,7 +344,7 @@ class LanguageServer:
                 value = told.get("value")
                 kind = value.get("kind") if isinstance(value, dict) else None
                 token = str(told.get("token"))[:200]
-                if kind == "begin" and len(self._at_work) < MOST_OPEN:
+                if kind == "begin" and len(self._at_work) < MAX_OPEN:
                     self._at_work.add(token)
                 elif kind == "end":
                     self._at_work.discard(token)

@@ -71,7 +71,7 @@ class LanguageServerSpec:
         from tools.lsp.installs import hidden_installs  # noqa: PLC0415  # deferred: few sessions start a server
 
         installs = hidden_installs(self.command, environment.get("PATH", os.defpath))
-        sandbox = replace(self.sandbox, shown=(*self.sandbox.shown, *installs))
+        sandbox = replace(self.sandbox, visible_paths=(*self.sandbox.visible_paths, *installs))
         return sandbox.around(Launch(self.command, environment), root, may_write=False)
 
 
@@ -98,32 +98,32 @@ class KnownServer:
 def known_servers() -> tuple[KnownServer, ...]:
     """Those that are looked for. Nothing is downloaded for a look at a file."""
     return (
-        _known("basedpyright", "basedpyright-langserver", "--stdio", instead_of="pyright"),
-        _known("pyright", "pyright-langserver", "--stdio"),
-        _known("ruff", "ruff", "server"),
-        _known(
+        _known_server("basedpyright", "basedpyright-langserver", "--stdio", instead_of="pyright"),
+        _known_server("pyright", "pyright-langserver", "--stdio"),
+        _known_server("ruff", "ruff", "server"),
+        _known_server(
             "gopls",
             "gopls",
             env={"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"},
             caches=("XDG_CACHE_HOME", "GOCACHE"),
         ),
-        _known(
+        _known_server(
             "rust-analyzer",
             "rust-analyzer",
             runs_project=True,
             env={"CARGO_NET_OFFLINE": "true"},
             caches=("CARGO_TARGET_DIR",),
         ),
-        _known(
+        _known_server(
             "typescript-language-server",
             "typescript-language-server",
             "--stdio",
             runs_project=True,
             options={"disableAutomaticTypingAcquisition": True},
         ),
-        _known("typescript", "tsc", "--lsp", "--stdio", since=7, instead_of="typescript-language-server"),
+        _known_server("typescript", "tsc", "--lsp", "--stdio", since=7, instead_of="typescript-language-server"),
     )
 
 
-def _known(name: str, program: str, *words: str, **more: Any) -> KnownServer:  # noqa: ANN401  # fields of the class
+def _known_server(name: str, program: str, *words: str, **more: Any) -> KnownServer:  # noqa: ANN401  # fields of the class
     return KnownServer(name, (program, *words), PROGRAMS[program], **more)

@@ -11,20 +11,20 @@ from tools.lazy import dataclass
 from tools.lsp.client import LanguageClient, LanguageServerError
 from tools.lsp.diagnostics import start_of
 from tools.lsp.documents import path_of
-from tools.lsp.pool import LARGEST, LanguageServers
+from tools.lsp.pool import MAX_FILE_BYTES, LanguageServers
 from tools.lsp.server import LanguageServer
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 from tools.outputs.plain_text import plain, printable
 from tools.secrets.files import holds_secrets
 
 SymbolQuestion: TypeAlias = Literal["definition", "references", "in_file", "in_project"]
 
-PATIENCE = 20.0
+REPLY_TIMEOUT_S = 20.0
 """Seconds in which a server has to answer, its start included."""
-MOST = 100
+MAX_RESULTS = 100
 """Places or symbols that are shown."""
-_LONGEST_LINE = 160
-_DEEPEST = 8
+_MAX_LINE_CHARS = 160
+_MAX_DEPTH = 8
 _METHODS: Mapping[SymbolQuestion, tuple[str, str]] = {
     "definition": ("textDocument/definition", "definitionProvider"),
     "references": ("textDocument/references", "referencesProvider"),
@@ -42,7 +42,7 @@ _LOCAL, _FUNCTIONS = ("variable", "constant", "parameter"), ("function", "method
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SymbolQuery:
     """A question about symbols."""
 
     find: SymbolQuestion
@@ -53,7 +53,7 @@ class Asked:
     name: str = ""
 
 
-async def answer_to(asked: Asked, servers: LanguageServers, root: Path) -> tuple[str, int]:
+async def answer_to(asked: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
     """What the first server that knows something answers, for the model, and how many places it has named. Raises
     `LanguageServerError`."""
     method, capability = _METHODS[asked.find]
@@ -67,7 +67,7 @@ async def answer_to(asked: Asked, servers: LanguageServers, root: Path) -> tuple
             return await client.ask(method, _parameters(asked, server.encoding))
 
         try:
-            answer = await servers.ask(server, ask, PATIENCE)
+            answer = await servers.ask(server, ask, REPLY_TIMEOUT_S)
         except LanguageServerError as error:
             problems.append(str(error))
             continue
@@ -76,8 +76,8 @@ async def answer_to(asked: Asked, servers: LanguageServers, root: Path) -> tuple
         able += 1
         lines = await asyncio.to_thread(_all_lines, asked, answer, root)
         if lines:
-            more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
-            return "\n".join((*lines[:MOST], *more)), len(lines)
+            more = [f"and {len(lines) - MAX_RESULTS} more"] if len(lines) > MAX_RESULTS else []
+            return "\n".join((*lines[:MAX_RESULTS], *more)), len(lines)
     if not able:
         raise LanguageServerError("; ".join(problems) or "no language server for such a file answers this")
     return _NOTHING[asked.find].format(name=printable(asked.name)), 0
@@ -94,16 +94,16 @@ _NOTHING: Mapping[SymbolQuestion, str] = {
 def column_of(line: str, name: str) -> int | None:
     """Where a name stands in a line, in characters: alone if it does so anywhere. None where it does not."""
     places = [at for at in range(len(line)) if line.startswith(name, at)] if name else []
-    alone = (at for at in places if not _goes_on(line[:at][-1:]) and not _goes_on(line[at + len(name) :][:1]))
+    alone = (at for at in places if not _is_name_char(line[:at][-1:]) and not _is_name_char(line[at + len(name) :][:1]))
     return next(alone, places[0] if places else None)
 
 
-def _goes_on(sign: str) -> bool:
+def _is_name_char(sign: str) -> bool:
     """Whether a name that a sign stands beside is part of a longer one."""
     return sign.isalnum() or sign == "_"
 
 
-def _parameters(asked: Asked, encoding: str) -> Mapping[str, object]:
+def _parameters(asked: SymbolQuery, encoding: str) -> Mapping[str, object]:
     document = {"textDocument": {"uri": asked.path.as_uri()}}
     match asked.find:
         case "in_file":
@@ -121,11 +121,11 @@ def _parameters(asked: Asked, encoding: str) -> Mapping[str, object]:
 _CODECS, _UNITS = {"utf-8": "utf-8", "utf-16": "utf-16-le"}, {"utf-8": 1, "utf-16": 2}
 
 
-def _all_lines(asked: Asked, answer: object, root: Path) -> list[str]:
+def _all_lines(asked: SymbolQuery, answer: object, root: Path) -> list[str]:
     return list(_lines(asked, answer, root))
 
 
-def _lines(asked: Asked, answer: object, root: Path) -> Iterator[str]:
+def _lines(asked: SymbolQuery, answer: object, root: Path) -> Iterator[str]:
     found = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, dict)]
     if asked.find in ("definition", "references"):
         yield from _places(found, root)
@@ -136,7 +136,7 @@ def _lines(asked: Asked, answer: object, root: Path) -> Iterator[str]:
             place = _place(one.get("location"))
             if place is not None:
                 within = f" in {_name(one.get('containerName'))}" if one.get("containerName") else ""
-                yield f"{_shown(place[0], root)}:{place[1]}: {_kind(one)} {_name(one.get('name'))}{within}"
+                yield f"{_display_path(place[0], root)}:{place[1]}: {_kind(one)} {_name(one.get('name'))}{within}"
 
 
 def _places(found: Sequence[Mapping[str, object]], root: Path) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _places(found: Sequence[Mapping[str, object]], root: Path) -> Iterator[str]:
     read = _reader(root)
     for path, line in places:
         text = read(path, line)
-        yield f"{_shown(path, root)}:{line}" + (f": {text}" if text else "")
+        yield f"{_display_path(path, root)}:{line}" + (f": {text}" if text else "")
 
 
 def _reader(root: Path) -> Callable[[Path, int], str]:
@@ -157,10 +157,10 @@ def _reader(root: Path) -> Callable[[Path, int], str]:
             real = path.resolve()
             if real.is_relative_to(root) and not holds_secrets(str(real)):
                 try:
-                    lines[path] = beginning_of(real, LARGEST).decode("utf-8", "replace").split("\n")
+                    lines[path] = beginning_of(real, MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
                 except OSError:
                     return ""
-        return shortened(plain(lines[path][line - 1]).strip(), _LONGEST_LINE) if line <= len(lines[path]) else ""
+        return ellipsize(plain(lines[path][line - 1]).strip(), _MAX_LINE_CHARS) if line <= len(lines[path]) else ""
 
     return read
 
@@ -168,7 +168,7 @@ def _reader(root: Path) -> Callable[[Path, int], str]:
 def _outline(found: Sequence[object], depth: int, *, in_function: bool = False) -> Iterator[str]:
     """Each symbol in its place, without what is local to a function."""
     for one in found:
-        if isinstance(one, dict) and depth <= _DEEPEST and not (in_function and _kind(one) in _LOCAL):
+        if isinstance(one, dict) and depth <= _MAX_DEPTH and not (in_function and _kind(one) in _LOCAL):
             location = one.get("location")
             where = one.get("selectionRange") or (location.get("range") if isinstance(location, dict) else None)
             yield f"{'  ' * depth}{start_of(where)[0] + 1}: {_kind(one)} {_name(one.get('name'))}"
@@ -186,7 +186,7 @@ def _place(value: object) -> tuple[Path, int] | None:
     return (path, start_of(where)[0] + 1) if path is not None else None
 
 
-def _shown(path: Path, root: Path) -> str:
+def _display_path(path: Path, root: Path) -> str:
     return display(path, root)
 
 
@@ -196,4 +196,4 @@ def _kind(symbol: Mapping[str, object]) -> str:
 
 
 def _name(value: object) -> str:
-    return shortened(printable(str(value)), _LONGEST_LINE)
+    return ellipsize(printable(str(value)), _MAX_LINE_CHARS)

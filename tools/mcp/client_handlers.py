@@ -14,23 +14,23 @@ FieldValue: TypeAlias = str | int | float | bool | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedAnswer:
     """What the user filled in; empty when the user was to open an address."""
 
     content: Mapping[str, FieldValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class DeclinedAnswer:
     """The user said no."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dismissed:
+class DismissedAnswer:
     """The user closed the question without an answer."""
 
 
-Answer: TypeAlias = Accepted | Declined | Dismissed
+Answer: TypeAlias = AcceptedAnswer | DeclinedAnswer | DismissedAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingRefused:
+class SamplingRefusal:
     """Why no model is asked."""
 
     reason: str
@@ -78,11 +78,11 @@ class ClientHandlers:
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         """Puts a question to the user: a form with the fields of the schema, or, when `url` is not empty, an address to
         open."""
-        return Dismissed()
+        return DismissedAnswer()
 
-    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
+    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefusal:
         """Has a model write something, if the user wants that."""
-        return SamplingRefused("nobody is there to allow it")
+        return SamplingRefusal("nobody is there to allow it")
 
     def roots(self) -> tuple[Path, ...]:
         """The folders that servers are to work in, absolute."""
@@ -91,5 +91,5 @@ class ClientHandlers:
     async def open_login(self, server: str, url: str) -> None:
         """Shows the user the address at which to log in, or opens it."""
 
-    def changed(self, server: str) -> None:
+    def notify_change(self, server: str) -> None:
         """The state of a server is another one now."""

@@ -20,15 +20,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools.base import Arguments, Result, ToolError
-from tools.mcp.client_handlers import Accepted, ClientHandlers
+from tools.mcp.client_handlers import AcceptedAnswer, ClientHandlers
 from tools.mcp.listing import all_listed, prompts_of, resource_of, tools_of
 from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, TakesNoPosts, instructions_of
 from tools.mcp.questions import ask_to_open, callbacks
-from tools.mcp.repairs import repaired
+from tools.mcp.repairs import repair_streams
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
 from tools.mcp.sse import sse
-from tools.mcp.texts import one_line, said
+from tools.mcp.texts import error_text, one_line
 from tools.mcp.transport import http, status_of, stdio
 from tools.server_log import ServerLog
 from tools.version import VERSION
@@ -41,19 +41,19 @@ ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 KINDS: tuple[ListKind, ...] = ("tools", "resources", "prompts")
 _CHANGES: Mapping[str, ListKind] = {f"notifications/{kind}/list_changed": kind for kind in KINDS}
 
-_MOST_EXTENSIONS = 60
+_MAX_EXTENSIONS = 60
 """Times the time-out that a call may take at all, however often the server says that it goes on."""
-_MOST_LEFT_OUT = 10
+_MAX_LEFT_OUT = 10
 """Entries without which a list is told of, one by one."""
 _SESSION_OVER = "Session terminated"
 """What the SDK says when a server at an address does not know our session any more."""
-_CLOSED = "Connection closed"
+_CLOSED_MESSAGE = "Connection closed"
 """What the SDK says when a connection is of no use any more, not only to the call that finds that out."""
 _PROGRESS_EVERY = 0.1
 """Seconds between two lines of progress that are shown."""
 _FIRST_LISTS, _LATER_LISTS = 1.0, 10.0
 """Seconds that a starting server, and one that serves already, has to list its resources or its prompts."""
-_LONGEST_DATA = 1_000
+_MAX_DATA_CHARS = 1_000
 """Characters of the details of an error that are shown."""
 _LISTEN_AGAIN = 5.0
 """Seconds after which a server is asked again to tell of changes, when it stopped."""
@@ -63,22 +63,22 @@ E = TypeVar("E", bound=BaseException)
 
 
 @asynccontextmanager
-async def connected(
+async def open_connection(
     spec: ServerSpec,
     handlers: ClientHandlers,
     log: ServerLog,
     credentials: Path,
     with_user: bool,
     lost: Callable[[], None],
-) -> "AsyncIterator[Connection]":
+) -> "AsyncIterator[McpConnection]":
     """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
     server says or shows why there is none (`TakesNoPosts` where it may speak the older transport), `NeedsLogin`, and
     whatever else the SDK raises. `with_user`: a login is done where the server wants one. `lost`: is called as soon as
     it is over although nobody has ended it."""
-    connection = Connection(spec, handlers, log, lost)
+    connection = McpConnection(spec, handlers, log, lost)
     client = Client(
         _transport(connection, log, credentials, with_user),
-        logging_callback=connection.hear_log,
+        logging_callback=connection.on_log_message,
         client_info=types.Implementation(name="ebbtide", version=VERSION),
         cache=None,
         **callbacks(spec.name, handlers, connection.patience.question),
@@ -94,16 +94,16 @@ async def connected(
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
     except (MCPError, ExceptionGroup) as error:  # the SDK wraps some, and some of them more than once
-        if (login := _found(error, NeedsLogin)) is not None:
+        if (login := _find_error(error, NeedsLogin)) is not None:
             raise login from error
         if connection.refused_post and not connection.lost:
             raise TakesNoPosts(connection.refused_post) from error
-        raise ConnectionError(connection.lost or said(error)) from error
+        raise ConnectionError(connection.lost or error_text(error)) from error
 
 
 @asynccontextmanager
 async def _transport(
-    connection: "Connection", log: ServerLog, credentials: Path, with_user: bool
+    connection: "McpConnection", log: ServerLog, credentials: Path, with_user: bool
 ) -> AsyncIterator[TransportStreams]:
     spec = connection.spec
     if spec.command:
@@ -111,20 +111,20 @@ async def _transport(
     elif spec.is_sse:
         over = sse(spec, credentials, connection.handlers, with_user)
     else:
-        over = http(spec, credentials, connection.handlers, with_user, connection.hear_post)
+        over = http(spec, credentials, connection.handlers, with_user, connection.on_post_response)
     async with over as streams:
-        yield repaired(streams, connection.hear, connection.left_out.append, connection.lose)
+        yield repair_streams(streams, connection.on_notification, connection.left_out.append, connection.lose)
 
 
-def _found(error: BaseException, kind: type[E]) -> E | None:
+def _find_error(error: BaseException, kind: type[E]) -> E | None:
     """The first error of a kind, whatever it is wrapped in."""
     if isinstance(error, kind):
         return error
     inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return next((found for each in inner if (found := _found(each, kind)) is not None), None)
+    return next((found for each in inner if (found := _find_error(each, kind)) is not None), None)
 
 
-class Connection:
+class McpConnection:
     """What can be asked of a server. It says with `news` that it was lost or that the server offers something else."""
 
     def __init__(self, spec: ServerSpec, handlers: ClientHandlers, log: ServerLog, on_lost: Callable[[], None]) -> None:
@@ -175,7 +175,7 @@ class Connection:
             state = await self._unless_it_fails("prompts", self._with_prompts, state)
         unknown = tuple(f"its {kind} are not known" for kind in kinds)
         state = replace(state, notes=tuple(note for note in state.notes if not note.startswith(unknown)))
-        left_out = (line for line in self.left_out[:_MOST_LEFT_OUT] if line not in state.notes)
+        left_out = (line for line in self.left_out[:_MAX_LEFT_OUT] if line not in state.notes)
         return replace(state, notes=(*state.notes, *left_out))
 
     async def _unless_it_fails(
@@ -195,7 +195,7 @@ class Connection:
             if self.lost or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
                 raise
             if not (isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND):
-                self.left_out.append(f"its {kind} are not known: {_told_by(error)}")
+                self.left_out.append(f"its {kind} are not known: {_detailed_error(error)}")
         return before
 
     async def _with_resources(self, state: ServerState) -> ServerState:
@@ -211,7 +211,7 @@ class Connection:
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
-        _insist_on_text(arguments)
+        _require_text(arguments)
         shown = 0.0
         loop = asyncio.get_running_loop()
         async with self._answering(f"`{one_line(name)}`") as go_on:
@@ -238,18 +238,18 @@ class Connection:
             raise error
         for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
             with self.patience.question():
-                if not isinstance(await ask_to_open(self.spec.name, self.handlers, page), Accepted):
+                if not isinstance(await ask_to_open(self.spec.name, self.handlers, page), AcceptedAnswer):
                     raise error
 
     async def read_resource(self, uri: str) -> Result:
         """What is in a resource. Raises `ToolError`."""
-        _insist_on_text(uri)
+        _require_text(uri)
         async with self._answering(f"the resource `{one_line(uri)}`"):
             return result_of_resource(await self._client.read_resource(uri))
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
         """What a prompt stands for. Raises `ToolError`."""
-        _insist_on_text(arguments)
+        _require_text(arguments)
         async with self._answering(f"the prompt `{one_line(name)}`"):
             return messages_of(await self._client.get_prompt(name, arguments))
 
@@ -272,11 +272,11 @@ class Connection:
                 self.lose("it has forgotten this session")
                 raise SessionOver(f"the server `{label}` has forgotten this session") from error
             if error.code == types.CONNECTION_CLOSED:
-                if error.message == _CLOSED:
+                if error.message == _CLOSED_MESSAGE:
                     self.lose("its connection has ended")
                 why = one_line(self.lost or error.message)
                 raise ToolError(f"the server `{label}` was lost during {what} ({why}); it may be half done") from error
-            raise ToolError(f"the server `{label}` refused {what}: {_told_by(error)}") from error
+            raise ToolError(f"the server `{label}` refused {what}: {_detailed_error(error)}") from error
         except ValidationError as error:
             raise ToolError(
                 f"the server `{label}` answered {what} with something the protocol does not know"
@@ -300,23 +300,23 @@ class Connection:
                     tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
                 ) as changes:
                     async for _ in changes:
-                        pass  # `hear` is told of each already
+                        pass  # `on_notification` is told of each already
             except (ListenNotSupportedError, MCPError):
                 return
             except (SubscriptionLost, TimeoutError):
                 await asyncio.sleep(_LISTEN_AGAIN)
                 self._note_changed(*KINDS)
 
-    def hear(self, method: str) -> None:
+    def on_notification(self, method: str) -> None:
         """Is told of every notification before anything that comes after it is read."""
         if (kind := _CHANGES.get(method)) is not None:
             self._note_changed(kind)
 
-    def hear_post(self, response: httpx2.Response) -> None:
+    def on_post_response(self, response: httpx2.Response) -> None:
         is_refused = response.status_code in (httpx2.codes.NOT_FOUND, httpx2.codes.METHOD_NOT_ALLOWED)
         self.refused_post = status_of(response) if is_refused else ""
 
-    async def hear_log(self, params: types.LoggingMessageNotificationParams) -> None:
+    async def on_log_message(self, params: types.LoggingMessageNotificationParams) -> None:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
         self._log.write(f"[{params.level}] {one_line(said, 1000)}\n".encode())
 
@@ -356,16 +356,16 @@ async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands i
     """Finds nothing wrong with a result."""
 
 
-def _told_by(error: Exception) -> str:
+def _detailed_error(error: Exception) -> str:
     """What a server says of an error, with the details that it gives: often the field that is wrong is only there."""
     data = error.data if isinstance(error, MCPError) else None
     if data is None or data in ("", {}, []):
-        return said(error)
+        return error_text(error)
     details = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
-    return f"{said(error)} ({one_line(details, _LONGEST_DATA)})"
+    return f"{error_text(error)} ({one_line(details, _MAX_DATA_CHARS)})"
 
 
-def _insist_on_text(sent: object) -> None:
+def _require_text(sent: object) -> None:
     """Raises `ToolError` for what holds half a character, on which the SDK would end the connection."""
     try:
         json.dumps(sent, ensure_ascii=False).encode()
@@ -391,7 +391,7 @@ class ServerTimeouts:
     async def call(self) -> AsyncIterator[Callable[[], None]]:
         """Gives what is to be called whenever there is a sign of progress. Raises `TimeoutError`."""
         async with asyncio.timeout(None) as timeout:
-            self._running[timeout] = _now() + _MOST_EXTENSIONS * self._seconds
+            self._running[timeout] = _now() + _MAX_EXTENSIONS * self._seconds
             self._wind(timeout)
             try:
                 yield lambda: self._wind(timeout)

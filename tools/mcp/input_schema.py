@@ -7,10 +7,10 @@ from typing import TypeAlias
 from tools.mcp.texts import clean
 
 Schema: TypeAlias = Mapping[str, object]
-Rewritten: TypeAlias = dict[str, object]
+RewrittenSchema: TypeAlias = dict[str, object]
 
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED_SUBSCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTED_SUBSCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE = (
     "items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "not", "if", "then",
     "else", "propertyNames",
@@ -24,7 +24,7 @@ _LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 def portable(schema: Schema) -> Schema:
     """The schema as providers take it. One that is no schema of an object stays none: to find that out is not done
     here."""
-    sent = _resolved(schema)
+    sent = _resolve_ref(schema)
     sent = {key: value for key, value in _portable(sent).items() if key != "$schema"}
     kinds = sent.get("type", "object")
     if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
@@ -33,7 +33,7 @@ def portable(schema: Schema) -> Schema:
     return sent
 
 
-def _resolved(schema: Schema) -> Schema:
+def _resolve_ref(schema: Schema) -> Schema:
     """The schema that another one is nothing but a name of, with all that it may refer to itself."""
     seen: set[str] = set()
     while isinstance(name := schema.get("$ref"), str) and name.startswith("#/") and name not in seen:
@@ -47,7 +47,7 @@ def _resolved(schema: Schema) -> Schema:
     return schema
 
 
-def _portable(schema: Schema) -> Rewritten:
+def _portable(schema: Schema) -> RewrittenSchema:
     """One schema and those inside it."""
     sent = {key: value for key, value in schema.items() if value is not None or key in _MAY_BE_NULL}
     sent |= {key: clean(said) for key in _WORDS if isinstance(said := sent.get(key), str)}
@@ -57,10 +57,10 @@ def _portable(schema: Schema) -> Rewritten:
     _describe_items(sent)
     if sent.get("type") == "any":
         del sent["type"]
-    for key in _NAMED:
+    for key in _NAMED_SUBSCHEMAS:
         if isinstance(inner := sent.get(key), Mapping):
             sent[key] = {name: _inside(each) for name, each in inner.items()}
-    for key in _LISTED:
+    for key in _LISTED_SUBSCHEMAS:
         if isinstance(inner := sent.get(key), list):
             sent[key] = [_inside(each) for each in inner]
     for key in _SINGLE:
@@ -90,7 +90,7 @@ def words_in(schema: object, where: str = "") -> Iterator[tuple[str, str]]:
         case Mapping():
             for key, value in schema.items():
                 place = where if key == "description" and isinstance(value, str) else f"{where}.{key}".lstrip(".")
-                if key in _NAMED and isinstance(value, Mapping):
+                if key in _NAMED_SUBSCHEMAS and isinstance(value, Mapping):
                     yield from _named_words(value, where if key == "properties" else place)
                 elif key not in ("type", "required") and value not in ("", [], {}):
                     yield from words_in(value, place)
@@ -104,7 +104,7 @@ def _named_words(schemas: Mapping[str, object], where: str) -> Iterator[tuple[st
         yield from words_in(inner, place)
 
 
-def _number_limits(sent: Rewritten) -> None:
+def _number_limits(sent: RewrittenSchema) -> None:
     """Draft 4: a limit, and whether it is one of those that must not be reached."""
     for exclusive, limit in _LIMITS.items():
         if isinstance(is_exclusive := sent.get(exclusive), bool):
@@ -113,7 +113,7 @@ def _number_limits(sent: Rewritten) -> None:
                 sent[exclusive] = sent.pop(limit)
 
 
-def _require_by_name(sent: Rewritten) -> None:
+def _require_by_name(sent: RewrittenSchema) -> None:
     """Draft 3: a property says itself that it is required. And no name is there twice."""
     own, properties = sent.get("required"), sent.get("properties")
     if isinstance(own, bool):
@@ -127,7 +127,7 @@ def _require_by_name(sent: Rewritten) -> None:
         sent["required"] = [name for place, name in enumerate(wanted) if name not in wanted[:place]]
 
 
-def _describe_items(sent: Rewritten) -> None:
+def _describe_items(sent: RewrittenSchema) -> None:
     """Draft 7: items by their places are a list, those behind them something of their own. Lists say what they hold."""
     if isinstance(places := sent.get("items"), list):
         del sent["items"]
@@ -141,7 +141,7 @@ def _describe_items(sent: Rewritten) -> None:
         sent["items"] = {}
 
 
-def _rename_dependencies(sent: Rewritten) -> None:
+def _rename_dependencies(sent: RewrittenSchema) -> None:
     """Draft 7: what goes with a property, as names or as a schema, under one word."""
     if not isinstance(both := sent.get("dependencies"), Mapping):
         return

@@ -13,18 +13,18 @@ from pydantic import ValidationError
 from tools.base import ToolError
 from tools.mcp.input_schema import portable, words_in
 from tools.mcp.offers import INSTRUCTIONS, Caller, McpTool, PromptArgument, Resource, ServerPrompt
-from tools.mcp.repairs import MOST_ENTRIES, first_fault
-from tools.mcp.spec import ServerSpec, shortened
+from tools.mcp.repairs import MAX_ENTRIES, first_fault
+from tools.mcp.spec import ServerSpec, shorten_name
 from tools.mcp.texts import clean, hides, one_line
-from tools.outputs.extent import cut
+from tools.outputs.extent import truncate
 from tools.schema import fault
 
-LONGEST_DESCRIPTION = 4096
+MAX_DESCRIPTION_CHARS = 4096
 """Characters of a description that the model reads."""
-LARGEST_SCHEMA = 100_000
+MAX_SCHEMA_BYTES = 100_000
 """Bytes of a schema, as JSON: about what a small window holds."""
-_MOST_PAGES = 100
-_LONGEST_NAME = 64
+_MAX_PAGES = 100
+_MAX_NAME_CHARS = 64
 """Characters of a tool's name, as providers allow them."""
 
 _ORDERS = re.compile(
@@ -53,16 +53,16 @@ async def all_listed(
     `left_out`. Raises `ToolError` where a page cannot be read."""
     listed: list[T] = []
     cursor, seen = None, set[str]()
-    while len(seen) < _MOST_PAGES:
+    while len(seen) < _MAX_PAGES:
         try:
             page = await fetch(cursor)
         except ValidationError as error:
             raise ToolError(f"it lists something the protocol does not know: {first_fault(error)}") from error
         listed += entries(page)
         cursor = page.next_cursor
-        if len(listed) > MOST_ENTRIES:
-            left_out.append(f"it lists more than {MOST_ENTRIES:,} of a kind: the others are left out")
-            return listed[:MOST_ENTRIES]
+        if len(listed) > MAX_ENTRIES:
+            left_out.append(f"it lists more than {MAX_ENTRIES:,} of a kind: the others are left out")
+            return listed[:MAX_ENTRIES]
         if not cursor or cursor in seen:
             break
         seen.add(cursor)
@@ -95,7 +95,7 @@ def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpToo
             tools[name] = McpTool(
                 name,
                 tool.name,
-                cut(description, LONGEST_DESCRIPTION),
+                truncate(description, MAX_DESCRIPTION_CHARS),
                 portable(tool.input_schema),
                 caller,
                 tool.input_schema,
@@ -107,11 +107,11 @@ def tool_name(spec: ServerSpec, original: str) -> str:
     """What the model calls the tool: `mcp__SERVER__TOOL`, of signs and of a length that every provider allows."""
     start = f"mcp__{spec.prefix}__"
     own = re.sub(r"[^A-Za-z0-9_-]", "_", original) or "_"
-    room = _LONGEST_NAME - len(start)
+    room = _MAX_NAME_CHARS - len(start)
     if not original.isascii():  # in many languages nothing is left that tells one name from another
         plain = own.strip("_") or "tool"
-        return start + shortened(plain, original, min(room, len(plain) + 7))
-    return start + (own if len(own) <= room else shortened(own, original, room))
+        return start + shorten_name(plain, original, min(room, len(plain) + 7))
+    return start + (own if len(own) <= room else shorten_name(own, original, room))
 
 
 def schema_fault(schema: Mapping[str, object]) -> str:
@@ -122,8 +122,8 @@ def schema_fault(schema: Mapping[str, object]) -> str:
         sent = portable(schema)
     except (ValueError, RecursionError):
         return "its schema is not JSON"
-    if size > LARGEST_SCHEMA:
-        return f"its schema has {size:,} bytes, more than the {LARGEST_SCHEMA:,} that are taken"
+    if size > MAX_SCHEMA_BYTES:
+        return f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} that are taken"
     if sent.get("type") != "object":
         return "its schema is not one of an object"
     problem = fault(sent)
@@ -159,8 +159,8 @@ def _is_wanted(spec: ServerSpec, name: str) -> bool:
 def _remarkable(raw: str, cleaned: str) -> Iterable[str]:
     if hides(raw):
         yield "has hidden characters or terminal codes in its description; they are left out"
-    if len(cleaned) > LONGEST_DESCRIPTION:
-        yield f"has a description of {len(cleaned):,} characters, of which {LONGEST_DESCRIPTION:,} are shown"
+    if len(cleaned) > MAX_DESCRIPTION_CHARS:
+        yield f"has a description of {len(cleaned):,} characters, of which {MAX_DESCRIPTION_CHARS:,} are shown"
     yield from _orders("a description", cleaned)
 
 

@@ -35,9 +35,9 @@ from tools.network.name_lookup import NameNotKnown, addresses_of, where_private
 
 _PORTS = {"http": 80, "https": 443}
 _PATH = "/callback"
-_LONGEST_REQUEST = 16_384
+_MAX_REQUEST_BYTES = 16_384
 """Bytes of the first line."""
-_PATIENCE = 10.0
+_REQUEST_TIMEOUT_S = 10.0
 """Seconds for a browser to send its request."""
 
 _PAGE = (
@@ -120,7 +120,7 @@ def _provider(
     is_document = login.client_id.startswith("https://")
     provider = _GuardedLogin(
         spec.url,
-        _Wanted.model_validate(
+        _ClientMetadata.model_validate(
             {
                 "client_name": "Ebbtide",
                 "redirect_uris": [back.address if back else "http://127.0.0.1/callback"],
@@ -161,7 +161,7 @@ async def _pin(wanted: httpx2.Request, server: httpx2.URL) -> None:
     """Sends a request to an address that its host has and that may be asked. A proxy of the environment is given the
     name, and looks it up itself. Raises `NeedsLogin`."""
     try:
-        address = await _judged(wanted.url, server)
+        address = await _check_address(wanted.url, server)
     except NameNotKnown:
         return  # nothing is sent there, unless by a proxy that knows the name
     if not proxy_for(wanted.url.scheme, wanted.url.netloc.decode("ascii")):
@@ -170,7 +170,7 @@ async def _pin(wanted: httpx2.Request, server: httpx2.URL) -> None:
         wanted.url = wanted.url.copy_with(host=str(address))
 
 
-async def _judged(url: httpx2.URL, server: httpx2.URL) -> IpAddress:
+async def _check_address(url: httpx2.URL, server: httpx2.URL) -> IpAddress:
     addresses = await addresses_of(url.host, url.port or _PORTS.get(url.scheme, 443))
     own = await addresses_of(server.host, server.port or _PORTS.get(server.scheme, 443))
     for address in addresses:
@@ -186,7 +186,7 @@ def _wanted_before(storage: "_Storage") -> list[str]:
     return scope.split() if isinstance(scope, str) else []
 
 
-class _Wanted(OAuthClientMetadata):
+class _ClientMetadata(OAuthClientMetadata):
     """What is asked for. Scopes that were asked for once, or that the user configured, are asked for again, whatever
     else a server wants."""
 
@@ -268,7 +268,7 @@ class _Storage:
                 client_id=login.client_id,
                 client_secret=login.client_secret or None,
                 redirect_uris=[AnyUrl(str(uri)) for uri in self._context.client_metadata.redirect_uris or ()],
-                token_endpoint_auth_method=self._secret_goes() if login.client_secret else "none",
+                token_endpoint_auth_method=self._secret_auth_method() if login.client_secret else "none",
             )
         try:
             return OAuthClientInformationFull.model_validate(self.read()["client"])
@@ -278,7 +278,7 @@ class _Storage:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self.write(client=client_info.model_dump(mode="json", exclude_none=True))
 
-    def _secret_goes(self) -> str:
+    def _secret_auth_method(self) -> str:
         """Where the server wants the secret of a client, as far as that is known by now."""
         metadata = self._context.oauth_metadata
         methods = metadata.token_endpoint_auth_methods_supported if metadata else None
@@ -310,7 +310,7 @@ class Callback:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers one request."""
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 line = await reader.readline()
                 while (await reader.readline()).strip():
                     pass
@@ -344,7 +344,7 @@ class Callback:
 async def callback(port: int) -> AsyncIterator[Callback]:
     """Listens on this port of the loopback, or on any free one. Raises `OSError` when the port is taken."""
     back = Callback()
-    server = await asyncio.start_server(back.serve, "127.0.0.1", port, limit=_LONGEST_REQUEST)
+    server = await asyncio.start_server(back.serve, "127.0.0.1", port, limit=_MAX_REQUEST_BYTES)
     back.port = server.sockets[0].getsockname()[1]
     try:
         yield back

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from tools.base import Arguments, Attached, Effect, Picture, Result, ToolError, Workspace
+from tools.base import Arguments, Attachment, Effect, Picture, Result, ToolError, Workspace
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import clean, one_line, spelled_out
-from tools.outputs.extent import counted, cut
+from tools.outputs.extent import pluralize, truncate
 from tools.outputs.plain_text import printable
 from tools.schema import object_of, text
 
 INSTRUCTIONS = "instructions for the model"
 """Under which name they are approved: no name of a tool has blanks."""
-LONGEST_INSTRUCTIONS = 2000
+MAX_INSTRUCTIONS_CHARS = 2000
 """Characters of them."""
 
 Phase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]
@@ -86,7 +86,7 @@ class McpTool(_ServerTool):
 
 def instructions_of(text: str, caller: Caller) -> McpTool | None:
     """What a server says of itself, cleaned and cut; None where it says nothing."""
-    said = cut(clean(text), LONGEST_INSTRUCTIONS)
+    said = truncate(clean(text), MAX_INSTRUCTIONS_CHARS)
     return McpTool("", INSTRUCTIONS, said, {}, caller) if said else None
 
 
@@ -116,9 +116,9 @@ class ReadResource(_ServerTool):
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         uri = text(arguments, "uri", "")
-        return await self.caller.read_resource(uri) if uri else Result(self._listed())
+        return await self.caller.read_resource(uri) if uri else Result(self._resource_list())
 
-    def _listed(self) -> str:
+    def _resource_list(self) -> str:
         """The resources of the server and the patterns of their addresses, a line each."""
         state = self.caller.state
         return "\n".join(each.line for each in (*state.resources, *state.templates)) or "there are no resources"
@@ -136,7 +136,7 @@ class Resource:
 
     @property
     def line(self) -> str:
-        size = counted(self.size, "byte") if self.size is not None else ""
+        size = pluralize(self.size, "byte") if self.size is not None else ""
         about = ", ".join(filter(None, (self.name, one_line(self.media_type), size)))
         said = f": {one_line(self.description)}" if self.description else ""
         return f"{printable(spelled_out(self.uri))}  ({about}){said}"
@@ -170,7 +170,7 @@ class PromptMessage:
     role: Literal["user", "assistant"]
     text: str
     pictures: tuple[Picture, ...] = ()
-    files: tuple[Attached, ...] = ()
+    files: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,6 @@ class ServerState:
     as tools are."""
 
     @property
-    def pinned(self) -> tuple[McpTool, ...]:
+    def approvable(self) -> tuple[McpTool, ...]:
         """All that the user approves."""
         return self.tools if self.instructions is None else (self.instructions, *self.tools)

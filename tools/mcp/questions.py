@@ -10,22 +10,22 @@ from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 
 from tools.base import Picture
 from tools.mcp.client_handlers import (
-    Accepted,
+    AcceptedAnswer,
     Answer,
     ClientHandlers,
-    Declined,
-    Dismissed,
+    DeclinedAnswer,
+    DismissedAnswer,
     SampleRequest,
     SamplingMessage,
-    SamplingRefused,
+    SamplingRefusal,
 )
 from tools.mcp.results import picture_of
 from tools.mcp.texts import clean
-from tools.outputs.extent import cut
+from tools.outputs.extent import truncate
 
-_LONGEST_MESSAGE = 4000
+_MAX_MESSAGE_CHARS = 4000
 """Characters of a question."""
-_REFUSED = -1
+_REFUSED_CODE = -1
 """The protocol's code for a model that the user did not want to be asked."""
 
 
@@ -44,19 +44,19 @@ def callbacks(server: str, handlers: ClientHandlers, waiting: Callable[[], Abstr
         with waiting():
             match params:
                 case types.ElicitRequestURLParams():
-                    return _elicited(await ask_to_open(server, handlers, params), {}, is_form=False)
+                    return _elicit_result(await ask_to_open(server, handlers, params), {}, is_form=False)
                 case types.ElicitRequestFormParams():
                     schema = params.requested_schema
-                    answer = await handlers.elicit(server, _asked(params.message), schema, "")
-                    return _elicited(answer, schema, is_form=True)
+                    answer = await handlers.elicit(server, _clean_question(params.message), schema, "")
+                    return _elicit_result(answer, schema, is_form=True)
 
     async def sample(
         context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         with waiting():
             sample = await handlers.sample(server, _request(params))
-        if isinstance(sample, SamplingRefused):
-            return types.ErrorData(code=_REFUSED, message=sample.reason)
+        if isinstance(sample, SamplingRefusal):
+            return types.ErrorData(code=_REFUSED_CODE, message=sample.reason)
         return types.CreateMessageResult(
             role="assistant",
             content=types.TextContent(type="text", text=sample.text),
@@ -80,23 +80,23 @@ async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitR
     """Whether the user opens an address. Only addresses of pages are shown at all, and none that could be shown as
     another one, or with a text behind it."""
     if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:
-        return Declined()
-    return await handlers.elicit(server, _asked(page.message), {}, page.url)
+        return DeclinedAnswer()
+    return await handlers.elicit(server, _clean_question(page.message), {}, page.url)
 
 
-def _asked(message: str) -> str:
-    return cut(clean(message[: 2 * _LONGEST_MESSAGE]), _LONGEST_MESSAGE)
+def _clean_question(message: str) -> str:
+    return truncate(clean(message[: 2 * _MAX_MESSAGE_CHARS]), _MAX_MESSAGE_CHARS)
 
 
-def _elicited(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
+def _elicit_result(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
     match answer:
-        case Accepted(content=content):
+        case AcceptedAnswer(content=content):
             given = _defaults(schema)
             given |= {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
             return types.ElicitResult.model_validate({"action": "accept", "content": given if is_form else None})
-        case Declined():
+        case DeclinedAnswer():
             return types.ElicitResult(action="decline")
-        case Dismissed():
+        case DismissedAnswer():
             return types.ElicitResult(action="cancel")
 
 
@@ -112,14 +112,14 @@ def _defaults(schema: Mapping[str, object]) -> dict[str, object]:
 
 def _request(params: types.CreateMessageRequestParams) -> SampleRequest:
     return SampleRequest(
-        messages=tuple(_said(message) for message in params.messages),
+        messages=tuple(_sampling_message(message) for message in params.messages),
         most_tokens=params.max_tokens,
         system=params.system_prompt or "",
         stop=tuple(params.stop_sequences or ()),
     )
 
 
-def _said(message: types.SamplingMessage) -> SamplingMessage:
+def _sampling_message(message: types.SamplingMessage) -> SamplingMessage:
     blocks = message.content if isinstance(message.content, list) else [message.content]
     return SamplingMessage(message.role, "\n".join(_texts(blocks)), tuple(_pictures(blocks)))
 

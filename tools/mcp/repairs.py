@@ -20,12 +20,12 @@ _OF_THE_SDK = "SSE stream "
 """How the SDK's own errors of a connection begin, where it puts them among the server's."""
 _PROGRESS_EVERY = 0.05
 """Seconds between two signs of progress of a call that are handed on."""
-_MOST_TOKENS = 100
-MOST_ENTRIES = 5_000
+_MAX_TOKENS = 100
+MAX_ENTRIES = 5_000
 """Of a list; of what stands in an output, twice as many parts. Each is looked at while all else waits."""
-_LARGEST_ENTRY = 1_000_000
+_MAX_ENTRY_CHARS = 1_000_000
 """Characters of all texts of an entry."""
-_MOST_ASKED, _ASKED_WITHIN = 500, 10.0
+_MAX_QUESTIONS, _QUESTIONS_WINDOW_S = 500, 10.0
 """Questions of a server that are read within so many seconds. What asks more often is broken: each is answered."""
 _FLOODS = "it asks more questions than can be answered"
 _LISTS: dict[str, tuple[type[BaseModel], str]] = {
@@ -45,7 +45,7 @@ _VERSION = "2025-11-25"
 """Of the protocol, by which entries are looked at: the others know the same of them."""
 
 
-class Repaired(IncomingStream):
+class RepairedStream(IncomingStream):
     """The incoming half of a connection, its messages put right."""
 
     def __init__(
@@ -92,8 +92,8 @@ class Repaired(IncomingStream):
 
     def _is_too_much(self) -> bool:
         now, (since, count) = anyio.current_time(), self._asked
-        self._asked = (since, count + 1) if now - since < _ASKED_WITHIN else (now, 1)
-        return self._asked[1] > _MOST_ASKED
+        self._asked = (since, count + 1) if now - since < _QUESTIONS_WINDOW_S else (now, 1)
+        return self._asked[1] > _MAX_QUESTIONS
 
     def _is_too_soon(self, told: types.JSONRPCNotification) -> bool:
         """Whether it is progress right behind progress: the SDK takes a millisecond for each, whatever is shown."""
@@ -102,14 +102,14 @@ class Repaired(IncomingStream):
         token, now = str(told.params.get("progressToken")), anyio.current_time()
         is_soon = now - self._progress.get(token, 0.0) < _PROGRESS_EVERY
         if not is_soon:
-            self._progress = {**(self._progress if len(self._progress) < _MOST_TOKENS else {}), token: now}
+            self._progress = {**(self._progress if len(self._progress) < _MAX_TOKENS else {}), token: now}
         return is_soon
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-def repaired(
+def repair_streams(
     streams: TransportStreams,
     hear: Callable[[str], None],
     leave_out: Callable[[str], None],
@@ -117,7 +117,7 @@ def repaired(
 ) -> TransportStreams:
     """The same streams, with what comes in put right."""
     incoming, outgoing = streams
-    return Repaired(incoming, hear, leave_out, lost), outgoing
+    return RepairedStream(incoming, hear, leave_out, lost), outgoing
 
 
 def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> None:
@@ -133,9 +133,9 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
                     result[name] = []
                 if isinstance(listed := result.get(name), list):
                     what = method.partition("/")[0]
-                    if len(listed) > MOST_ENTRIES:
-                        leave_out(f"it lists {len(listed):,} {what}, of which {MOST_ENTRIES:,} are taken")
-                    result[name] = [each for each in listed[:MOST_ENTRIES] if _is_sound(each, name, leave_out)]
+                    if len(listed) > MAX_ENTRIES:
+                        leave_out(f"it lists {len(listed):,} {what}, of which {MAX_ENTRIES:,} are taken")
+                    result[name] = [each for each in listed[:MAX_ENTRIES] if _is_sound(each, name, leave_out)]
     if isinstance(message, types.JSONRPCResponse):
         _repair_output(message.result)
 
@@ -143,8 +143,8 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
 def _repair_output(result: dict[str, Any]) -> None:
     """What a call gave back, where its blocks are missing, or its structured content is no object."""
     for name in ("content", "contents", "messages"):
-        if isinstance(parts := result.get(name), list) and len(parts) > 2 * MOST_ENTRIES:
-            result[name] = [*parts[: 2 * MOST_ENTRIES], *_left_out_parts(name, len(parts) - 2 * MOST_ENTRIES)]
+        if isinstance(parts := result.get(name), list) and len(parts) > 2 * MAX_ENTRIES:
+            result[name] = [*parts[: 2 * MAX_ENTRIES], *_left_out_parts(name, len(parts) - 2 * MAX_ENTRIES)]
     for key in ("_meta", "structuredContent"):
         if key in result and result[key] is None:
             del result[key]
@@ -228,7 +228,7 @@ def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -
         _repair_schemas(entry)
     if _is_too_large(entry):
         label = one_line(str(entry.get("name"))) if isinstance(entry, dict) else ""
-        leave_out(f"`{label}` is left out: it has more than {_LARGEST_ENTRY:,} characters")
+        leave_out(f"`{label}` is left out: it has more than {_MAX_ENTRY_CHARS:,} characters")
         return False
     try:
         _take(kind, method, list_name, entry)
@@ -259,7 +259,7 @@ def _undecorate(entry: dict[str, Any]) -> bool:
 
 def _is_too_large(entry: object) -> bool:
     left, size = [entry], 0
-    while left and size <= _LARGEST_ENTRY:
+    while left and size <= _MAX_ENTRY_CHARS:
         match left.pop():
             case str() as text:
                 size += len(text)
@@ -269,7 +269,7 @@ def _is_too_large(entry: object) -> bool:
                 left += values
             case _:
                 size += 1
-    return size > _LARGEST_ENTRY
+    return size > _MAX_ENTRY_CHARS
 
 
 def _repair_schemas(tool: dict[str, Any]) -> None:

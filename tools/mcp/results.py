@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import mcp_types as types
 
-from tools.base import Attached, Picture, Result
+from tools.base import Attachment, Picture, Result
 from tools.mcp.offers import PromptMessage
 from tools.mcp.texts import one_line, without_codes
 
@@ -18,9 +18,9 @@ ResultBlock: TypeAlias = (
 )
 Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
-_SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_PICTURE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 """Kinds of pictures that models can look at."""
-_TELLS_ERROR = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
+_ERROR_START = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
 """How a text begins that tells that it is an error."""
 _TELLING = 20
 """Characters of a text that does not stand in two places by accident."""
@@ -31,10 +31,10 @@ def result_of(answer: types.CallToolResult) -> Result:
     parts = _Parts()
     for block in answer.content:
         parts.take(block)
-    unsaid = _unsaid(answer)
+    unsaid = _unrepeated_content(answer)
     if unsaid is not None:
         parts.texts.append(json.dumps(unsaid, ensure_ascii=False))
-    if answer.is_error and not _TELLS_ERROR.match(parts.text):
+    if answer.is_error and not _ERROR_START.match(parts.text):
         parts.texts.insert(0, "error:" if parts.text else "error: the tool says nothing more")  # most APIs have no flag
     return parts.result(failed=answer.is_error)
 
@@ -59,8 +59,8 @@ def messages_of(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
 
 def picture_of(data: str, media_type: str) -> Picture | None:
     """The picture that a base64 text stands for; None when it is none that can be shown."""
-    decoded = _decoded(data)
-    return Picture(media_type, decoded) if decoded is not None and media_type in _SHOWN else None
+    decoded = _decode_base64(data)
+    return Picture(media_type, decoded) if decoded is not None and media_type in _PICTURE_TYPES else None
 
 
 class _Parts:
@@ -69,7 +69,7 @@ class _Parts:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.pictures: list[Picture] = []
-        self.files: list[Attached] = []
+        self.files: list[Attachment] = []
 
     @property
     def text(self) -> str:
@@ -102,28 +102,28 @@ class _Parts:
                 self._take_data(contents.blob, contents.mime_type or "", one_line(contents.uri))
 
     def _take_data(self, data: str, media_type: str, name: str) -> None:
-        decoded = _decoded(data)
+        decoded = _decode_base64(data)
         if decoded is None:
             self.texts.append(f"[`{name}` cannot be decoded]")
-        elif media_type in _SHOWN:
+        elif media_type in _PICTURE_TYPES:
             self.pictures.append(Picture(media_type, decoded))
         else:
-            self.files.append(Attached(name, media_type or "application/octet-stream", decoded))
+            self.files.append(Attachment(name, media_type or "application/octet-stream", decoded))
 
 
-def _decoded(data: str) -> bytes | None:
+def _decode_base64(data: str) -> bytes | None:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
 
 
-def _unsaid(answer: types.CallToolResult) -> object:
+def _unrepeated_content(answer: types.CallToolResult) -> object:
     """What of the structured content no block holds already, as servers are asked to send it for older clients; None
     when there is nothing. Some send it as it is, others each part under a name of its own."""
     structured = answer.structured_content
     texts = [block.text for block in answer.content if isinstance(block, types.TextContent)]
-    if structured is None or (len(texts) == 1 and _parsed(texts[0]) == structured):
+    if structured is None or (len(texts) == 1 and _parse_json(texts[0]) == structured):
         return None
     if not isinstance(structured, dict) or not answer.content:
         return structured
@@ -131,7 +131,7 @@ def _unsaid(answer: types.CallToolResult) -> object:
     unsaid = {
         name: value
         for name, value in structured.items()
-        if not ((is_alone or _is_telling(value)) and _is_said(value, answer.content, texts))
+        if not ((is_alone or _is_telling(value)) and _is_in_texts(value, answer.content, texts))
     }
     return unsaid or None
 
@@ -141,7 +141,7 @@ def _is_telling(value: object) -> bool:
     return len(value) >= _TELLING if isinstance(value, str) else isinstance(value, list | dict) and bool(value)
 
 
-def _is_said(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str]) -> bool:
+def _is_in_texts(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str]) -> bool:
     """Whether the texts are this value, or the parts of a list one by one, or it is the blocks themselves."""
     for parts in (value, [value]):
         if isinstance(parts, list) and len(parts) == len(texts) and all(map(_is_text_of, parts, texts)):
@@ -151,10 +151,10 @@ def _is_said(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str])
 
 
 def _is_text_of(value: object, text: str) -> bool:
-    return value == text or _parsed(text) == value
+    return value == text or _parse_json(text) == value
 
 
-def _parsed(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

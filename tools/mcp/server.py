@@ -14,20 +14,20 @@ from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver, TakesNoPosts
 from tools.mcp.spec import ServerSpec
-from tools.mcp.texts import one_line, said
-from tools.process.groups import GRACE
-from tools.secrets.redaction import redacted
+from tools.mcp.texts import error_text, one_line
+from tools.process.groups import TERMINATE_GRACE_S
+from tools.secrets.redaction import redact_text
 from tools.server_log import ServerLog
 
 if TYPE_CHECKING:
-    from tools.mcp.connection import Connection, ListKind
+    from tools.mcp.connection import ListKind, McpConnection
 
 FIRST_PAUSE = 1.0
 """Seconds before a server that broke is started again; twice as long every further time."""
-MOST_RESTARTS = 5
+MAX_RESTARTS = 5
 _STEADY = 60.0
 """Seconds that a server has to hold out for its breakdowns to be forgotten."""
-_SOON = 3.0
+_RELIST_TIMEOUT_S = 3.0
 """Seconds that a call waits for what it has changed of what is offered."""
 _RELIST_EVERY = 0.5
 """Seconds between two looks at what is offered."""
@@ -56,7 +56,7 @@ class Server:
         self._credentials = credentials
         self._first_pause = first_pause
         self._task: asyncio.Task[None] | None = None
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         self._wish: ServerOrder | None = None
@@ -69,7 +69,7 @@ class Server:
         """Starts it in the background. Does nothing when it is started already."""
         if self._task is None or self._task.done():
             self._wish = None
-            self._set("starting")
+            self._set_phase("starting")
             self._task = asyncio.create_task(self._live(), name=f"mcp server {self.spec.name}")
 
     async def ready(self) -> ServerState:
@@ -83,7 +83,7 @@ class Server:
         if self._task is None or self._task.done():
             self.start()
         else:
-            self._set("starting")
+            self._set_phase("starting")
             self._do("restart")
         return await self.ready()
 
@@ -102,20 +102,20 @@ class Server:
     async def close(self) -> None:
         """Ends it: within the grace that its program gets, or by force."""
         if self._task is None:
-            self._set("closed")
+            self._set_phase("closed")
             return
         self._do("close")
-        done, _ = await asyncio.wait([self._task], timeout=GRACE + _MARGIN)
+        done, _ = await asyncio.wait([self._task], timeout=TERMINATE_GRACE_S + _MARGIN)
         if not done:
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._set("closed")
+        self._set_phase("closed")
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
         """What the tool gave back; `name` is the server's own. Raises `ToolError`. A cancelled call ends alone. What it
         has changed of what is offered is known by then, if that does not take long: the next call may want it."""
 
-        def ask(connection: "Connection") -> Awaitable[Result]:
+        def ask(connection: "McpConnection") -> Awaitable[Result]:
             if all(tool.original != name for tool in self.state.tools):
                 raise ToolError(f"the server `{self.spec.label}` does not offer `{one_line(name)}` any more")
             return connection.call(name, arguments, progress)
@@ -136,7 +136,7 @@ class Server:
         """What a prompt stands for. Raises `ToolError`."""
         return await self._answer(lambda connection: connection.get_prompt(name, dict(arguments)))
 
-    async def _answer(self, ask: "Callable[[Connection], Awaitable[T]]") -> T:
+    async def _answer(self, ask: "Callable[[McpConnection], Awaitable[T]]") -> T:
         """Asks as soon as that is possible, and once more where the server had forgotten us before it was asked."""
         try:
             return await ask(await self._ready_connection())
@@ -147,10 +147,10 @@ class Server:
         """Returns once what is offered was looked at as it is now, or is not known soon."""
         if self._connection is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_SOON):
+                async with asyncio.timeout(_RELIST_TIMEOUT_S):
                     await self._connection.is_known.wait()
 
-    async def _ready_connection(self) -> "Connection":
+    async def _ready_connection(self) -> "McpConnection":
         await self.ready()
         if self._connection is None:
             detail = f": {self.state.detail}" if self.state.detail else ""
@@ -173,28 +173,28 @@ class Server:
                     case "close" | "restart":
                         wish, restarts = ended.how, 0
                     case "needs login":
-                        self._set("needs_login", ended.why)
-                        wish, restarts = await self._told(), 0
-                    case "lost" if restarts < MOST_RESTARTS and (ended.was_ready or restarts):
+                        self._set_phase("needs_login", ended.why)
+                        wish, restarts = await self._next_order(), 0
+                    case "lost" if restarts < MAX_RESTARTS and (ended.was_ready or restarts):
                         pause = self._first_pause * 2**restarts
                         restarts += 1
-                        self._set("starting", f"{ended.why}; it is started again ({restarts} of {MOST_RESTARTS})")
-                        wish = await self._told(pause)
+                        self._set_phase("starting", f"{ended.why}; it is started again ({restarts} of {MAX_RESTARTS})")
+                        wish = await self._next_order(pause)
                     case "lost":
-                        self._set("failed", ended.why)
-                        wish, restarts = await self._told(), 0
+                        self._set_phase("failed", ended.why)
+                        wish, restarts = await self._next_order(), 0
         finally:
             self._connection = None
             log.close()
-            self._set("closed")
+            self._set_phase("closed")
 
-    async def _run(self, log: ServerLog) -> "_Ended":
+    async def _run(self, log: ServerLog) -> "_RunEnd":
         """Starts it and serves once."""
         loop = asyncio.get_running_loop()
         began, was_ready = loop.time(), False
         how: ServerOrder | Literal["lost", "needs login"] = "lost"
         try:
-            async with self._connected(log) as connection:
+            async with self._open_connection(log) as connection:
                 was_ready = True
                 how = await self._serve(connection)
                 why = connection.lost
@@ -206,21 +206,21 @@ class Server:
         if self._wish is not None:
             how = self._take_wish()
         elif how == "restart":
-            self._set("starting")
-        return _Ended(how, why, was_ready, was_steady=loop.time() - began > _STEADY)
+            self._set_phase("starting")
+        return _RunEnd(how, why, was_ready, was_steady=loop.time() - began > _STEADY)
 
     @asynccontextmanager
-    async def _connected(self, log: ServerLog) -> "AsyncIterator[Connection]":
+    async def _open_connection(self, log: ServerLog) -> "AsyncIterator[McpConnection]":
         """A connection to it, with what it offers known. It is given up when it is told something else meanwhile."""
         await asyncio.to_thread(import_module, f"{__package__}.connection")
-        from tools.mcp.connection import connected  # noqa: PLC0415  # deferred, and in a thread: it takes a second
+        from tools.mcp.connection import open_connection  # noqa: PLC0415  # deferred, and in a thread: it takes a second
 
         with_user = self._is_logging_in
         patience = self.spec.startup_timeout + (self.spec.login.patience if with_user else 0)
         async with self._in_time(patience) as started, AsyncExitStack() as stack:
 
-            async def connect(spec: ServerSpec) -> "Connection":
-                opened = connected(spec, self._handlers, log, self._credentials, with_user, self._note_lost)
+            async def connect(spec: ServerSpec) -> "McpConnection":
+                opened = open_connection(spec, self._handlers, log, self._credentials, with_user, self._note_lost)
                 return await stack.enter_async_context(opened)
 
             try:
@@ -234,7 +234,7 @@ class Server:
             started()
             connection.is_serving = True
             self._connection, self.state = connection, state
-            self._tell()
+            self._notify_changed()
             yield connection
 
     @asynccontextmanager
@@ -254,7 +254,7 @@ class Server:
             finally:
                 self._starting = None
 
-    async def _serve(self, connection: "Connection") -> "ServerOrder | Literal['lost']":
+    async def _serve(self, connection: "McpConnection") -> "ServerOrder | Literal['lost']":
         """Returns when the connection is over, looking at what is offered whenever that has changed."""
         loop = asyncio.get_running_loop()
         looked = loop.time()
@@ -270,11 +270,11 @@ class Server:
                 looked = loop.time()
                 await self._first_of(self._relist(connection))
 
-    async def _relist(self, connection: "Connection") -> None:
+    async def _relist(self, connection: "McpConnection") -> None:
         await self._look_again(connection)
         connection.is_known.set()  # what has changed since then may change without end
 
-    async def _look_again(self, connection: "Connection") -> None:
+    async def _look_again(self, connection: "McpConnection") -> None:
         kinds = frozenset(connection.stale)
         connection.stale.clear()
         try:
@@ -282,13 +282,13 @@ class Server:
                 state = await connection.state(kinds, self.state, self)
         except Exception as error:  # noqa: BLE001  # it goes on with what it offered before
             if not connection.lost:
-                self.state = replace(self.state, detail=f"what it offers now is not known: {said(error)}")
-                self._tell()
+                self.state = replace(self.state, detail=f"what it offers now is not known: {error_text(error)}")
+                self._notify_changed()
             return
         self.state = replace(state, phase=self.state.phase)  # it may have been told to start again meanwhile
-        self._tell()
+        self._notify_changed()
 
-    async def _told(self, seconds: float | None = None) -> ServerOrder:
+    async def _next_order(self, seconds: float | None = None) -> ServerOrder:
         """What it is told to do; to start again, when it is told nothing for so long."""
         try:
             async with asyncio.timeout(seconds):
@@ -317,7 +317,7 @@ class Server:
         """From now on calls wait until it is started again."""
         if self._connection is not None:
             self._connection = None
-            self._set("starting")
+            self._set_phase("starting")
 
     def _take_wish(self) -> ServerOrder:
         wish, self._wish = self._wish, None
@@ -334,18 +334,18 @@ class Server:
         log.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
         if isinstance(error, TimeoutError) and not str(error):
             return f"it was not ready within {self.spec.startup_timeout:g} seconds"
-        return said(error)
+        return error_text(error)
 
-    def _set(self, phase: Phase, detail: str = "") -> None:
-        self.state = replace(self.state, phase=phase, detail=redacted(detail, {}, self.spec.secrets))
-        self._tell()
+    def _set_phase(self, phase: Phase, detail: str = "") -> None:
+        self.state = replace(self.state, phase=phase, detail=redact_text(detail, {}, self.spec.secrets))
+        self._notify_changed()
 
-    def _tell(self) -> None:
+    def _notify_changed(self) -> None:
         if self.state.phase == "starting":
             self._settled.clear()
         else:
             self._settled.set()
-        self._handlers.changed(self.spec.name)
+        self._handlers.notify_change(self.spec.name)
 
 
 async def close_all(servers: Iterable[Server]) -> None:
@@ -354,7 +354,7 @@ async def close_all(servers: Iterable[Server]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _RunEnd:
     """How a run of a server ended."""
 
     how: ServerOrder | Literal["lost", "needs login"]

@@ -9,12 +9,12 @@ from pathlib import Path
 from tools.outputs.plain_text import printable
 from tools.sandbox.sandbox import Sandbox
 from tools.secrets.redaction import without_options
-from tools.secrets.secret_pieces import SHORTEST
+from tools.secrets.secret_pieces import MIN_SECRET_CHARS
 
-LARGEST_MESSAGE = 64 * 1024**2
+MAX_MESSAGE_BYTES = 64 * 1024**2
 """Bytes of one message of a server. It has to be in memory whole, about three times over, before it can be read."""
 
-_LONGEST_PREFIX = 30
+_MAX_PREFIX_CHARS = 30
 """Characters of a server's name in the names of its tools."""
 
 
@@ -53,7 +53,7 @@ class ServerSpec:
     startup_timeout: float = 30
     call_timeout: float = 60
     """Seconds without any sign of progress, while the server is not waiting for us."""
-    most_bytes: int = LARGEST_MESSAGE
+    most_bytes: int = MAX_MESSAGE_BYTES
     """Of one result."""
     login: Login = Login()
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
@@ -66,14 +66,16 @@ class ServerSpec:
         given = [value for value in self.env.values() if not value.startswith("/")]
         shown = zip(self.command, without_options(self.command), strict=True)
         options = [word.partition("=")[2] or word for word, instead in shown if word != instead]
-        return tuple(value for value in (*sent, *given, *options, self.login.client_secret) if len(value) >= SHORTEST)
+        return tuple(
+            value for value in (*sent, *given, *options, self.login.client_secret) if len(value) >= MIN_SECRET_CHARS
+        )
 
     @property
     def prefix(self) -> str:
         """The name as it stands in the names of tools and in permission rules: it holds no `__` and ends in no `_`, so
         that nobody can name a server and a tool so that they look like another server's."""
         plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", self.name)).strip("_") or "server"
-        return plain if len(plain) <= _LONGEST_PREFIX else shortened(plain, self.name, _LONGEST_PREFIX)
+        return plain if len(plain) <= _MAX_PREFIX_CHARS else shorten_name(plain, self.name, _MAX_PREFIX_CHARS)
 
     @property
     def label(self) -> str:
@@ -81,6 +83,6 @@ class ServerSpec:
         return printable(self.name)
 
 
-def shortened(name: str, whole: str, most: int) -> str:
+def shorten_name(name: str, whole: str, most: int) -> str:
     """The beginning of a name that is too long, and a few signs that stand for all of it."""
     return f"{name[: most - 7]}_{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"

@@ -20,14 +20,15 @@ from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
 from tools.mcp.streams import HalfStream, IncomingStream
-from tools.network.name_lookup import look_up_aside
-from tools.process.child import Child, started
+from tools.network.name_lookup import use_lookup_threads
+from tools.process.child import Child, start_child
 from tools.process.lines import OutputLine, TooLong
 from tools.process.shell import Launch
 from tools.server_log import ServerLog
 
-_INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
-              "EBB_TASK_DEPTH")  # fmt: skip
+_INHERITED_VARIABLES = (
+    "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "EBB_TASK_DEPTH",
+)  # fmt: skip
 """What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""
 
 _ID_AT_START = re.compile(rb'\A\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*,')
@@ -46,11 +47,11 @@ async def stdio(spec: ServerSpec, log: ServerLog, lost: Callable[[str], None]) -
     """Starts a program, and ends it with all its children. `lost` is told why it has ended, when it ended by itself.
     Raises `OSError` or `ValueError` when it cannot be started. It stands in for the SDK's own transport, which joins a
     long line again for every piece of it, holds however much a server prints, and tells nobody that one has ended."""
-    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | dict(spec.env)
+    environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | dict(spec.env)
     launch = Launch(spec.command, environment)
     if spec.sandbox is not None:
         launch = spec.sandbox.around(launch, spec.cwd or spec.sandbox.root)
-    child = await started(launch, spec.cwd, log, spec.most_bytes)
+    child = await start_child(launch, spec.cwd, log, spec.most_bytes)
     pending = _Pending()
     try:
         yield _Incoming(child, pending, log, lost), _Outgoing(child, pending, lost)
@@ -82,19 +83,19 @@ class _Pending:
     def __init__(self) -> None:
         self._ids: set[str | int] = set()
 
-    def sent(self, message: types.JSONRPCMessage) -> None:
+    def note_sent(self, message: types.JSONRPCMessage) -> None:
         match message:
             case types.JSONRPCRequest():
                 self._ids.add(message.id)
             case types.JSONRPCNotification(method="notifications/cancelled", params={"requestId": str() | int() as id}):
                 self._ids.discard(id)
 
-    def received(self, message: types.JSONRPCMessage) -> None:
+    def note_received(self, message: types.JSONRPCMessage) -> None:
         match message:
             case types.JSONRPCResponse(id=id) | types.JSONRPCError(id=str() | int() as id):
                 self._ids.discard(id)
 
-    def meant(self, head: bytes, tail: bytes) -> str | int | None:
+    def guess_request(self, head: bytes, tail: bytes) -> str | int | None:
         """The request that an unreadable line answers, as far as that can be told."""
         if b'"jsonrpc"' not in head and b'"jsonrpc"' not in tail:
             return None
@@ -114,7 +115,7 @@ class _Incoming(IncomingStream):
     async def receive(self) -> SessionMessage | Exception:
         while (line := await self._child.read()) is not None:
             if (message := self._message(line)) is not None:
-                self._pending.received(message)
+                self._pending.note_received(message)
                 return SessionMessage(message)
         self._lost(await self._child.ending())
         raise anyio.EndOfStream
@@ -133,7 +134,7 @@ class _Incoming(IncomingStream):
 
     def _unreadable(self, head: bytes, tail: bytes, why: str) -> types.JSONRPCMessage | None:
         self._log.write(b"[on its standard output] " + head[:1000].rstrip(b"\r\n") + b"\n")
-        id = self._pending.meant(head, tail)
+        id = self._pending.guess_request(head, tail)
         if id is None:
             return None
         error = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {why}")
@@ -158,7 +159,7 @@ class _Outgoing(HalfStream):
 
     async def send(self, item: SessionMessage, /) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        self._pending.sent(item.message)
+        self._pending.note_sent(item.message)
         try:
             self._child.write(text.encode("utf-8", "replace") + b"\n")
         except BrokenPipeError:
@@ -181,7 +182,7 @@ class BoundedClient(httpx2.AsyncClient):
     ) -> None:
         self._most = spec.most_bytes
         self._posted = posted
-        look_up_aside(asyncio.get_running_loop())
+        use_lookup_threads(asyncio.get_running_loop())
         super().__init__(
             # Compressed answers are not asked for: a small one may stand for gigabytes.
             headers={**spec.headers, "accept-encoding": "identity"},
@@ -207,16 +208,16 @@ class BoundedClient(httpx2.AsyncClient):
         except TimeoutError:
             return httpx2.Response(httpx2.codes.ACCEPTED, request=request)
         except httpx2.TransportError as error:
-            return _failure(request, f"the server cannot be reached: {_said(error)}")
+            return _failure(request, f"the server cannot be reached: {_transport_error_text(error)}")
 
     async def _limit(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise httpx2.RemoteProtocolError("it answers in a compressed form that was not asked for")
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            response.stream = _Limited(response.stream, self._most)
+            response.stream = _BoundedStream(response.stream, self._most)
 
 
-class _Limited(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: Any, most: int) -> None:  # noqa: ANN401  # httpx2 types it for both kinds of clients
         self._stream = stream
         self._most = most
@@ -230,7 +231,7 @@ class _Limited(httpx2.AsyncByteStream):
                     raise UnreadableAnswer(f"it holds more than {self._most:,} bytes, which is too much")
                 yield chunk
         except httpx2.TransportError as error:
-            raise UnreadableAnswer(f"it is not whole: {_said(error)}") from error
+            raise UnreadableAnswer(f"it is not whole: {_transport_error_text(error)}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -270,5 +271,5 @@ def status_of(response: httpx2.Response) -> str:
     return f"the server answers with HTTP {response.status_code} {response.reason_phrase}"
 
 
-def _said(error: httpx2.TransportError) -> str:
+def _transport_error_text(error: httpx2.TransportError) -> str:
     return str(error) or type(error).__name__

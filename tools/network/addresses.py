@@ -9,7 +9,7 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 
 _NUMBER = regex(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
 
-_REFUSED = tuple(
+_NON_PUBLIC_NETWORKS = tuple(
     map(
         ip_network,
         (
@@ -79,5 +79,5 @@ def is_public(address: IpAddress) -> bool:
             return is_public(IPv4Address(int(address) >> 80 & 0xFFFFFFFF))
         if int(address) >> 32 == 0:
             return False
-    refused = any(address.version == network.version and address in network for network in _REFUSED)
+    refused = any(address.version == network.version and address in network for network in _NON_PUBLIC_NETWORKS)
     return address.is_global and not address.is_multicast and not address.is_reserved and not refused

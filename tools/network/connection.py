@@ -7,17 +7,17 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from tools.network.addresses import IpAddress
-from tools.network.name_lookup import NameNotKnown, PrivateAddress, look_up_aside, public_addresses
+from tools.network.name_lookup import NameNotKnown, PrivateAddress, public_addresses, use_lookup_threads
 from tools.network.places import NetworkPlace
-from tools.network.proxy import Connection, NotAllowed, NotReached
+from tools.network.proxy import ForbiddenAddressError, UnreachableError, UpstreamConnection
 
-SECONDS = 15.0
-MOST_TRIED = 4
+CONNECT_TIMEOUT_S = 15.0
+MAX_TRIED = 4
 """Addresses of a name that are tried, one after the other."""
 _READ_AHEAD = 65_536
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
-"""The addresses of a host that may be connected to. Raises `NotReached`."""
+"""The addresses of a host that may be connected to. Raises `UnreachableError`."""
 
 
 def is_named(place: NetworkPlace, private: Sequence[str]) -> bool:
@@ -27,57 +27,59 @@ def is_named(place: NetworkPlace, private: Sequence[str]) -> bool:
 
 async def public(host: str, port: int) -> Sequence[IpAddress]:
     """Those of a host on the public network; all of them have to be."""
-    look_up_aside(asyncio.get_running_loop())
+    use_lookup_threads(asyncio.get_running_loop())
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
             return await public_addresses(host, port)
     except PrivateAddress as error:
         named = "a host that is named in `web.private` of the user's settings could be reached"
-        raise NotAllowed(f"{error}; {named}") from error
+        raise ForbiddenAddressError(f"{error}; {named}") from error
     except NameNotKnown as error:
-        raise NotReached(f"`{host}` cannot be reached: {error}") from error
+        raise UnreachableError(f"`{host}` cannot be reached: {error}") from error
     except TimeoutError as error:
-        raise NotReached(f"`{host}` cannot be reached: its name was not found in {SECONDS:.0f} s") from error
+        raise UnreachableError(
+            f"`{host}` cannot be reached: its name was not found in {CONNECT_TIMEOUT_S:.0f} s"
+        ) from error
 
 
 async def connect(
     place: NetworkPlace, is_tunnel: bool, resolve: Resolve = public, private: Sequence[str] = ()
-) -> Connection:
+) -> UpstreamConnection:
     """To one of the addresses that a name stands for now, each judged; a proxy of the environment is given those names
-    that only it may know. `private`: what the user has named is connected to wherever it is. Raises `NotReached`."""
+    that only it may know. `private`: what the user has named is reached wherever it is. Raises `UnreachableError`."""
     if is_named(place, private):
-        return await _opened(place.host, place.port, str(place))
+        return await _open_stream(place.host, place.port, str(place))
     proxy = proxy_for("https" if is_tunnel else "http", place.authority)
     if not proxy:
         return await _direct(place, await resolve(place.host, place.port))
     try:
         await resolve(place.host, place.port)
-    except NotAllowed:
+    except ForbiddenAddressError:
         raise
-    except NotReached:  # the proxy may know it, and decides what it reaches
+    except UnreachableError:  # the proxy may know it, and decides what it reaches
         pass
     return await _through(proxy, place, is_tunnel)
 
 
-async def _direct(place: NetworkPlace, addresses: Sequence[IpAddress]) -> Connection:
-    problem = NotReached(f"`{place}` cannot be reached: it has no address")
-    for address in addresses[:MOST_TRIED]:
+async def _direct(place: NetworkPlace, addresses: Sequence[IpAddress]) -> UpstreamConnection:
+    problem = UnreachableError(f"`{place}` cannot be reached: it has no address")
+    for address in addresses[:MAX_TRIED]:
         try:
-            return await _opened(str(address), place.port, str(place))
-        except NotReached as error:
+            return await _open_stream(str(address), place.port, str(place))
+        except UnreachableError as error:
             problem = error
     raise problem
 
 
-async def _opened(host: str, port: int, named: str, *, is_tls: bool = False) -> Connection:
+async def _open_stream(host: str, port: int, named: str, *, is_tls: bool = False) -> UpstreamConnection:
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(host, port, limit=_READ_AHEAD, ssl=is_tls or None)
     except TimeoutError as error:
-        raise NotReached(f"`{named}` did not answer in {SECONDS:.0f} s") from error
+        raise UnreachableError(f"`{named}` did not answer in {CONNECT_TIMEOUT_S:.0f} s") from error
     except OSError as error:
-        raise NotReached(f"`{named}` cannot be reached: {error.strerror or error}") from error
-    return Connection(reader, writer)
+        raise UnreachableError(f"`{named}` cannot be reached: {error.strerror or error}") from error
+    return UpstreamConnection(reader, writer)
 
 
 def proxy_for(scheme: str, authority: str) -> str:
@@ -90,29 +92,29 @@ def proxy_for(scheme: str, authority: str) -> str:
     return known.get(scheme) or known.get("all") or ""
 
 
-async def _through(proxy: str, place: NetworkPlace, is_tunnel: bool) -> Connection:
+async def _through(proxy: str, place: NetworkPlace, is_tunnel: bool) -> UpstreamConnection:
     try:
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as error:
-        raise NotReached("the environment names a proxy whose address cannot be used: tell the user") from error
+        raise UnreachableError("the environment names a proxy whose address cannot be used: tell the user") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise NotReached("commands in the sandbox cannot use the proxy of the environment, only one of HTTP")
-    connection = await _opened(parts.hostname, port, "the proxy", is_tls=parts.scheme == "https")
+        raise UnreachableError("commands in the sandbox cannot use the proxy of the environment, only one of HTTP")
+    connection = await _open_stream(parts.hostname, port, "the proxy", is_tls=parts.scheme == "https")
     words = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     secret = f"Proxy-Authorization: Basic {base64.b64encode(words.encode()).decode()}\r\n" if parts.username else ""
     if not is_tunnel and not secret:
-        return Connection(connection.reader, connection.writer, is_proxy=True)
+        return UpstreamConnection(connection.reader, connection.writer, is_proxy=True)
     head = f"CONNECT {place.authority} HTTP/1.1\r\nHost: {place.authority}\r\n{secret}\r\n"
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
             connection.writer.write(head.encode())
             said = await connection.reader.readuntil(b"\r\n\r\n")
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         connection.writer.close()
-        raise NotReached("the proxy of the environment did not answer") from error
+        raise UnreachableError("the proxy of the environment did not answer") from error
     status = said.split(b"\r\n", 1)[0].decode("latin-1")[:100]
     if status.split(" ")[1:2] != ["200"]:
         connection.writer.close()
-        raise NotReached(f"the proxy of the environment refuses `{place}`: {status}")
+        raise UnreachableError(f"the proxy of the environment refuses `{place}`: {status}")
     return connection

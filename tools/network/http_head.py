@@ -7,7 +7,7 @@ from tools.lazy import dataclass, regex
 from tools.network.places import NetworkPlace, place_of
 
 END = b"\r\n\r\n"
-LONGEST = 32_768
+MAX_HEAD_BYTES = 32_768
 """Bytes of a head."""
 
 _REQUEST = regex(r"([A-Z][A-Z-]{0,30}) ([\x21-\x7e]+) (HTTP/1\.[01])")
@@ -45,7 +45,7 @@ class ResponseHead:
 def request_of(head: bytes) -> ProxyRequest:
     """What a client wants. The place stands in the first line and nowhere else: a `Host` that says another one is
     replaced. Raises `BadHead`."""
-    line, fields = _taken_apart(head)
+    line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
     if match is None:
         raise BadHead("the first line is no request")
@@ -55,7 +55,7 @@ def request_of(head: bytes) -> ProxyRequest:
             return ProxyRequest(method, place_of(target))
         if target[:7].lower() != "http://":
             raise BadHead("this is a proxy for `http://` and for tunnels")
-        authority, path = _parted(target[7:])
+        authority, path = _split_target(target[7:])
         place = place_of(authority, 80)
     except ValueError as error:
         raise BadHead(f"the address is not understood: {error}") from error
@@ -71,7 +71,7 @@ def request_of(head: bytes) -> ProxyRequest:
 
 def response_of(head: bytes) -> ResponseHead:
     """What a server answers; its client is told that nothing else comes on this connection. Raises `BadHead`."""
-    line, fields = _taken_apart(head)
+    line, fields = _parse_head(head)
     match = _STATUS.fullmatch(line)
     if match is None:
         raise BadHead("the first line is no answer")
@@ -79,7 +79,7 @@ def response_of(head: bytes) -> ResponseHead:
     return ResponseHead(int(match[1]), "\r\n".join([line, *kept, "Connection: close", "", ""]).encode("latin-1"))
 
 
-def _taken_apart(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
+def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
     line, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     fields = []
     for each in (line, *lines):
@@ -93,7 +93,7 @@ def _taken_apart(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
     return line, fields
 
 
-def _parted(rest: str) -> tuple[str, str]:
+def _split_target(rest: str) -> tuple[str, str]:
     """The authority, and the path with its query."""
     end = next((index for index, sign in enumerate(rest) if sign in "/?#"), len(rest))
     authority, path = rest[:end], rest[end:].partition("#")[0]

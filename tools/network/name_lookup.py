@@ -46,7 +46,7 @@ def where_private(host: str, address: IpAddress) -> str:
     return f"`{host}`{what} is on a private network"
 
 
-def look_up_aside(loop: asyncio.AbstractEventLoop) -> None:
+def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
     """From now on the loop looks up names in threads of their own. Its usual ones are waited for when the program ends,
     half a minute where no name server answers, and a few lookups that hang leave none of them for anything else."""
 

@@ -4,7 +4,7 @@ from tools.lazy import dataclass, regex
 from tools.network.addresses import ends_in_number, is_private, literal
 
 USUAL = (80, 443)
-_LONGEST = 253
+_MAX_NAME_CHARS = 253
 _HOST = regex(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
 
 
@@ -60,6 +60,6 @@ def _host_of(written: str) -> str:
     name = name.lower().removesuffix(".")
     if (address := literal(name)) is not None and address.version == 4 and "%" not in name:
         return str(address)
-    if len(name) > _LONGEST or not _HOST.fullmatch(name) or ends_in_number(name):
+    if len(name) > _MAX_NAME_CHARS or not _HOST.fullmatch(name) or ends_in_number(name):
         raise ValueError("it is no name of a host")
     return name

@@ -12,25 +12,25 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from tools.lazy import dataclass
-from tools.network.http_head import END, LONGEST, BadHead, ProxyRequest, request_of, response_of
+from tools.network.http_head import END, MAX_HEAD_BYTES, BadHead, ProxyRequest, request_of, response_of
 from tools.network.places import NetworkPlace
 
-MOST = 128
+MAX_CONNECTIONS = 128
 """Connections at once; others are told so and closed."""
-PATIENCE = 10.0
+HEAD_TIMEOUT_S = 10.0
 """Seconds in which the head of a request is there."""
-SILENCE = 300.0
+MAX_SILENCE_S = 300.0
 """Seconds in which an answer without a tunnel goes on."""
 _CHUNK = 65_536
-_LONGEST_REASON = 300
-_LINGERING = 2.0
+_MAX_REASON_CHARS = 300
+_LINGER_S = 2.0
 """Seconds in which who is refused may finish what it says."""
-_MOST_UNREAD = 1 << 20
+_MAX_UNREAD_BYTES = 1 << 20
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:[ \t]*;[^\r\n]*)?\r\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class UpstreamConnection:
     """To a place, or to another proxy on the way to it."""
 
     reader: asyncio.StreamReader
@@ -39,19 +39,19 @@ class Connection:
     """What takes whole addresses of HTTP."""
 
 
-class NotReached(Exception):
+class UnreachableError(Exception):
     """A place that was allowed could not be connected to. Its text says why."""
 
 
-class NotAllowed(NotReached):
+class ForbiddenAddressError(UnreachableError):
     """What an allowed name stands for may not be connected to."""
 
 
-Connect: TypeAlias = Callable[[NetworkPlace, bool], Awaitable[Connection]]
-"""Connects to a place, for a tunnel or not. Raises `NotReached`."""
+Connect: TypeAlias = Callable[[NetworkPlace, bool], Awaitable[UpstreamConnection]]
+"""Connects to a place, for a tunnel or not. Raises `UnreachableError`."""
 
 
-class Client(Protocol):
+class ProxyClient(Protocol):
     """Who wants to reach something."""
 
     async def refusal(self, place: NetworkPlace) -> str:
@@ -61,10 +61,12 @@ class Client(Protocol):
         """Told why a place was refused or not reached."""
 
 
-class Proxy:
+class ProxyServer:
     """Serves what connects to a listening socket, until it is closed."""
 
-    def __init__(self, connect: Connect, client_at: Callable[[str], Client | None], patience: float = PATIENCE) -> None:
+    def __init__(
+        self, connect: Connect, client_at: Callable[[str], ProxyClient | None], patience: float = HEAD_TIMEOUT_S
+    ) -> None:
         """`client_at`: who was told the address that a connection came to."""
         self._connect = connect
         self._client_at = client_at
@@ -73,7 +75,7 @@ class Proxy:
         self._running = set[asyncio.Task[None]]()
 
     async def start(self, listener: socket.socket) -> None:
-        self._server = await asyncio.start_server(self._accepted, sock=listener, limit=LONGEST)
+        self._server = await asyncio.start_server(self._accept, sock=listener, limit=MAX_HEAD_BYTES)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -82,14 +84,18 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._running) >= 2 * MOST:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._running) >= 2 * MAX_CONNECTIONS:
             return writer.transport.abort()
-        task = asyncio.create_task(self._served(reader, writer, is_too_much=len(self._running) >= MOST))
+        task = asyncio.create_task(
+            self._handle_connection(reader, writer, is_too_much=len(self._running) >= MAX_CONNECTIONS)
+        )
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_too_much: bool) -> None:
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_too_much: bool
+    ) -> None:
         try:
             if is_too_much:
                 await _answer(reader, writer, 503, "too many connections at once: wait for others to end")
@@ -120,20 +126,20 @@ class Proxy:
             return await _answer(reader, writer, 403, refusal)
         try:
             connection = await self._connect(request.place, request.method == "CONNECT")
-        except NotReached as error:
+        except UnreachableError as error:
             client.note(request.place, str(error))
-            return await _answer(reader, writer, 403 if isinstance(error, NotAllowed) else 502, str(error))
+            return await _answer(reader, writer, 403 if isinstance(error, ForbiddenAddressError) else 502, str(error))
         try:
             if request.method == "CONNECT":
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                await _tunnel(Connection(reader, writer), connection)
+                await _tunnel(UpstreamConnection(reader, writer), connection)
             else:
-                await _exchange(request, Connection(reader, writer), connection)
+                await _exchange(request, UpstreamConnection(reader, writer), connection)
         finally:
             await _close(connection.writer)
 
 
-async def _tunnel(client: Connection, server: Connection) -> None:
+async def _tunnel(client: UpstreamConnection, server: UpstreamConnection) -> None:
     """Carries bytes both ways. Who has said all is answered for as long as that does not rest."""
     up, down = (client.reader, server.writer), (server.reader, client.writer)
     both = [asyncio.create_task(_carry(*way)) for way in (up, down)]
@@ -145,9 +151,9 @@ async def _tunnel(client: Connection, server: Connection) -> None:
         sent, given_back = await asyncio.gather(*both, return_exceptions=True)
     with suppress(TimeoutError):
         if isinstance(given_back, asyncio.CancelledError):  # also where it takes no more: it may have said why
-            await _carry(*down, SILENCE)
+            await _carry(*down, MAX_SILENCE_S)
         elif given_back is None and isinstance(sent, asyncio.CancelledError):
-            await _carry(*up, SILENCE)
+            await _carry(*up, MAX_SILENCE_S)
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: float | None = None) -> None:
@@ -163,7 +169,7 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sil
         writer.write_eof()
 
 
-async def _exchange(request: ProxyRequest, client: Connection, server: Connection) -> None:
+async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: UpstreamConnection) -> None:
     """One request and its answer."""
     server.writer.write(request.absolute_head if server.is_proxy else request.head)
     sending = asyncio.create_task(_send_body(client.reader, server.writer, request.length))
@@ -223,25 +229,25 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left
 async def _give_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """The answer, with what may come before it."""
     while True:
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(MAX_SILENCE_S):
             answer = response_of(await reader.readuntil(END))
         if answer.status == 101:
             raise BadHead("it changes the protocol")
         writer.write(answer.head if answer.status >= 200 else answer.head.replace(b"Connection: close\r\n", b""))
         if answer.status >= 200:
-            return await _carry(reader, writer, SILENCE)
+            return await _carry(reader, writer, MAX_SILENCE_S)
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, why: str) -> None:
     """A refusal. Many programs show its first line and nothing else, so the reason stands there, too."""
-    reason = "".join(sign if " " <= sign <= "~" else "?" for sign in why)[:_LONGEST_REASON]
+    reason = "".join(sign if " " <= sign <= "~" else "?" for sign in why)[:_MAX_REASON_CHARS]
     body = f"{why}\n".encode()
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
     writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
     writer.write_eof()
-    left = _MOST_UNREAD
+    left = _MAX_UNREAD_BYTES
     with suppress(TimeoutError):  # closed while something comes, the answer would be lost
-        async with asyncio.timeout(_LINGERING):
+        async with asyncio.timeout(_LINGER_S):
             while left > 0 and (data := await reader.read(_CHUNK)):
                 left -= len(data)
 
@@ -253,7 +259,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
         return writer.transport.abort()
     writer.close()
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(HEAD_TIMEOUT_S):
             await writer.wait_closed()
     except (OSError, TimeoutError):
         pass

@@ -9,7 +9,7 @@ from threading import Thread
 from urllib.parse import urlsplit
 
 _CHUNK = 65_536
-_MOST = 32_768
+_MAX_HEAD_BYTES = 32_768
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
         server.sendall(f"CONNECT {place} HTTP/1.1\r\n\r\n".encode())
         head = b""
         while not head.endswith(b"\r\n\r\n"):  # a byte at a time: what follows is not ours
-            if len(head) > _MOST or not (byte := server.recv(1)):
+            if len(head) > _MAX_HEAD_BYTES or not (byte := server.recv(1)):
                 break
             head += byte
         status = head.partition(b"\r\n")[0].split(b" ", 2)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from tools.lazy import dataclass
 
-MOST = 51_200
+MAX_ANSWER_BYTES = 51_200
 """Bytes of one answer."""
-NOTES, NOTE_TOKENS = 200, 200
+NOTE_BYTES, NOTE_TOKENS = 200, 200
 """Bytes and tokens of that for what is said besides."""
 BYTES_A_TOKEN = 3
 
@@ -20,7 +20,7 @@ def by_bytes(text: str) -> int:
 class Cap:
     """What the content of an answer must stay within. What is said besides has its own room."""
 
-    size: int = MOST - NOTES
+    size: int = MAX_ANSWER_BYTES - NOTE_BYTES
     """Bytes."""
     tokens: int | None = None
     """None: only bytes count."""
@@ -39,7 +39,7 @@ class Cap:
             least, most = (half, most) if self.holds("\n".join(lines[:half])) else (least, half - 1)
         return least
 
-    def cut(self, text: str) -> str:
+    def truncate(self, text: str) -> str:
         """The text, or as much of its beginning as fits and a sign that it is cut."""
         if self.holds(text):
             return text
@@ -53,4 +53,4 @@ class Cap:
 def cap_of(tokens: int, measure: Callable[[str], int]) -> Cap:
     """The cap of an answer that may take so many tokens, notes included. Below twice what notes may take, half of it is
     for the content, and the answer may take as much more as notes do."""
-    return Cap(MOST - NOTES, max(tokens - NOTE_TOKENS, (tokens + 1) // 2), measure)
+    return Cap(MAX_ANSWER_BYTES - NOTE_BYTES, max(tokens - NOTE_TOKENS, (tokens + 1) // 2), measure)

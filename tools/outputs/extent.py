@@ -37,7 +37,7 @@ class Extent:
         return self.shown == self.total
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """`1 line`, `12 lines`, `2 matches`, `3 entries`."""
     if count == 1:
         return f"1 {noun}"
@@ -48,16 +48,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}s"
 
 
-def listed(names: Sequence[str], most: int) -> str:
+def join_limited(names: Sequence[str], most: int) -> str:
     """`a, b and 3 more`: so many of the names, and how many others there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def shortened(text: str, most: int) -> str:
+def ellipsize(text: str, most: int) -> str:
     """The text in at most so many characters, the last of which says where it was cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """The text, or so many characters of it with a note that there were more."""
     return text if len(text) <= most else f"{text[:most]}… [cut]"

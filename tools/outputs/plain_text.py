@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tools.lazy import regex
 
-LONGEST_LINE = 2000
+MAX_LINE_CHARS = 2000
 """Characters of a line that are shown."""
 
 _ESCAPE = regex(
@@ -35,7 +35,7 @@ def _last_drawn(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[2]
 
 
-def finished(text: str) -> tuple[str, str]:
+def split_unfinished_escape(text: str) -> tuple[str, str]:
     """The text up to an escape sequence that may still go on at its end, and that rest."""
     unfinished = _UNFINISHED_ESCAPE.search(text)
     return (text, "") if unfinished is None else (text[: unfinished.start()], unfinished[0])
@@ -52,7 +52,7 @@ def cut_line(line: str, limit: int) -> str:
     return line if len(line) <= limit else f"{line[:limit]}… [cut: {len(line)} characters]"
 
 
-def numbered(lines: Sequence[str], first: int, longest: int = LONGEST_LINE) -> str:
+def number_lines(lines: Sequence[str], first: int, longest: int = MAX_LINE_CHARS) -> str:
     """The lines with their numbers, long ones cut. The number ends in a tab, which costs one token, where an arrow
     costs two or three and blanks for alignment another one."""
     return "\n".join(f"{number}\t{cut_line(line, longest)}" for number, line in enumerate(lines, start=first))
@@ -60,10 +60,10 @@ def numbered(lines: Sequence[str], first: int, longest: int = LONGEST_LINE) -> s
 
 def printable(name: str) -> str:
     """A file name on one line: control characters and undecodable bytes written as escapes."""
-    return _UNPRINTABLE.sub(_escaped, name)
+    return _UNPRINTABLE.sub(_escape_char, name)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_char(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(found[0])[1:-1]
 

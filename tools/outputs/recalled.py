@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
 from tools.outputs.recall_scope import Scope
-from tools.outputs.stored import KeptContent
+from tools.outputs.stored import StoredContent
 
 RecalledKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")
@@ -52,18 +52,18 @@ class RecalledItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class RecallResult:
     """What was found, the best first."""
 
     found: tuple[RecalledItem, ...]
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What whoever asked should know of how it was found, a sentence each."""
 
 
 OnProgress: TypeAlias = Callable[[int, int], None]
 """Is told how many messages of how many were made ready to be searched."""
-LookUp: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[Memory]]
-Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[KeptContent]]
+LookUp: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallResult]]
+Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[StoredContent]]
 
 
 def no_progress(done: int, total: int) -> None:

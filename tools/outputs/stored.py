@@ -31,7 +31,7 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptContent:
+class StoredContent:
     """What a reference stands for."""
 
     ref: str
@@ -64,7 +64,7 @@ class KeptContent:
         return (self.first or 1) - 1 + self.content.lines - self.unnumbered
 
 
-class Framed:
+class FramedContent:
     """Content with a text at its end, on lines of its own."""
 
     def __init__(self, content: Content, frame: str) -> None:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
-from tools.process.groups import GRACE, GUARDIAN, ProcessFamily
+from tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily
 from tools.process.lines import LineBuffer, OutputLine, TooLong
 from tools.process.orphans import adopt_orphans, reap_orphans_in_background
 from tools.process.own_memory import close_own_memory
 from tools.process.program import within
 from tools.process.shell import Launch
 
-_MOST_WAITING = 1000
+_MAX_WAITING_LINES = 1000
 """Lines that wait to be read before the program is made to wait."""
-_LAST_WORDS = 0.2
+_EXIT_DRAIN_S = 0.2
 """Seconds in which a program that has exited is read on, because a child of it may hold the pipe open for ever."""
 
 
@@ -52,7 +52,7 @@ class MessageBuffer(Protocol):
     def take(self, chunk: bytes) -> "Sequence[OutputLine]": ...
 
 
-async def started(
+async def start_child(
     launch: Launch, folder: Path | None, log: Log, most: int, messages: MessageBuffer | None = None
 ) -> "Child":
     """Starts the program. `messages`: how its output is divided, if not into lines. Raises `OSError` or `ValueError`
@@ -89,10 +89,10 @@ async def answer_of(
         await within(seconds, program.exited)
         code = program.code
         if code is not None:
-            await within(_LAST_WORDS, program.is_silent)
+            await within(_EXIT_DRAIN_S, program.is_silent)
         return Exit(code, bytes(program.kept[1]), bytes(program.kept[2]))
     finally:
-        await program.kill(GRACE)
+        await program.kill(TERMINATE_GRACE_S)
 
 
 class _Program(asyncio.SubprocessProtocol):
@@ -165,7 +165,7 @@ async def _running(program: P, launch: Launch, folder: Path | None) -> P:
     except asyncio.CancelledError:
         with suppress(OSError, ValueError):  # then there is nothing to end
             await starting
-            await program.kill(GRACE)
+            await program.kill(TERMINATE_GRACE_S)
         raise
     return program
 
@@ -220,8 +220,8 @@ class Child(_Program):
             self._news.clear()
             await self._news.wait()
         line = self._waiting.popleft()
-        self._bytes_waiting -= _held(line)
-        if len(self._waiting) < _MOST_WAITING // 2 and self._bytes_waiting < self._most:
+        self._bytes_waiting -= _line_size(line)
+        if len(self._waiting) < _MAX_WAITING_LINES // 2 and self._bytes_waiting < self._most:
             self._resume()
         return line
 
@@ -234,7 +234,7 @@ class Child(_Program):
         """Returns when the program has taken most of what it was given, or can take nothing any more."""
         await self._may_write.wait()
 
-    async def end(self, grace: float = GRACE) -> None:
+    async def end(self, grace: float = TERMINATE_GRACE_S) -> None:
         """Closes its input; `grace` seconds later at most the program and all of its group are gone: asked to end after
         half of that time, forced at its end, and at once when this is cancelled."""
         try:
@@ -247,7 +247,7 @@ class Child(_Program):
             self.close_input()
             await within(grace / 2, self.exited)
             if self.signal(signal.SIGTERM):
-                await self._group_gone(grace / 2)
+                await self._wait_for_group_end(grace / 2)
         finally:
             try:
                 await self.kill(grace)
@@ -258,7 +258,7 @@ class Child(_Program):
         """Why it is over, with the last thing that it said about that."""
         if self.problem:
             return self.problem
-        await within(_LAST_WORDS, self.exited)
+        await within(_EXIT_DRAIN_S, self.exited)
         how = "it closed its pipes" if self.code is None else f"it ended with exit code {self.code}"
         return f"{how}: {self._log.last_line}" if self._log.last_line else how
 
@@ -267,7 +267,7 @@ class Child(_Program):
             self._is_paused = False
             cast(asyncio.ReadTransport, self.transport.get_pipe_transport(1)).resume_reading()
 
-    async def _group_gone(self, seconds: float) -> None:
+    async def _wait_for_group_end(self, seconds: float) -> None:
         end = asyncio.get_running_loop().time() + seconds
         while self.signal(0) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  # a group tells nobody
             await asyncio.sleep(0.02)
@@ -282,11 +282,11 @@ class Child(_Program):
             return
         for line in self._lines.take(data):
             self._waiting.append(line)
-            self._bytes_waiting += _held(line)
+            self._bytes_waiting += _line_size(line)
         if problem := self._lines.problem:
             self.problem = f"it printed {problem}"
             self._end_reading()
-        elif (len(self._waiting) > _MOST_WAITING or self._bytes_waiting > self._most) and not self._is_paused:
+        elif (len(self._waiting) > _MAX_WAITING_LINES or self._bytes_waiting > self._most) and not self._is_paused:
             self._is_paused = True
             cast(asyncio.ReadTransport, self.transport.get_pipe_transport(1)).pause_reading()
         if self._waiting:
@@ -300,7 +300,7 @@ class Child(_Program):
 
     def process_exited(self) -> None:
         super().process_exited()
-        asyncio.get_running_loop().call_later(_LAST_WORDS, self._end_reading)
+        asyncio.get_running_loop().call_later(_EXIT_DRAIN_S, self._end_reading)
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -316,5 +316,5 @@ class Child(_Program):
             pipe.close()
 
 
-def _held(line: OutputLine) -> int:
+def _line_size(line: OutputLine) -> int:
     return len(line.head) + len(line.tail) if isinstance(line, TooLong) else len(line)

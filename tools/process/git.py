@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
-PATIENCE = 10.0
+GIT_TIMEOUT_S = 10.0
 """Seconds that one call of git may take."""
-_MOST_MEMORY = 2 << 30
+_MAX_MEMORY_BYTES = 2 << 30
 """Bytes of its own that it may take: attributes can be read from a file without end."""
 
 SETTINGS = {
@@ -134,7 +134,7 @@ def run_git(
     *arguments: str,
     codes: tuple[int, ...] = (0,),
     given: bytes = b"",
-    patience: float = PATIENCE,
+    patience: float = GIT_TIMEOUT_S,
 ) -> bytes:
     """What git prints. Raises `GitError`."""
     command, environment = [git, *arguments], git_environment(settings, os.environ)
@@ -164,7 +164,7 @@ def _bound_memory(process: int) -> None:
         import resource  # noqa: PLC0415  # deferred: not every system has it
 
         with suppress(OSError):  # it has ended, or has less already
-            resource.prlimit(process, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
+            resource.prlimit(process, resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
 def git_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tools.process.git import SETTINGS, GitError, program_outside, run_git
 
-PATIENCE = 600.0
+CHECKOUT_TIMEOUT_S = 600.0
 """Seconds that it may take to write the files of a repository."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,99}")
-_NOBODY = {"user.name": "Ebbtide", "user.email": "ebb@localhost"}
+_FALLBACK_IDENTITY = {"user.name": "Ebbtide", "user.email": "ebb@localhost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ class Repository:
     """The commit that is checked out."""
     settings: Mapping[str, str]
 
-    def run(self, folder: Path, *arguments: str, codes: tuple[int, ...] = (0,), patience: float = PATIENCE) -> str:
+    def run(
+        self, folder: Path, *arguments: str, codes: tuple[int, ...] = (0,), patience: float = CHECKOUT_TIMEOUT_S
+    ) -> str:
         """What git prints in a folder, without the end of the last line. Raises `GitError`."""
         ran = run_git(self.git, folder, self.settings, *arguments, codes=codes, patience=patience)
         return os.fsdecode(ran).removesuffix("\n")
@@ -178,7 +180,9 @@ def commit_all(worktree: Worktree, message: str) -> str:
     repository.run(place, "add", "--all")
     if repository.run(place, "status", "--porcelain", "--untracked-files=no"):
         is_known = repository.run(place, "config", "--get", "user.email", codes=(0, 1))
-        who = () if is_known else [word for key, value in _NOBODY.items() for word in ("-c", f"{key}={value}")]
+        who = (
+            () if is_known else [word for key, value in _FALLBACK_IDENTITY.items() for word in ("-c", f"{key}={value}")]
+        )
         repository.run(place, *who, "commit", "--quiet", "--no-verify", "--no-gpg-sign", f"--message={message}")
     return repository.run(place, "rev-parse", "HEAD")
 

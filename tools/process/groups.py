@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 _NEAR = 64
 """Numbers behind that of a process among which those that it starts at once have theirs, mostly."""
-GRACE = 2.0
+TERMINATE_GRACE_S = 2.0
 """Seconds that a program gets to end by itself, before its group is ended."""
 
 
@@ -216,13 +216,13 @@ class Guardian:
         self._process: subprocess.Popen[bytes] | None = None
 
     def guard(self, group: int) -> None:
-        self._tell(f"+ {group}\n")
+        self._send(f"+ {group}\n")
 
     def leave(self, group: int) -> None:
         """The group has ended, or is to live on."""
-        self._tell(f"- {group}\n")
+        self._send(f"- {group}\n")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         with self._lock, suppress(OSError):  # without it, only this is missing
             if self._process is None:
                 self._process = subprocess.Popen(

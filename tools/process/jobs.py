@@ -25,7 +25,7 @@ class Job:
     id: str
     command: str
     program: Program
-    shown: int = 0
+    read_offset: int = 0
     """Bytes of its output that were handed out."""
     read_to: int = 0
     """The place in its log behind what was handed out."""
@@ -53,11 +53,11 @@ async def nothing_to_forward() -> int:
     return 0
 
 
-def nobody_watches(job: Job) -> None:
+def no_watcher(job: Job) -> None:
     """Where nobody looks after what a job does."""
 
 
-async def nobody_told(ended: EndedJob) -> None:
+async def no_end_listener(ended: EndedJob) -> None:
     """Where nobody is told that a job is over."""
 
 
@@ -67,11 +67,11 @@ class BackgroundJobs:
 
     by_id: dict[str, Job] = field(default_factory=dict)
     leftovers: list[Program] = field(default_factory=list)
-    on_end: Callable[[EndedJob], Awaitable[None]] = nobody_told
+    on_end: Callable[[EndedJob], Awaitable[None]] = no_end_listener
     """Told when a job is over of which the model does not know it."""
     forward_ports: Callable[[], Awaitable[int]] = nothing_to_forward
     """Makes every port that a job listens on reachable; how many that are."""
-    on_start: Callable[[Job], None] = nobody_watches
+    on_start: Callable[[Job], None] = no_watcher
     """Told of each job as it begins."""
     news: list[str] = field(default_factory=list)
     """What else the model is to be told of jobs with the next message."""
@@ -125,7 +125,7 @@ class BackgroundJobs:
         here = {job.id: job.end for job in self.by_id.values() if job.end is not None and not job.is_end_known}
         return self._earlier | here
 
-    def note_told(self, ids: Collection[str]) -> None:
+    def mark_reported(self, ids: Collection[str]) -> None:
         """The model knows that these are over."""
         for id in ids:
             self._earlier.pop(id, None)
@@ -139,7 +139,7 @@ class BackgroundJobs:
             await self._news.wait()
 
     async def _watch(self, job: Job, end_of: Callable[[Job], EndedJob]) -> None:
-        await job.program.exited()
+        await job.program.wait_for_exit()
         job.end = end_of(job)
         if not job.is_end_known:
             self._news.set()

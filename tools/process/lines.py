@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-_KEPT = 4096
+_MAX_EDGE_BYTES = 4096
 """Bytes of the beginning and of the end of a line that is too long."""
 
 
@@ -42,7 +42,7 @@ class LineBuffer:
         for part in ended:
             if self.size or len(part) > self._most:
                 self._add(part)
-                lines.append(self._finished())
+                lines.append(self._finish_line())
             else:
                 lines.append(part)
         self._add(rest)
@@ -56,12 +56,12 @@ class LineBuffer:
             self._held += part
             return
         if not self._tail:
-            self._tail = bytes(self._held[-_KEPT:])
-            self._held = self._held[:_KEPT]
-            self._held += part[: _KEPT - len(self._held)]
-        self._tail = (self._tail + part[-_KEPT:])[-_KEPT:]
+            self._tail = bytes(self._held[-_MAX_EDGE_BYTES:])
+            self._held = self._held[:_MAX_EDGE_BYTES]
+            self._held += part[: _MAX_EDGE_BYTES - len(self._held)]
+        self._tail = (self._tail + part[-_MAX_EDGE_BYTES:])[-_MAX_EDGE_BYTES:]
 
-    def _finished(self) -> OutputLine:
+    def _finish_line(self) -> OutputLine:
         line = TooLong(bytes(self._held), self._tail, self.size) if self._tail else self._held
         self._held, self._tail, self.size = bytearray(), b"", 0
         return line

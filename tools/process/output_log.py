@@ -7,7 +7,7 @@ from threading import Lock
 
 from tools.outputs.extent import MAX_OUTPUT_BYTES
 
-ROOM = 1 << 20
+MAX_RECLAIMED_BYTES = 1 << 20
 """Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""
 
 _TAIL = 1 << 20
@@ -84,7 +84,7 @@ class OutputLog:
                 view = view[os.write(self._descriptor, view) :]
             self.written += len(data)
         except OSError as error:
-            self.written -= min(self.written // 2, ROOM)
+            self.written -= min(self.written // 2, MAX_RECLAIMED_BYTES)
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.written)
             self.problem = f"the output after {self.written} bytes could not be kept: {error.strerror}"

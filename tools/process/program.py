@@ -20,25 +20,25 @@ from pathlib import Path
 
 from tools.lazy import dataclass
 from tools.outputs.extent import MAX_OUTPUT_BYTES
-from tools.outputs.plain_text import finished, plain
-from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
+from tools.outputs.plain_text import plain, split_unfinished_escape
+from tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily, exists
 from tools.process.orphans import reap_orphans
 from tools.process.output_log import OutputLog
 
 _CHUNK = 1 << 16
-_ENDING = 0.05
+_MAX_CLEANUP_S = 0.05
 """Seconds that the cleaning up behind a wrapped program takes at most, mostly 0.001."""
-_MOMENT = 0.0005
+_RETRY_PAUSE_S = 0.0005
 _PROGRESS_EVERY = 0.1
-_LONGEST_PROGRESS = 4000
-_READ_AT_ONCE = 4 * _LONGEST_PROGRESS
+_MAX_PROGRESS_CHARS = 4000
+_READ_AT_ONCE = 4 * _MAX_PROGRESS_CHARS
 """Bytes of the newest output that may hold as many characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
     output_bytes: int = MAX_OUTPUT_BYTES
-    grace: float = GRACE
+    grace: float = TERMINATE_GRACE_S
 
 
 class Program:
@@ -102,7 +102,7 @@ class Program:
         """The numbers of all that it has started and of itself, as far as they run. Reads all processes."""
         return self._family.members()
 
-    async def exited(self) -> None:
+    async def wait_for_exit(self) -> None:
         """Returns when the program has exited."""
         await self._exited.wait()
 
@@ -124,7 +124,7 @@ class Program:
             except OSError:
                 return False
 
-    def hear_no_more(self) -> None:
+    def stop_progress(self) -> None:
         """Tells nobody any more what is printed."""
         self._progress = None
 
@@ -180,8 +180,8 @@ class Program:
                     if waiting is not None:
                         poller.unregister(waiting)
                     self._drain(pipe)
-                    self._let_it_go()
-                    self._tell(self._exited, self._news)
+                    self._await_cleanup()
+                    self._set_events(self._exited, self._news)
                 self._report(late=self._process.returncode is not None)
         finally:
             with self._writing:
@@ -192,7 +192,7 @@ class Program:
                     os.close(held)
             if not self._has_children():
                 GUARDIAN.leave(self._process.pid)
-            self._tell(self._exited, self._news, self._closed)
+            self._set_events(self._exited, self._news, self._closed)
         if self._process.returncode is not None:
             reap_orphans(self._process.pid)
 
@@ -215,7 +215,7 @@ class Program:
         os.set_blocking(pipe, False)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
-        left, end = 1 << 20, time.monotonic() + (_ENDING if self._is_wrapped else 0)
+        left, end = 1 << 20, time.monotonic() + (_MAX_CLEANUP_S if self._is_wrapped else 0)
         with suppress(BlockingIOError):
             while left > 0 and not self.is_silent:
                 poller.poll(max(end - time.monotonic(), 0) * 1000)
@@ -223,15 +223,15 @@ class Program:
                 self.is_silent = moved == 0
                 left -= moved
 
-    def _let_it_go(self) -> None:
+    def _await_cleanup(self) -> None:
         """Waits a moment for what cleans up behind a wrapped program: once that has gone nobody has to be looked for
         among all processes of the system."""
-        end = time.monotonic() + _ENDING
+        end = time.monotonic() + _MAX_CLEANUP_S
         while self._is_wrapped and self.is_silent and time.monotonic() < end and self._family.has_group():
             if self._family.is_finished():
                 self._is_left_alone = True
                 return
-            time.sleep(_MOMENT)
+            time.sleep(_RETRY_PAUSE_S)
 
     def _move(self, pipe: int) -> int:
         """Bytes moved from the pipe to the log; 0 at the end of the pipe."""
@@ -242,7 +242,7 @@ class Program:
         if (progress := self._progress) is not None:
             progress.take(chunk)
         if not self._news.is_set():
-            self._tell(self._news)
+            self._set_events(self._news)
         return len(chunk)
 
     def _read(self, pipe: int) -> bytes:
@@ -259,7 +259,7 @@ class Program:
         if text and progress is not None:
             self._call(progress.heard, text)
 
-    def _tell(self, *events: asyncio.Event) -> None:
+    def _set_events(self, *events: asyncio.Event) -> None:
         for event in events:
             self._call(event.set)
 
@@ -278,7 +278,7 @@ class _OutputProgress:
         self._last = 0.0
 
     def take(self, chunk: bytes) -> None:
-        self.held = (self.held + self._decoder.decode(chunk[-_READ_AT_ONCE:]))[-_LONGEST_PROGRESS:]
+        self.held = (self.held + self._decoder.decode(chunk[-_READ_AT_ONCE:]))[-_MAX_PROGRESS_CHARS:]
 
     def due(self, late: bool) -> str:
         """What may be shown now."""
@@ -286,7 +286,7 @@ class _OutputProgress:
         if not self.held or (now - self._last < _PROGRESS_EVERY and not late):
             return ""
         self._last = now
-        text, self.held = (self.held, "") if late else finished(self.held)
+        text, self.held = (self.held, "") if late else split_unfinished_escape(self.held)
         return plain(text)
 
 

@@ -28,13 +28,13 @@ def start(
     close_own_memory()
     adopt_orphans()
     try:
-        return _started(launch, folder, log, heard, limits or ProcessLimits(), terminal=terminal)
+        return _start_process(launch, folder, log, heard, limits or ProcessLimits(), terminal=terminal)
     finally:
         for each in launch.descriptors:
             os.close(each)
 
 
-def _started(
+def _start_process(
     launch: Launch,
     folder: Path,
     log: Path,

@@ -14,15 +14,15 @@ from tools.secrets.redaction import SECRET_VALUE
 from tools.secrets.secret_pieces import is_mixed
 
 _DIRENV = "DIRENV_DIFF"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _NEVER = regex(
     r"(?:BASH|ZSH|LD_|DYLD_|GCONV_PATH|LOCPATH|GLIBC_|GIT_|SSH_|EBB_|DIRENV_|DBUS_|DOCKER_|SUDO_|PROMPT_COMMAND|PS[0-4]\Z"
     r"|ENV\Z|IFS\Z|SHELLOPTS|CDPATH|LESS|PYTHONSTARTUP|PERL5|NODE_OPTIONS|RUBYOPT|JAVA_TOOL_OPTIONS).*"
 )
 """What changes how shells and interpreters begin, or leads to another program."""
-_LONGEST_VALUE = 4_096
+_MAX_VALUE_CHARS = 4_096
 _LONG_WORD = 16
-_MOST_NAMED = 4
+_MAX_NAMED_VARIABLES = 4
 _WORD_BREAKS = regex(r"[\s:;,=/@?&.]+")
 _LONG_ROW = regex(r"(?=.*\d)[0-9a-f]{16,}|(?=.*\d)[0-9a-z]{24,}")
 _OWN = regex(r"_|OLDPWD|SHLVL|EBB_.*|DIRENV_.*")
@@ -52,7 +52,7 @@ def note_on_withheld(command: str, printed: str, withheld: tuple[str, ...]) -> s
     names = [name for name in withheld if _is_named(name, command) or ("_" in name and _stands_in(name, printed))]
     if not names:
         return ""
-    named = names[:_MOST_NAMED]
+    named = names[:_MAX_NAMED_VARIABLES]
     listed, wanted = ", ".join(f"`{name}`" for name in named), f"EBB_PASS_ENV='{' '.join(named)}'"
     if len(named) == 1:
         return f"{listed} is set in the user's environment but not for commands: the user can pass it with `{wanted}`"
@@ -81,7 +81,7 @@ def _names_in(difference: str) -> Iterator[str]:
     """The names of the variables in direnv's record of what it has set: JSON, compressed, in base64."""
     try:
         packed = base64.urlsafe_b64decode(difference)
-        unpacked = zlib.decompressobj().decompress(packed, _MOST_BYTES)
+        unpacked = zlib.decompressobj().decompress(packed, _MAX_BYTES)
         found = json.loads(unpacked)
     except (ValueError, zlib.error):
         return
@@ -90,7 +90,12 @@ def _names_in(difference: str) -> Iterator[str]:
 
 
 def _is_plain(name: str, value: str) -> bool:
-    if _NEVER.fullmatch(name) or SECRET_NAME.search(name) or SECRET_VALUE.search(value) or len(value) > _LONGEST_VALUE:
+    if (
+        _NEVER.fullmatch(name)
+        or SECRET_NAME.search(name)
+        or SECRET_VALUE.search(value)
+        or len(value) > _MAX_VALUE_CHARS
+    ):
         return False
     return not any(len(word) >= _LONG_WORD and _is_random(word) for word in _WORD_BREAKS.split(value))
 

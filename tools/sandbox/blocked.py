@@ -10,7 +10,7 @@ from tools.sandbox.boundary import Boundary
 
 _BUSY = "Device or resource busy"
 _UNWRITABLE = regex(rf"([^\n]{{0,400}})(?:Read-only file system|EROFS|{_BUSY})([^\n]{{0,400}})")
-_REFUSED = regex(r"([^\n]{0,400})(?:Permission denied|EACCES|Operation not permitted)([^\n]{0,400})")
+_PERMISSION_DENIED = regex(r"([^\n]{0,400})(?:Permission denied|EACCES|Operation not permitted)([^\n]{0,400})")
 """What Landlock and the sandbox of macOS say of all that they hold back."""
 _PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]*/[^\s'\"`:;,()<>\[\]’‘]*")
 _NETWORK = regex(
@@ -19,9 +19,9 @@ _NETWORK = regex(
     r"|failed to lookup address|dial tcp: lookup|Could not connect to server"
 )
 _HERE = r"(?:localhost|127\.0\.0\.1|\[::1\]|::1:)"
-_NOBODY_THERE = r"(?:refused|ECONNREFUSED|ould ?n[o']t connect|Failed to connect|Can't connect)"
-_SERVERS = regex(rf"{_HERE}[^\n]{{0,200}}{_NOBODY_THERE}|{_NOBODY_THERE}[^\n]{{0,200}}{_HERE}")
-_LONGEST = 800
+_CONNECTION_REFUSED = r"(?:refused|ECONNREFUSED|ould ?n[o']t connect|Failed to connect|Can't connect)"
+_SERVERS = regex(rf"{_HERE}[^\n]{{0,200}}{_CONNECTION_REFUSED}|{_CONNECTION_REFUSED}[^\n]{{0,200}}{_HERE}")
+_MAX_LINE_CHARS = 800
 """Characters of a line that are looked at."""
 _DOCKER = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
 _SUDO = regex(
@@ -30,7 +30,7 @@ _SUDO = regex(
 )
 _OWNERS = regex(r"chown: changing ownership|chgrp: changing group|Cannot change ownership|chown\b.*\bE(?:PERM|INVAL)\b")
 _SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
-_SIGNED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
+_SIGNING_FAILED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
 _NO_LOGIN = regex(r"\bE40[13]\b|\bENEEDAUTH\b|\bcode E404\b|\bYN0041\b|\bERR_PNPM_FETCH_40[134]\b")
 """What package managers print when a registry wants to know who asks."""
 _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
@@ -53,7 +53,7 @@ _COMPLAINTS: Mapping[str, str] = {
 """Whole lines in which a program complains without its name."""
 _SAME = {"scp": "ssh", "sftp": "ssh", "rsync": "ssh", "docker-compose": "docker"}
 _MAY_COMPLAIN = regex(
-    "|".join(each.pattern for each in (_NETWORK, _SERVERS, _DOCKER, _SUDO, _OWNERS, _SSH, _SIGNED, _NAMESPACES))
+    "|".join(each.pattern for each in (_NETWORK, _SERVERS, _DOCKER, _SUDO, _OWNERS, _SSH, _SIGNING_FAILED, _NAMESPACES))
 )
 _NOT_PUT_UP = regex(r"bwrap: (?:Can't|Unable to) [^\n]*\n?")
 _VAGUE = "it may write only in the working folder and in /tmp"
@@ -96,7 +96,7 @@ def _complaints(command: str, printed: str) -> str:
     return "\n".join(re.findall(rf"^(?:{'|'.join((*named, *kinds))})$", printed, re.MULTILINE)) if names else ""
 
 
-def what_was_blocked(
+def denied_paths(
     command: str,
     printed: str,
     boundary: Boundary,
@@ -112,9 +112,9 @@ def what_was_blocked(
     if not failed:
         lines = _UNWRITABLE.finditer(printed) if boundary.kind == "bubblewrap" else ()
         refusals = filter(None, (_refusal_of(line, boundary, folder) for line in lines))
-        told = (found for found in _found(_complaints(command, printed), boundary, folder) if found != _VAGUE)
+        told = (found for found in _find_denials(_complaints(command, printed), boundary, folder) if found != _VAGUE)
         return next(refusals, "") or "; ".join(dict.fromkeys(told))
-    found = dict.fromkeys(_found(printed, boundary, folder))
+    found = dict.fromkeys(_find_denials(printed, boundary, folder))
     if boundary.kind == "bubblewrap" and (missing := next(filter(is_outside, _missing_in_tmp(printed)), "")):
         found[f"/tmp is the session's own, so it does not see `{missing}`"] = None
     return "; ".join(found)
@@ -122,7 +122,7 @@ def what_was_blocked(
 
 def _missing_in_tmp(printed: str) -> Iterator[str]:
     lines = (line for line in printed.splitlines() if "No such file or directory" in line)
-    return (path for line in lines for path in _PATH.findall(line[:_LONGEST]) if path.startswith("/tmp/"))
+    return (path for line in lines for path in _PATH.findall(line[:_MAX_LINE_CHARS]) if path.startswith("/tmp/"))
 
 
 def _refusal_of(match: Match[str], boundary: Boundary, folder: str) -> str:
@@ -136,11 +136,11 @@ def _refusal_of(match: Match[str], boundary: Boundary, folder: str) -> str:
     return f"it may not remove or rename `{path}`, which holds protected files" if path and _BUSY in match[0] else ""
 
 
-def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
+def _find_denials(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
     if printed.startswith(("bwrap: ", "sandbox: ")):
         yield f"the sandbox could not be put up ({printed.partition(': ')[2][:200].splitlines()[0]})"
         return
-    for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _REFUSED).finditer(printed):
+    for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _PERMISSION_DENIED).finditer(printed):
         yield _refusal_of(match, boundary, folder) or _VAGUE
         break
     if _GIT_ELSEWHERE.search(printed):
@@ -157,7 +157,7 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         yield "it cannot give files to other users"
     if _SSH.search(printed):
         yield "it does not see SSH keys and agents"
-    if _SIGNED.search(printed):
+    if _SIGNING_FAILED.search(printed):
         yield "it does not see the keys that sign"
     if _DEVICES.search(printed):
         yield "it has no devices of this machine"

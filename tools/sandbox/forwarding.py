@@ -60,7 +60,7 @@ class NamespaceConnector:
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         python = (os.path.realpath(sys.executable), "-I", "-S", "-c", _CONNECTS, str(theirs.fileno()))
-        line, held = self._namespace.entered(python)
+        line, held = self._namespace.nsenter_command(python)
         try:
             with theirs:
                 self._process = subprocess.Popen(

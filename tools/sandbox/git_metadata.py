@@ -17,21 +17,21 @@ _ELEMENT = re.compile(
     r"""|[#;][^\n]*"""
 )
 """A section, a setting or a remark. Sections may follow each other in a line, and only values go on in the next one."""
-_MOST = 1 << 20
+_MAX_SETTINGS_BYTES = 1 << 20
 """Bytes of a file that are looked at."""
 HEAD = "HEAD"
 """Beside `objects` and `refs` it makes a repository of any folder; of a work tree, where its `.git` is damaged."""
-_DEEPEST = 10
+_MAX_DEPTH = 10
 """Modules in modules."""
 _OPTIONAL = ":(optional)"
 """Before a path that need not be there."""
-_MOST_FILES = 100
+_MAX_FILES = 100
 """Files of settings that include each other."""
-_MOST_FOLDERS = 2_000
+_MAX_FOLDERS = 2_000
 """Folders in which repositories are looked for."""
-_MOST_REPOSITORIES = 12
+_MAX_REPOSITORIES = 12
 """Repositories below a folder that are kept: each takes four mounts, and what a mount takes grows with their number."""
-_BUILT = frozenset(
+_BUILD_FOLDERS = frozenset(
     (
         "node_modules", "vendor", "deps", "Carthage", "subprojects", "build", "dist", "out", "target", "_deps", "tmp",
         "venv", "site-packages", "__pycache__",
@@ -91,7 +91,9 @@ def included_settings(metadata: Path) -> Iterator[str]:
             if name == "path" and section in ("include", "includeif"):
                 found.add(os.path.realpath(_leads_to(value, at)))
                 yield os.path.realpath(_leads_to(value, at))
-    if len(found) > _MOST_FILES or any(os.path.getsize(path) > _MOST for path in found if os.path.isfile(path)):
+    if len(found) > _MAX_FILES or any(
+        os.path.getsize(path) > _MAX_SETTINGS_BYTES for path in found if os.path.isfile(path)
+    ):
         yield os.sep
 
 
@@ -119,7 +121,7 @@ def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
 def _all_settings_of(metadata: Path, depth: int) -> Iterator[tuple[str, str]]:
     for file in ("config", "config.worktree"):
         yield from ((name, section) for name, section, _, _ in _settings(metadata / file))
-    if depth < _DEEPEST:
+    if depth < _MAX_DEPTH:
         for each in _modules(metadata / "modules", depth):
             yield from _all_settings_of(each, depth + 1)
 
@@ -232,7 +234,7 @@ def _repositories_below(folder: Path) -> tuple[Path, ...]:
     found = metadata_of(folder) if os.path.lexists(folder / ".git") else None
     own = (str(found[1]),) if found is not None else ()
     tops, waiting, seen = list[Path](), deque([folder]), 0
-    while waiting and len(tops) < _MOST_REPOSITORIES and seen < _MOST_FOLDERS:
+    while waiting and len(tops) < _MAX_REPOSITORIES and seen < _MAX_FOLDERS:
         at, seen = waiting.popleft(), seen + 1
         try:
             with os.scandir(at) as entries:
@@ -258,7 +260,7 @@ def _can_be_changed(metadata: Path) -> bool:
 
 
 def _may_hold_some(name: str) -> bool:
-    return not name.startswith(".") and name not in _BUILT
+    return not name.startswith(".") and name not in _BUILD_FOLDERS
 
 
 def _is_bare(folder: Path) -> bool:
@@ -289,7 +291,7 @@ def is_redirection(path: Path) -> bool:
 def _redirections_of(metadata: Path, depth: int) -> Iterator[Path]:
     if not os.path.lexists(metadata / "commondir"):
         yield metadata / "commondir"
-    if depth < _DEEPEST:
+    if depth < _MAX_DEPTH:
         for each in _modules(metadata / "modules", depth):
             yield from _redirections_of(each, depth + 1)
 
@@ -315,7 +317,7 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
             link = os.path.realpath(metadata / value) + "/.git"
             if os.path.isfile(link):
                 yield link, "read"
-    if depth < _DEEPEST:
+    if depth < _MAX_DEPTH:
         for each in _folders(metadata / "worktrees"):
             yield from _of_metadata(each, None, depth + 1)
         for each in _modules(metadata / "modules", depth):
@@ -330,12 +332,12 @@ def _of_settings(path: Path, top: Path) -> Iterator[tuple[str, Access]]:
         if name == "path" and section in ("include", "includeif"):
             included = os.path.realpath(_leads_to(value, at))
             if not os.path.isdir(included):
-                yield (included, "read") if os.path.exists(included) else _kept_absent(included, "hidden file")
+                yield (included, "read") if os.path.exists(included) else _block_creation(included, "hidden file")
         if name == "hookspath" and section == "core":
             found = os.path.realpath(top / os.path.expanduser(value.removeprefix(_OPTIONAL)))
             if found.endswith("/.husky/_"):  # which runs what lies beside it
                 found = os.path.dirname(found)
-            yield (found, "read") if os.path.exists(found) else _kept_absent(found, "hidden folder")
+            yield (found, "read") if os.path.exists(found) else _block_creation(found, "hidden folder")
             yield from _behind_links(Path(found))
 
 
@@ -350,7 +352,7 @@ def _behind_links(hooks: Path) -> Iterator[tuple[str, Access]]:
             yield path, "read"
 
 
-def _kept_absent(path: str, access: Access) -> tuple[str, Access]:
+def _block_creation(path: str, access: Access) -> tuple[str, Access]:
     """What keeps something from being made: the first on the way to it that is not there, or is no folder."""
     while not os.path.isdir(above := os.path.dirname(path)):
         path, access = above, "hidden folder"
@@ -362,7 +364,7 @@ def _modules(folder: Path, depth: int) -> Iterator[Path]:
     for each in _folders(folder):
         if (each / "HEAD").exists():
             yield each
-        elif depth < _DEEPEST:
+        elif depth < _MAX_DEPTH:
             yield from _modules(each, depth + 1)
 
 
@@ -385,7 +387,7 @@ def _points_back(metadata: Path, dot: Path) -> bool:
 def _settings(path: Path) -> Iterator[tuple[str, str, str, Path]]:
     """Name, section, value and file of each setting, of included files, too, whatever the condition."""
     waiting, seen = [path], set[str]()
-    while waiting and len(seen) < _MOST_FILES:
+    while waiting and len(seen) < _MAX_FILES:
         path = waiting.pop()
         if (real := os.path.realpath(path)) not in seen:
             seen.add(real)
@@ -432,6 +434,6 @@ def _text(path: Path) -> str:
         return ""
     try:
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return os.fsdecode(os.read(descriptor, _MOST)) if is_file else ""
+        return os.fsdecode(os.read(descriptor, _MAX_SETTINGS_BYTES)) if is_file else ""
     finally:
         os.close(descriptor)

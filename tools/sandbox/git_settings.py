@@ -18,11 +18,11 @@ from urllib.parse import unquote
 from tools.lazy import regex
 from tools.sandbox.boundary import Boundary
 
-_MOST_BYTES = 1 << 20
-_MOST_CHANGES = 200
+_MAX_FILE_BYTES = 1 << 20
+_MAX_CHANGES = 200
 """Settings that differ: each is one call of Git."""
-_MOST_NOTED = 8
-_SECONDS = 10.0
+_MAX_NOTED = 8
+_GIT_TIMEOUT_S = 10.0
 _NEW = ".lock"
 """How the name of the new file ends."""
 _FAMILIES = ("branch", "remote", "submodule")
@@ -78,22 +78,22 @@ class GitSettings:
             if not refused:
                 os.unlink(old)
                 return 0
-        if len(self.noted) < _MOST_NOTED and refused not in self.noted:
+        if len(self.noted) < _MAX_NOTED and refused not in self.noted:
             self.noted.append(refused)
         return errno.EPERM
 
     def _take(self, old: str, new: str) -> str:
         """Writes what is new and harmless; why it is not written, if so."""
         written = _bytes_of(new)
-        before, after = self._parsed(written), self._parsed(_bytes_of(old))
+        before, after = self._parse_settings(written), self._parse_settings(_bytes_of(old))
         after = with_users_renamed(before, after)
         if (top := _only_work_tree(new)) is not None:
             after = with_whole_paths(before, after, top)
         changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
         if not changed:
             return ""
-        if len(changed) > _MOST_CHANGES:
-            return f"more than {_MOST_CHANGES} settings of Git at once"
+        if len(changed) > _MAX_CHANGES:
+            return f"more than {_MAX_CHANGES} settings of Git at once"
         if why := left_without_remote(before, after):
             return why
         for key in changed:
@@ -105,12 +105,12 @@ class GitSettings:
             for arguments in changes(changed, before, after):
                 self._run("config", "--file", copy, *arguments)
             written = _bytes_of(copy)
-        if self._parsed(written) != after:
+        if self._parse_settings(written) != after:
             return "the settings of Git could not be set one by one"
         _write_in_place(new, written)
         return ""
 
-    def _parsed(self, written: bytes) -> Settings:
+    def _parse_settings(self, written: bytes) -> Settings:
         found = dict[str, list[str | None]]()
         listed = self._run("config", "--file", "-", "--list", "--null", "--no-includes", given=written)
         for line in os.fsdecode(listed).removesuffix("\0").split("\0") if listed else ():
@@ -127,7 +127,7 @@ class GitSettings:
             env=environment,
             input=given,
             capture_output=True,
-            timeout=_SECONDS,
+            timeout=_GIT_TIMEOUT_S,
             check=True,
         )
         return ran.stdout
@@ -142,7 +142,7 @@ def refusal(key: str, before: Settings, after: Settings, boundary: Boundary) -> 
     old, new = before.get(key, ()), after.get(key, ())
     if _CONTROL.search(key):
         return "a name of Git's settings has control characters"
-    if not new and section in _FAMILIES and (name in _known_of(section) or _is_gone(section, subsection, after)):
+    if not new and section in _FAMILIES and (name in _known_of(section) or _is_removed(section, subsection, after)):
         return ""
     if subsection is not None and section in _FAMILIES and name not in _known_of(section):
         return "" if not old and _is_renamed(key, before, after) else f"Git's setting `{key}` was not written: {_WHICH}"
@@ -201,7 +201,7 @@ def _known_of(section: str) -> frozenset[str]:
     return frozenset(name for family, _, name in _HARMLESS if family == section)
 
 
-def _is_gone(section: str, subsection: str | None, after: Settings) -> bool:
+def _is_removed(section: str, subsection: str | None, after: Settings) -> bool:
     return all(split(key)[:2] != (section, subsection) for key in after)
 
 
@@ -213,7 +213,7 @@ def _is_renamed(key: str, before: Settings, after: Settings) -> bool:
     others = {split(other)[1] for other in before if split(other)[0] == section}
     return any(
         before.get(f"{section}.{other}.{name}") == after[key]
-        and (section == "branch" or _is_gone(section, other, after))
+        and (section == "branch" or _is_removed(section, other, after))
         for other in others
     )
 
@@ -330,9 +330,9 @@ def _bytes_of(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or state.st_size > _MOST_BYTES:
+        if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_FILE_BYTES:
             raise OSError(errno.EINVAL, "it is no file of the usual size")
-        return file.read(_MOST_BYTES)
+        return file.read(_MAX_FILE_BYTES)
 
 
 def _write_in_place(path: str, written: bytes) -> None:

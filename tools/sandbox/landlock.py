@@ -57,7 +57,7 @@ def ruleset_of(places: Mapping[str, str], scratch: str) -> int:
         raise OSError("the kernel has no Landlock")
     handled = _WRITES[min(known, 3)]
     parts = struct.pack("=QQQ", handled, 0, _SCOPES if known >= 6 else 0)
-    ruleset = _checked(_LIBC.syscall(_CREATE, parts, len(parts), 0))
+    ruleset = _check_result(_LIBC.syscall(_CREATE, parts, len(parts), 0))
     try:
         reads = _EXECUTE | _READ_FILE | _READ_FOLDER
         written = [path for path, access in places.items() if access == "write"]
@@ -103,12 +103,12 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         held = rights if os.path.isdir(path) else rights & _OF_FILES
         rule = struct.pack("=Qi", held, descriptor)
-        _checked(_LIBC.syscall(_ADD, ruleset, _BENEATH, rule, 0))
+        _check_result(_LIBC.syscall(_ADD, ruleset, _BENEATH, rule, 0))
     finally:
         os.close(descriptor)
 
 
-def _checked(answer: int) -> int:
+def _check_result(answer: int) -> int:
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return answer

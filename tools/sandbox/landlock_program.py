@@ -20,7 +20,7 @@ class _Filter(ctypes.Structure):
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
 
-def put_on(ruleset: int, system_calls: bytes) -> None:
+def restrict_self(ruleset: int, system_calls: bytes) -> None:
     """Holds this process, and all that it starts, from now on. Raises `OSError`."""
     for capability in range(64):
         _LIBC.prctl(DROP_CAPABILITY, capability, 0, 0, 0)  # refused to who has none anyway
@@ -56,7 +56,7 @@ def initial_environment() -> dict[bytes, bytes]:
 
 if __name__ == "__main__":
     try:
-        put_on(int(sys.argv[1]), bytes.fromhex(sys.argv[2]))
+        restrict_self(int(sys.argv[1]), bytes.fromhex(sys.argv[2]))
     except OSError as error:
         sys.exit(f"sandbox: {error}")
     os.execve(program_of(sys.argv[3]), sys.argv[3:], initial_environment())

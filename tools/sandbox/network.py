@@ -14,13 +14,13 @@ from tools.process.shell import Launch
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.network.places import NetworkPlace
-    from tools.network.proxy import Connect, Proxy
+    from tools.network.proxy import Connect, ProxyServer
     from tools.sandbox.network_namespace import NetworkNamespace
 
 HERE = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1"
-_MOST_NOTED = 8
+_MAX_NOTED_PLACES = 8
 """Places that are told of one command."""
-_LONGEST_COUNT = 4
+_MAX_COUNT_DIGITS = 4
 _PYTHON = os.path.realpath(sys.executable)
 TUNNEL = Path(__file__).parents[1] / "network" / "tunnel.py"
 _SSH = shlex.join(("ssh", "-o", f"ProxyCommand={shlex.join((_PYTHON, '-I', '-S', str(TUNNEL)))} %h %p"))
@@ -59,12 +59,12 @@ class NetworkAccess:
         return await self.reach.refusal(place)
 
     def note(self, place: "NetworkPlace", why: str) -> None:
-        if len(self.noted) < _MOST_NOTED:
+        if len(self.noted) < _MAX_NOTED_PLACES:
             self.noted[str(place)] = why
 
     def launch(self, launch: Launch) -> Launch:
         """Bubblewrap's own launch, in the network of the session."""
-        argv, held = self._namespace.entered(launch.argv)
+        argv, held = self._namespace.nsenter_command(launch.argv)
         return Launch(argv, launch.environment, (*launch.descriptors, *held), launch.is_wrapped, launch.is_confined)
 
     def environment(self, before: Mapping[str, str]) -> dict[str, str]:
@@ -76,7 +76,7 @@ class NetworkAccess:
         # npm takes these from its files otherwise, before the usual variables.
         found |= {"npm_config_proxy": proxy, "npm_config_https_proxy": proxy, "npm_config_noproxy": HERE}
         written = found.get("GIT_CONFIG_COUNT", "")  # a hook of the project may have set it
-        count = int(written) if written.isdecimal() and len(written) < _LONGEST_COUNT else 0
+        count = int(written) if written.isdecimal() and len(written) < _MAX_COUNT_DIGITS else 0
         found |= {
             "NODE_USE_ENV_PROXY": "1",
             "GIT_CONFIG_COUNT": str(count + 1),
@@ -96,12 +96,12 @@ class SessionNetwork:
         self._accesses = dict[str, NetworkAccess]()
         self._count = 0
         self._opening: asyncio.Task[NetworkNamespace | None] | None = None
-        self._proxy: Proxy | None = None
+        self._proxy: ProxyServer | None = None
 
     async def access(self, reach: Reach) -> NetworkAccess | None:
         """For one command; None where this system cannot hold commands to places. The first waits some 60 ms."""
         if self._opening is None:
-            self._opening = asyncio.create_task(self._opened())
+            self._opening = asyncio.create_task(self._open_namespace())
         namespace = await asyncio.shield(self._opening)
         if namespace is None:
             return None
@@ -132,15 +132,15 @@ class SessionNetwork:
         if namespace is not None:
             namespace.close()
 
-    async def _opened(self) -> "NetworkNamespace | None":
+    async def _open_namespace(self) -> "NetworkNamespace | None":
         from tools.network.connection import connect  # noqa: PLC0415  # deferred: some sessions run no command
-        from tools.network.proxy import Proxy  # noqa: PLC0415  # deferred: as above
+        from tools.network.proxy import ProxyServer  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.network_namespace import NoNamespace, new_namespace  # noqa: PLC0415  # deferred: as above
 
         try:
             namespace = await asyncio.to_thread(new_namespace)
         except NoNamespace:
             return None
-        self._proxy = Proxy(self._connect_to or partial(connect, private=self._private), self._accesses.get)
+        self._proxy = ProxyServer(self._connect_to or partial(connect, private=self._private), self._accesses.get)
         await self._proxy.start(namespace.listener)
         return namespace

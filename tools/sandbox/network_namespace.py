@@ -11,11 +11,11 @@ from functools import cache
 
 from tools.lazy import dataclass
 from tools.sandbox.bubblewrap import NAMESPACES, SYSTEM
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
+from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 
 _ENTERS = ("/usr/bin/nsenter", "/bin/nsenter", "/run/current-system/sw/bin/nsenter")
 """Places that only an administrator changes."""
-_SECONDS = 5.0
+_TRIAL_TIMEOUT_S = 5.0
 _BACKLOG = 128
 _MADE_BY = """
 import array, os, socket, sys
@@ -46,7 +46,7 @@ class NetworkNamespace:
     def port(self) -> int:
         return int(self.listener.getsockname()[1])
 
-    def entered(self, argv: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    def nsenter_command(self, argv: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """What runs bubblewrap inside, and the descriptors that it has to find open, which are the caller's."""
         user, network = os.dup(self.user), os.dup(self.network)
         ways = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{network}")
@@ -60,7 +60,7 @@ class NetworkNamespace:
 
 def new_namespace() -> NetworkNamespace:
     """One that was tried. It takes some 40 ms. Raises `NoNamespace`."""
-    made = _made()
+    made = _make_namespace()
     if why := _trial(made):
         made.close()
         raise NoNamespace(f"a network of its own cannot be entered: {why}")
@@ -81,10 +81,16 @@ def _trial(made: NetworkNamespace) -> str:
     """What it says when it cannot be entered; nothing when it can."""
     found = found_sandbox()
     assert isinstance(found, SandboxProgram)
-    line, held = made.entered((*found.line, *NAMESPACES, "--as-pid-1", *SYSTEM, "--", "/bin/sh", "-c", ":"))
+    line, held = made.nsenter_command((*found.line, *NAMESPACES, "--as-pid-1", *SYSTEM, "--", "/bin/sh", "-c", ":"))
     try:
         ran = subprocess.run(
-            line, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, pass_fds=held
+            line,
+            env={},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRIAL_TIMEOUT_S,
+            check=False,
+            pass_fds=held,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
@@ -95,9 +101,9 @@ def _trial(made: NetworkNamespace) -> str:
     return "" if ran.returncode == 0 else said or f"exit code {ran.returncode}"
 
 
-def _made() -> NetworkNamespace:
+def _make_namespace() -> NetworkNamespace:
     found = found_sandbox()
-    if isinstance(found, Missing):
+    if isinstance(found, NoSandbox):
         raise NoNamespace(found.why)
     if found.kind != "bubblewrap":
         raise NoNamespace(f"{found.kind} cannot tell places of the network apart")
@@ -114,7 +120,7 @@ def _made() -> NetworkNamespace:
                 env={},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=_SECONDS,
+                timeout=_TRIAL_TIMEOUT_S,
                 check=False,
                 pass_fds=(theirs.fileno(),),
             )

@@ -21,7 +21,7 @@ class _Filter(ctypes.Structure):
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
 
-def put_on(system_calls: bytes) -> int:
+def install_listener(system_calls: bytes) -> int:
     """A descriptor that tells of the calls that are waiting for an answer; negative where there is none."""
     held = ctypes.create_string_buffer(system_calls, len(system_calls))
     steps = _Filter(len(system_calls) // 8, ctypes.addressof(held))
@@ -36,7 +36,7 @@ def initial_environment() -> dict[bytes, bytes]:
 
 if __name__ == "__main__":
     sender = _socket.socket(fileno=int(sys.argv[1]))
-    listener = put_on(bytes.fromhex(sys.argv[2]))
+    listener = install_listener(bytes.fromhex(sys.argv[2]))
     if listener >= 0:
         sender.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [listener]))])
         os.close(listener)

@@ -22,7 +22,7 @@ error, flags."""
 _CONTINUE = 1
 _HERE = 0xFFFFFF9C
 """`AT_FDCWD`, as a number without a sign."""
-_LONGEST_PATH = 4096
+_MAX_PATH_BYTES = 4096
 _PAGE = 4096
 
 Rename = Callable[[str, str], int | None]
@@ -39,7 +39,7 @@ def answer_renames(rename: Rename, names: frozenset[str], calls: Mapping[int, Se
 
 def _serve(ours: socket.socket, rename: Rename, names: frozenset[str], calls: Mapping[int, Sequence[int]]) -> None:
     with ours:
-        listener = _received(ours)
+        listener = _receive_descriptor(ours)
     if listener is None:
         return
     try:
@@ -65,7 +65,7 @@ def _serve(ours: socket.socket, rename: Rename, names: frozenset[str], calls: Ma
         os.close(listener)
 
 
-def _received(ours: socket.socket) -> int | None:
+def _receive_descriptor(ours: socket.socket) -> int | None:
     """None where the program has ended, or has no such descriptor."""
     found = array.array("i")
     try:
@@ -92,7 +92,7 @@ def _answer(process: int, arguments: list[int], rename: Rename, names: frozenset
 
 def _text_at(memory: int, address: int) -> str:
     found = b""
-    while len(found) < _LONGEST_PATH:  # what lies behind the end of a page may not be there
+    while len(found) < _MAX_PATH_BYTES:  # what lies behind the end of a page may not be there
         part = os.pread(memory, _PAGE - (address + len(found)) % _PAGE, address + len(found))
         found += part
         if b"\0" in part or not part:

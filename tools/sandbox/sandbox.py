@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tools.lazy import dataclass
 from tools.process.shell import Launch, shell
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, readable
+from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, readable
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.sandbox.boundary import Boundary
@@ -39,7 +39,7 @@ class Sandbox:
     """Further folders that commands may write. They may change while the session lasts."""
     ours: tuple[Path, ...] = ()
     """Where this program keeps its own files: commands do not see them."""
-    shown: tuple[Path, ...] = ()
+    visible_paths: tuple[Path, ...] = ()
     """Folders among those that commands may read."""
     has_network: bool = True
     """Whether commands reach every address, or what `network` lets them reach."""
@@ -57,7 +57,7 @@ class Sandbox:
     def scratch_inside(self) -> Path | None:
         """Its folder as commands see it; None where the system has no sandbox."""
         found = found_sandbox()
-        if isinstance(found, Missing):
+        if isinstance(found, NoSandbox):
             return None
         return Path("/tmp") if found.kind == "bubblewrap" else self.scratch
 
@@ -78,10 +78,10 @@ class Sandbox:
         lead to no other repository after it; `removes_submodules`: the same for work trees of submodules. Raises
         `OSError`."""
         found = found_sandbox()
-        if isinstance(found, Missing):
+        if isinstance(found, NoSandbox):
             return launch
         opened = (
-            *(self._opened() if removes_work_trees else ()),
+            *(self._opened_work_trees() if removes_work_trees else ()),
             *(self._opened_submodules() if removes_submodules else ()),
         )
         boundary = self.boundary(may_write=may_write, access=access, opened=opened)
@@ -96,12 +96,12 @@ class Sandbox:
                 held = _in_bubblewrap(found, boundary, folder, argv, environment, asks)
                 return held if access is None else access.launch(held)
             case "landlock":
-                return _in_landlock(boundary, command, environment | _beside_temporary_files(boundary))
+                return _in_landlock(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
                 from tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
 
                 line = seatbelt(boundary, command)
-                return Launch(line, environment | _beside_temporary_files(boundary), is_confined=True)
+                return Launch(line, environment | _temporary_folder_variables(boundary), is_confined=True)
 
     def remove_unwanted(self) -> str:
         """Removes what no command may make; which that was, if any. Raises `OSError`."""
@@ -123,7 +123,7 @@ class Sandbox:
     def look(self) -> None:
         """Finds the repositories of folders that are new. Large ones take some 50 ms."""
         from tools.sandbox.git_metadata import repositories_of  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.places import make_caches  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.mount_paths import make_caches  # noqa: PLC0415  # deferred: as above
 
         if not self.known:
             make_caches(Path.home())
@@ -139,7 +139,7 @@ class Sandbox:
             path for folder in (self.root, *self.roots) if folder in self.known for path in self.known[folder].below
         )
 
-    def _opened(self) -> tuple[str, ...]:
+    def _opened_work_trees(self) -> tuple[str, ...]:
         """The linked work trees in its folders that can go, and their metadata."""
         from tools.sandbox.git_metadata import linked_work_trees  # noqa: PLC0415  # deferred: as above
 
@@ -173,14 +173,14 @@ class Sandbox:
     ) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
         from tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.mount_paths import places_of, settings_copies  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.places import places_of, settings_copies  # noqa: PLC0415  # deferred: as above
 
         self.look()
         self.remove_unwanted()  # a command in the background may have made it
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Where this program lies in /tmp, the sandbox has its own there: Git's way to a host is shown on its own.
-        shown = self.shown if access is None else (*self.shown, TUNNEL)
+        shown = self.visible_paths if access is None else (*self.visible_paths, TUNNEL)
         places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self.repositories, opened)
         found = found_sandbox()
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
@@ -237,7 +237,7 @@ def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping
     return Launch(command_line(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
 
 
-def _beside_temporary_files(boundary: "Boundary") -> dict[str, str]:
+def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
     """Variables by which commands find the folder for temporary files, and in it npm its settings, where no file can
     be shown in the place of another one. Raises `OSError`."""
     from tools.secrets.registry_settings import NPM  # noqa: PLC0415  # deferred: where bubblewrap is missing

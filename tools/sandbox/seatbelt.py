@@ -18,21 +18,21 @@ def _profile(boundary: Boundary) -> Iterator[str]:
     yield "(allow default)"
     yield "(deny file-write*)"
     for path in _ALWAYS:
-        yield f"(allow file-write* (literal {_quoted(path)}))"
-    yield f"(allow file-write* (subpath {_quoted(boundary.scratch)}))"
+        yield f"(allow file-write* (literal {_quote(path)}))"
+    yield f"(allow file-write* (subpath {_quote(boundary.scratch)}))"
     for path, access in sorted(boundary.places.items(), key=lambda item: item[0].split("/")):
         match access:
             case "write":
-                yield f"(allow file-read* file-write* (subpath {_quoted(path)}))"
+                yield f"(allow file-read* file-write* (subpath {_quote(path)}))"
             case "read":
-                yield f"(allow file-read* (subpath {_quoted(path)}))"
-                yield f"(deny file-write* (subpath {_quoted(path)}))"
+                yield f"(allow file-read* (subpath {_quote(path)}))"
+                yield f"(deny file-write* (subpath {_quote(path)}))"
             case "hidden folder" | "hidden file":
-                yield f"(deny file-read* file-write* (subpath {_quoted(path)}))"
-    yield f"(allow file-read* file-write* (subpath {_quoted(boundary.scratch)}))"
+                yield f"(deny file-read* file-write* (subpath {_quote(path)}))"
+    yield f"(allow file-read* file-write* (subpath {_quote(boundary.scratch)}))"
     if boundary.network != "open":
         yield "(deny network*)"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.lazy import regex
 from tools.process.git import SETTINGS, GitError, program_outside, run_git
 from tools.sandbox.git_metadata import submodules
@@ -37,7 +37,11 @@ def why_not_removed(command: str, folder: Path) -> str:
     not remove one, or can."""
     if not _MAY_CONCERN.search(command):
         return ""
-    calls = [command.texts for command in read(command).commands if posixpath.basename(command.texts[0]) == "git"]
+    calls = [
+        command.texts
+        for command in parse_command_line(command).commands
+        if posixpath.basename(command.texts[0]) == "git"
+    ]
     if any(words[at : at + 2] == ("submodule", "deinit") for words in calls for at in range(len(words))):
         return "`git submodule deinit` cannot change `core.worktree`: `git rm` removes a submodule"
     removed = [words for words in calls if words[1:2] == ("rm",) and "--cached" not in words]

@@ -21,7 +21,7 @@ _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/cur
 _UNSHARE = ("/usr/bin/unshare", "/bin/unshare", "/run/current-system/sw/bin/unshare")
 _KEEPS_MOUNTS_AWAY = ("--user", "--map-current-user", "--mount", "--propagation", "private", "--")
 _NOTHING = ("/bin/sh", "-c", ":")
-_PATIENCE = 5.0
+_TRIAL_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,32 +42,32 @@ class SandboxProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class NoSandbox:
     """There is none."""
 
     why: str
 
 
 @cache
-def found_sandbox() -> SandboxProgram | Missing:
+def found_sandbox() -> SandboxProgram | NoSandbox:
     """What works here: it was tried, which takes some 10 ms."""
     if sys.platform == "darwin":
         is_there = os.access(SEATBELT, os.X_OK)
-        return SandboxProgram("seatbelt", ()) if is_there else Missing(f"there is no `{SEATBELT}`")
+        return SandboxProgram("seatbelt", ()) if is_there else NoSandbox(f"there is no `{SEATBELT}`")
     if sys.platform != "linux":
-        return Missing("there is none for this system")
+        return NoSandbox("there is none for this system")
     found = _found_bubblewrap()
-    if isinstance(found, Missing) and not trial_of_landlock():
+    if isinstance(found, NoSandbox) and not trial_of_landlock():
         return SandboxProgram("landlock", (), f"it holds less than bubblewrap would: {found.why}")
     return found
 
 
-def _found_bubblewrap() -> SandboxProgram | Missing:
+def _found_bubblewrap() -> SandboxProgram | NoSandbox:
     path = next((path for path in _BUBBLEWRAP if os.access(path, os.X_OK)), None)
     if path is None:
-        return Missing("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
+        return NoSandbox("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
     calls = _known_filter("network")
-    if isinstance(calls, Missing):
+    if isinstance(calls, NoSandbox):
         return calls
     why, said = "`unshare` of util-linux is not installed", ""
     for before in dict.fromkeys((_private_mounts(), ())):
@@ -79,7 +79,7 @@ def _found_bubblewrap() -> SandboxProgram | Missing:
                 note = "" if before else f"what is mounted while a command runs is open to it: {why}"
                 return SandboxProgram("bubblewrap", (path, *flags), note, before)
         why = said
-    return Missing(f"bubblewrap cannot work here: {said}")
+    return NoSandbox(f"bubblewrap cannot work here: {said}")
 
 
 def _private_mounts() -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def known_kind() -> SandboxState | None:
 def sandbox_kind() -> SandboxState:
     """What holds commands here."""
     found = found_sandbox()
-    return "none" if isinstance(found, Missing) else found.kind
+    return "none" if isinstance(found, NoSandbox) else found.kind
 
 
 def trial_of_landlock() -> str:
@@ -103,7 +103,7 @@ def trial_of_landlock() -> str:
     from tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
 
     calls = _known_filter("none")
-    if isinstance(calls, Missing):
+    if isinstance(calls, NoSandbox):
         return calls.why
     try:
         ruleset = ruleset_of({}, "/tmp")
@@ -112,11 +112,11 @@ def trial_of_landlock() -> str:
     return _trial(command_line(ruleset, calls, _NOTHING), ruleset)
 
 
-def _known_filter(sockets: "Sockets") -> bytes | Missing:
+def _known_filter(sockets: "Sockets") -> bytes | NoSandbox:
     from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: once a run, if a command runs
 
     machine = os.uname().machine
-    return system_call_filter(machine, sockets) or Missing(f"the system calls of {machine} are not known here")
+    return system_call_filter(machine, sockets) or NoSandbox(f"the system calls of {machine} are not known here")
 
 
 def _trial(command: Sequence[str], descriptor: int) -> str:
@@ -128,7 +128,7 @@ def _trial(command: Sequence[str], descriptor: int) -> str:
                 env={},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=_PATIENCE,
+                timeout=_TRIAL_TIMEOUT_S,
                 check=False,
                 pass_fds=(descriptor,),
             )

@@ -18,19 +18,19 @@ from tools.process.lines import LineBuffer, TooLong
 from tools.search import searcher
 from tools.search.walk import scope_of
 
-LONGEST_SEARCH = 30.0
+SEARCH_TIMEOUT_S = 30.0
 """Seconds after which a search is ended, with what it has found."""
 
-COUNTED_ON = 1.0
+EXTRA_COUNT_S = 1.0
 """Seconds for which what nobody takes any more is counted."""
 
 IGNORED_SECONDS = 3.0
 """For which files that git ignores are searched, where nothing else was found."""
 
-LONGEST_LINE = 1.0
+LINE_TIMEOUT_S = 1.0
 """Seconds that one line may take at least. One that takes twice as long is given up."""
 
-_LONGEST_RECORD = 1 << 22
+_MAX_RECORD_BYTES = 1 << 22
 _MATCH = re.compile(rb'\{"type": ?"match"')
 
 _RG = (
@@ -46,16 +46,16 @@ _RG = (
 TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in bash)"
 
 SearchEnding: TypeAlias = Literal["complete", "enough", "late"]
-MOST_HELD = 5_000
+MAX_HELD_LINES = 5_000
 """Lines of one file that are held before they are handed over."""
-MOST_HELD_CHARACTERS = 1 << 23
+MAX_HELD_CHARS = 1 << 23
 """The same, in what they hold."""
 
-MOST_LEGACY, LEGACY_SECONDS = 20_000, 10.0
+MAX_LEGACY_FILES, LEGACY_SECONDS = 20_000, 10.0
 """Files not in UTF-8 that are searched, and how long they are looked for."""
-MOST_LEGACY_LINES = 20_000
+MAX_LEGACY_LINES = 20_000
 """Lines found in them that are held."""
-MOST_NAMED_CHARACTERS = 20_000
+MAX_NAMED_CHARS = 20_000
 """Of the paths in one command line: each may take six bytes there."""
 
 WalkWish: TypeAlias = Literal["more", "count", "nothing"]
@@ -89,7 +89,7 @@ there is one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class LineQuery:
     pattern: str
     ignore_case: bool = False
     context: int = 0
@@ -97,7 +97,7 @@ class Query:
     with_ignored: bool = False
     """Whether files that git ignores are searched, too."""
     seconds: float | None = None
-    """After which the search is ended; None: `LONGEST_SEARCH`."""
+    """After which the search is ended; None: `SEARCH_TIMEOUT_S`."""
     encodings: Mapping[str, str] = field(default_factory=dict)
     """Codecs that were named for files, by their absolute paths."""
 
@@ -133,7 +133,7 @@ async def list_files(
 
 
 async def search_lines(
-    root: Path, project: Path, query: Query, take: Callable[[Sequence[FoundLine]], WalkWish]
+    root: Path, project: Path, query: LineQuery, take: Callable[[Sequence[FoundLine]], WalkWish]
 ) -> SearchEnd:
     """Hands over the lines found in each file, many of one in several pieces, in the order of paths, until `take` wants
     nothing. `complete` also when the last of them were only counted."""
@@ -152,12 +152,12 @@ async def search_lines(
         done = await _collect(argv, folder, b"\n", files.take, query.seconds)
         if not done.complaint:
             is_over = done.ending != "complete" or legacy.take_rest() == "nothing"
-            return files.ended("enough" if is_over and done.ending == "complete" else done.ending)
+            return files.finish("enough" if is_over and done.ending == "complete" else done.ending)
     return await _search_ourselves(folder, None if only_file is None else [only_file], query, take)
 
 
 async def _search_ourselves(
-    folder: Path, paths: Sequence[str] | None, query: Query, take: Callable[[Sequence[FoundLine]], WalkWish]
+    folder: Path, paths: Sequence[str] | None, query: LineQuery, take: Callable[[Sequence[FoundLine]], WalkWish]
 ) -> SearchEnd:
     argv = searcher.argv_for(
         query.pattern,
@@ -165,13 +165,13 @@ async def _search_ourselves(
         query.ignore_case,
         query.context,
         query.wanted,
-        LONGEST_LINE,
+        LINE_TIMEOUT_S,
         _relative(query.encodings, folder),
         query.with_ignored,
     )
     files = _Files(take, query.wanted)
     done = await _collect(argv, folder, b"\n", files.take, query.seconds)
-    return files.ended(done.ending)
+    return files.finish(done.ending)
 
 
 def _relative(encodings: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -184,7 +184,7 @@ async def _not_in_utf8(base: Sequence[str], folder: Path, target: str, seconds: 
 
     def take(record: bytes) -> WalkWish:
         found.append(os.fsdecode(record).removeprefix("./"))
-        return "more" if len(found) < MOST_LEGACY else "nothing"
+        return "more" if len(found) < MAX_LEGACY_FILES else "nothing"
 
     argv = [*base, "--files-with-matches", "--null", "--invert-match", "--line-regexp", "-e", ".*", "--", target]
     await _collect(argv, folder, b"\0", take, seconds)
@@ -204,7 +204,7 @@ class _LegacyFiles:
         """The paths in order, as many at a time as one command line takes."""
         batch, size = list[str](), 0
         for path in sorted(self._paths, key=_in_order):
-            if size + len(path) > MOST_NAMED_CHARACTERS and batch:
+            if size + len(path) > MAX_NAMED_CHARS and batch:
                 yield batch
                 batch, size = [], 0
             batch.append(path)
@@ -215,7 +215,7 @@ class _LegacyFiles:
     def hold(self, lines: Sequence[FoundLine]) -> WalkWish:
         self._waiting.append(lines)
         self._held += len(lines)
-        return "more" if self._held < MOST_LEGACY_LINES else "nothing"
+        return "more" if self._held < MAX_LEGACY_LINES else "nothing"
 
     def take(self, lines: Sequence[FoundLine]) -> WalkWish:
         """Takes what rg has found in a file, after what waits of those before it."""
@@ -260,7 +260,7 @@ class _Files:
         self._reached = 0
         """The line that the search has come to, where that was told."""
 
-    def ended(self, how: SearchEnding) -> SearchEnd:
+    def finish(self, how: SearchEnding) -> SearchEnd:
         if how == "late" and self._lines:
             self._take(self._lines)
         given_up = tuple(self._given_up)
@@ -300,7 +300,7 @@ class _Files:
     def _hold(self, line: FoundLine) -> WalkWish:
         self._lines.append(line)
         self._size += len(line.text)
-        if len(self._lines) < MOST_HELD and self._size < MOST_HELD_CHARACTERS:
+        if len(self._lines) < MAX_HELD_LINES and self._size < MAX_HELD_CHARS:
             return "more"
         held, self._lines, self._size = self._lines, [], 0
         return self._take(held)
@@ -315,7 +315,7 @@ def _bytes(value: Mapping[str, str]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _ProgramEnd:
     ending: SearchEnding
     complaint: str = ""
     """What the program said was wrong with its arguments."""
@@ -327,23 +327,23 @@ async def _collect(
     separator: bytes,
     take: Callable[[bytes], WalkWish],
     seconds: float | None = None,
-) -> _Done:
+) -> _ProgramEnd:
     """Runs the program and hands over its records until it ends, `take` wants nothing, or time is up."""
-    process = _started(argv, folder)
+    process = _start_process(argv, folder)
     reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
     try:
-        return await asyncio.wait_for(asyncio.shield(reading), LONGEST_SEARCH if seconds is None else seconds)
+        return await asyncio.wait_for(asyncio.shield(reading), SEARCH_TIMEOUT_S if seconds is None else seconds)
     except TimeoutError:
         process.kill()
         await reading
-        return _Done("late")
+        return _ProgramEnd("late")
     except BaseException:
         process.kill()
         await asyncio.wait([reading])
         raise
 
 
-def _started(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+def _start_process(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             argv,
@@ -357,7 +357,7 @@ def _started(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
         raise ToolError(f"cannot search `{folder}`: {(error.strerror or str(error)).lower()}") from error
 
 
-def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], WalkWish]) -> _Done:
+def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], WalkWish]) -> _ProgramEnd:
     counting: threading.Timer | None = None
     with process:
         if process.stdout is None or process.stderr is None:
@@ -367,9 +367,9 @@ def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable
                 wish = take(record)
                 if wish == "nothing":
                     process.kill()
-                    return _Done("enough")
+                    return _ProgramEnd("enough")
                 if wish == "count" and counting is None:
-                    counting = threading.Timer(COUNTED_ON, process.kill)
+                    counting = threading.Timer(EXTRA_COUNT_S, process.kill)
                     counting.start()
             complaint = process.stderr.read().decode("utf-8", "replace").strip()
             code = process.wait()
@@ -377,13 +377,13 @@ def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable
             if counting is not None:
                 counting.cancel()
         if counting is not None and code < 0:
-            return _Done("enough")
-        return _Done("complete", complaint if code not in (0, 1) else "")
+            return _ProgramEnd("enough")
+        return _ProgramEnd("complete", complaint if code not in (0, 1) else "")
 
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
     """The records of a stream; of one that is longer than fits, the beginning, so that it is no whole one."""
-    records = LineBuffer(_LONGEST_RECORD, separator)
+    records = LineBuffer(_MAX_RECORD_BYTES, separator)
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
         for record in records.take(chunk):
             yield record.head.rstrip(b"}") if isinstance(record, TooLong) else bytes(record)

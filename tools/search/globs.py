@@ -7,7 +7,7 @@ from itertools import product
 
 from tools.lazy import dataclass, regex
 
-MOST_ALTERNATIVES = 256
+MAX_ALTERNATIVES = 256
 
 _BRACES = regex(r"\{([^{}]*,[^{}]*)\}")
 _MAGIC = regex(r"[*?\[{]")
@@ -40,7 +40,7 @@ def parse(pattern: str) -> GlobPattern:
     if ".." in rest.split("/"):
         raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")
     anchored = "/" in pattern
-    alternatives = [_compiled(alternative, anchored) for alternative in _expanded(rest)]
+    alternatives = [_compile_parts(alternative, anchored) for alternative in _expand_braces(rest)]
     return GlobPattern(folder, lambda path: _any(alternatives, path.split("/")))
 
 
@@ -54,25 +54,25 @@ def _split(pattern: str) -> tuple[str, str]:
     return ("/" if certain and not folder else folder), "/".join(parts[certain:])
 
 
-def _expanded(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """The pattern once for each choice of its `{a,b}` groups, innermost first."""
     patterns = [pattern]
     while any(_BRACES.search(one) for one in patterns):
         patterns = [each for one in patterns for each in _expanded_once(one)]
-        if len(patterns) > MOST_ALTERNATIVES:
-            raise GlobError(f"`{{…}}` groups give more than {MOST_ALTERNATIVES} alternatives: use a wider pattern")
+        if len(patterns) > MAX_ALTERNATIVES:
+            raise GlobError(f"`{{…}}` groups give more than {MAX_ALTERNATIVES} alternatives: use a wider pattern")
     return patterns
 
 
 def _expanded_once(pattern: str) -> list[str]:
     pieces = _BRACES.split(pattern)
-    if 2 ** (len(pieces) // 2) > MOST_ALTERNATIVES:
-        raise GlobError(f"`{{…}}` groups give more than {MOST_ALTERNATIVES} alternatives: use a wider pattern")
+    if 2 ** (len(pieces) // 2) > MAX_ALTERNATIVES:
+        raise GlobError(f"`{{…}}` groups give more than {MAX_ALTERNATIVES} alternatives: use a wider pattern")
     choices = [piece.split(",") if at % 2 else [piece] for at, piece in enumerate(pieces)]
     return ["".join(chosen) for chosen in product(*choices)]
 
 
-def _compiled(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
+def _compile_parts(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
     """One expression for each part of the path, None for `**`."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if not anchored:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from tools.base import Result, ToolError
 from tools.files.paths import display
-from tools.outputs.extent import Extent, counted
+from tools.outputs.extent import Extent, pluralize
 from tools.outputs.plain_text import printable
 from tools.search.walk import entries_of
 
-MOST = 300
+DEFAULT_LIMIT = 300
 """Names that are shown where nobody says how many."""
-LARGEST = 50_000
+MAX_SORTED_NAMES = 50_000
 """Names in a folder that is not sorted and shown any more."""
 
 
@@ -26,8 +26,8 @@ def listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
         what = "holds nothing that git does not ignore" if count else "is an empty folder"
         return Result(f"`{name}` {what}", extent=Extent("entries", 0, 0))
     if offset > len(entries):
-        raise ToolError(f"`{name}` has {counted(len(entries), 'entry')}: offset={offset} is beyond its end")
-    shown = entries[offset - 1 : offset - 1 + (limit or MOST)]
+        raise ToolError(f"`{name}` has {pluralize(len(entries), 'entry')}: offset={offset} is beyond its end")
+    shown = entries[offset - 1 : offset - 1 + (limit or DEFAULT_LIMIT)]
     last = offset + len(shown) - 1
     lines = [_line(folder, entry, is_folder) for entry, is_folder in shown]
     if len(shown) < len(entries):
@@ -40,11 +40,11 @@ def _count(folder: Path, name: str) -> int:
     """How many names there are, ignored ones among them. Raises `ToolError` for a folder that cannot be shown."""
     try:
         with os.scandir(folder) as found:
-            count = sum(1 for _ in islice(found, LARGEST + 1))
+            count = sum(1 for _ in islice(found, MAX_SORTED_NAMES + 1))
     except OSError as error:
         raise ToolError(f"cannot list `{name}`: {(error.strerror or str(error)).lower()}") from error
-    if count > LARGEST:
-        raise ToolError(f"`{name}` holds more than {LARGEST:,} entries: look for names in it with glob")
+    if count > MAX_SORTED_NAMES:
+        raise ToolError(f"`{name}` holds more than {MAX_SORTED_NAMES:,} entries: look for names in it with glob")
     return count
 
 

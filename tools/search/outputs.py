@@ -14,12 +14,12 @@ from tools.base import ToolError
 from tools.outputs.stored import Content
 from tools.process.own_module import own_module
 
-SECONDS = 20.0
+SEARCH_TIMEOUT_S = 20.0
 """Of a search, after which it is ended with what it has found."""
 
 
 @dataclass(frozen=True, slots=True)
-class SiftedLine:
+class FilteredLine:
     number: int
     text: str
     is_match: bool
@@ -28,8 +28,8 @@ class SiftedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
-    hits: tuple[SiftedLine, ...]
+class FilterResult:
+    hits: tuple[FilteredLine, ...]
     ending: Literal["complete", "enough", "late"]
     line: int = 0
     """The first line that was not searched, or not to its end."""
@@ -37,7 +37,7 @@ class Sifted:
     """Bytes that were searched, from where the search began."""
 
 
-async def sift(
+async def filter_lines(
     content: Content,
     pattern: str,
     before: int,
@@ -47,7 +47,7 @@ async def sift(
     *,
     start: int | None = None,
     numbered: bool = False,
-) -> Sifted:
+) -> FilterResult:
     """The lines from the first to the last that match, and those around them, until they take so many bytes. `start`:
     the byte of the content, in the first line, before which nothing is searched. `numbered`: lines carry numbers of
     their own, which are not searched. Raises `ToolError`, also for bytes that are
@@ -64,10 +64,10 @@ async def sift(
         "most": most_bytes,
         "numbered": numbered,
     }
-    process = _started(request)
+    process = _start_process(request)
     reading = asyncio.ensure_future(asyncio.to_thread(_exchange, process, content, lines[0], start))
     try:
-        return await asyncio.wait_for(asyncio.shield(reading), SECONDS)
+        return await asyncio.wait_for(asyncio.shield(reading), SEARCH_TIMEOUT_S)
     except TimeoutError:
         process.kill()
         return replace(await reading, ending="late")
@@ -77,7 +77,7 @@ async def sift(
         raise
 
 
-def _started(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
+def _start_process(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             own_module(f"{__package__}.scan", json.dumps(request)),
@@ -90,7 +90,7 @@ def _started(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
         raise ToolError(f"the search could not be started: {error}") from error
 
 
-def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, start: int) -> Sifted:
+def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, start: int) -> FilterResult:
     with process:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a search was started without pipes")
@@ -104,9 +104,9 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, st
         feeding.join()
         for error in failed:
             raise error
-        hits = tuple(SiftedLine(*record) for record in records if len(record) == 4)
+        hits = tuple(FilteredLine(*record) for record in records if len(record) == 4)
         line, searched = next((tuple(record) for record in reversed(records) if len(record) == 2), (first, 0))
-        return Sifted(hits, "complete" if records and not records[-1] else "enough", line, searched)
+        return FilterResult(hits, "complete" if records and not records[-1] else "enough", line, searched)
 
 
 def _feed(pipe: IO[bytes], content: Content, start: int, failed: list[ToolError]) -> None:

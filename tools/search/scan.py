@@ -18,10 +18,10 @@ from typing import Protocol
 PIECE = 1 << 20
 """Bytes that are searched at a time, and of a longer line, too. Neighbouring pieces of one share some, so no short
 match is lost."""
-_SHARED = 1 << 12
+_OVERLAP_BYTES = 1 << 12
 _AROUND = 200
 """Bytes of a long line that are shown before what was found in it, and twice as many in all."""
-_OFTEN = 0.2
+_PROGRESS_EVERY_S = 0.2
 """Seconds after which it is said at which line a slow search is."""
 
 _NUMBERS = re.compile(rb"^\d{1,18}\t", re.MULTILINE)
@@ -58,7 +58,7 @@ class SlowLine(Exception):
     """A line on which the pattern takes longer than anybody waits."""
 
 
-class Patience:
+class LineTimeout:
     """How long one line may take. `re` looks at signals while it searches, and so an alarm ends it."""
 
     def __init__(self, seconds: float, give_up: Callable[[int], None]) -> None:
@@ -91,9 +91,9 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-Found = tuple[int, int]
+MatchSpan = tuple[int, int]
 """Where a line begins and where the first match in it does, in bytes of a block."""
-Search = Callable[[ScanBlock], Iterator[Found]]
+Search = Callable[[ScanBlock], Iterator[MatchSpan]]
 
 
 def main(request_json: str) -> None:
@@ -101,14 +101,14 @@ def main(request_json: str) -> None:
     far; and an empty one when that was all."""
     request = json.loads(request_json)
     output = _Output(int(request["last"]), int(request["before"]), int(request["after"]), int(request["most"]))
-    search, searched = searcher(request["pattern"], output.reached), 0
+    search, searched = searcher(request["pattern"], output.report_progress), 0
     for block in blocks(sys.stdin.buffer, int(request["first"]), int(request["offset"])):
         data = _NUMBERS.sub(b"", block.data) if request["numbered"] else block.data
         output.searched = searched
         if not output.take(replace(block, data=data), search):
             return
         searched += len(block.data) - block.again + (not block.is_open)
-        output.reached(block.next_line, searched)
+        output.report_progress(block.next_line, searched)
     print("[]", flush=True)
 
 
@@ -123,7 +123,7 @@ class _Output:
         """Lines that are still to be printed behind a match."""
         self.searched = 0
 
-    def reached(self, line: int, searched: int | None = None) -> None:
+    def report_progress(self, line: int, searched: int | None = None) -> None:
         print(json.dumps([line, self.searched if searched is None else searched]), flush=True)
 
     def take(self, block: ScanBlock, search: Search) -> bool:
@@ -190,16 +190,16 @@ class _Output:
 
 
 def searcher(
-    pattern: str, reached: Callable[[int], None], *, ignore_case: bool = False, patience: Patience | None = None
+    pattern: str, reached: Callable[[int], None], *, ignore_case: bool = False, patience: LineTimeout | None = None
 ) -> Search:
-    """What finds the lines of a block that match. `reached` is told now and then which line a slow one is at. Without
+    """What finds the lines of a block that match. `report_progress` gets the line that a slow one is at. Without
     `patience` a line may take for ever."""
     by_line, by_block = _by_line(pattern, reached, ignore_case, patience), _by_block(pattern, ignore_case)
     if by_block is None:
         return by_line
     needs_plain = ignore_case or _ASCII_ONLY.search(pattern) is not None
 
-    def search(block: ScanBlock) -> Iterator[Found]:
+    def search(block: ScanBlock) -> Iterator[MatchSpan]:
         if block.data.isascii():
             is_fit = not needs_plain or not any(blank in block.data for blank in _BLANKS)
         else:
@@ -233,7 +233,7 @@ def _by_block(pattern: str, ignore_case: bool) -> Search | None:
 
 
 def _found_by(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Search:
-    def found(block: ScanBlock) -> Iterator[Found]:
+    def found(block: ScanBlock) -> Iterator[MatchSpan]:
         data, at = block.data, 0
         while at <= len(data):
             match = search(data, at)
@@ -251,11 +251,11 @@ def _found_by(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Search:
 
 
 def _by_line(
-    pattern: str, reached: Callable[[int], None], ignore_case: bool = False, patience: Patience | None = None
+    pattern: str, reached: Callable[[int], None], ignore_case: bool = False, patience: LineTimeout | None = None
 ) -> Search:
     compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
 
-    def found(block: ScanBlock) -> Iterator[Found]:
+    def found(block: ScanBlock) -> Iterator[MatchSpan]:
         at, told = 0, time.monotonic()
         for number, line in enumerate(block.data.split(b"\n"), block.number):
             text = line.decode("utf-8", "replace")
@@ -265,7 +265,7 @@ def _by_line(
                 match = next((each for each in compiled.finditer(text) if each.end() > again), None)
             if match is not None:
                 yield at, at + len(text[: match.start()].encode("utf-8", "replace"))
-            if time.monotonic() - told > _OFTEN:
+            if time.monotonic() - told > _PROGRESS_EVERY_S:
                 told = time.monotonic()
                 reached(number + 1)
             at += len(line) + 1
@@ -286,7 +286,7 @@ def blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[ScanBlock
             number, held, offset, again = number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
         elif len(data) >= PIECE:
             yield ScanBlock(number, offset, again, _plain(data), is_open=True)
-            held = data[-_SHARED:]
+            held = data[-_OVERLAP_BYTES:]
             offset, again = offset + len(data) - len(held), len(held)
         else:
             held = data

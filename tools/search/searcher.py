@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from tools.files.text import decode, showable
 from tools.process.own_module import own_module
-from tools.search.scan import PIECE, Patience, ScanBlock, Search, blocks, searcher
+from tools.search.scan import PIECE, LineTimeout, ScanBlock, Search, blocks, searcher
 from tools.search.walk import files_below
 
 _A_MATCH = b'{"type": "match"}\n'
@@ -27,10 +27,10 @@ MAX_LEGACY_BYTES = 64 * 1024 * 1024
 """Of a file whose encoding is looked for."""
 _HEAD = 1 << 16
 """Bytes in which a binary file shows that it is one."""
-_OFTEN = 0.5
+_PROGRESS_EVERY_S = 0.5
 """Seconds after which it is told how far a search is."""
 
-Hit: TypeAlias = tuple[str, int, str]
+SearchRecord: TypeAlias = tuple[str, int, str]
 """What is printed of a line: what it is, its number and its text."""
 
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
@@ -77,9 +77,9 @@ def main(request_json: str) -> None:
 
 def _search(request: Mapping[str, Any]) -> None:
     told = _SearchProgress()
-    patience = Patience(float(str(request["patience"])), told.given_up)
+    patience = LineTimeout(float(str(request["patience"])), told.given_up)
     search = searcher(
-        str(request["pattern"]), told.reached, ignore_case=bool(request["ignore_case"]), patience=patience
+        str(request["pattern"]), told.report_progress, ignore_case=bool(request["ignore_case"]), patience=patience
     )
     context = int(str(request["context"]))
     paths = request["paths"]
@@ -109,14 +109,14 @@ class _SearchProgress:
         self.path = ""
         self._told = time.monotonic()
 
-    def reached(self, line: int) -> None:
-        if time.monotonic() - self._told > _OFTEN:
-            self._tell("at", line)
+    def report_progress(self, line: int) -> None:
+        if time.monotonic() - self._told > _PROGRESS_EVERY_S:
+            self._report("at", line)
 
     def given_up(self, line: int) -> None:
-        self._tell("slow", line)
+        self._report("slow", line)
 
-    def _tell(self, kind: str, line: int) -> None:
+    def _report(self, kind: str, line: int) -> None:
         _print(kind, {"path": _text(self.path), "line_number": line})
         sys.stdout.buffer.flush()
         self._told = time.monotonic()
@@ -124,7 +124,7 @@ class _SearchProgress:
 
 def _hits(
     path: str, codec: str, search: Search, context: int, told: _SearchProgress, *, first_only: bool = False
-) -> Iterator[Hit]:
+) -> Iterator[SearchRecord]:
     """The matching lines of a text file, or the first of them, with the lines around them; `long` in the place of one
     that is too long to be printed, and `binary`, once, where the file turns out to be none."""
     told.path = path
@@ -138,16 +138,16 @@ def _hits(
         at, number = 0, block.number
         for start, _ in search(block):
             between = block.data.count(b"\n", at, start)
-            yield from state.passed(block, at, start, number)
+            yield from state.context_lines(block, at, start, number)
             number += between
             end = block.data.find(b"\n", start)
             end = len(block.data) if end < 0 else end
-            yield from state.matched(block, start, end, number)
+            yield from state.match_lines(block, start, end, number)
             at, number = end + 1, number + 1
             if is_done := first_only:
                 break
-        yield from state.passed(block, at, len(block.data) + 1, number)
-        told.reached(block.number)
+        yield from state.context_lines(block, at, len(block.data) + 1, number)
+        told.report_progress(block.number)
 
 
 class _Around:
@@ -155,10 +155,10 @@ class _Around:
 
     def __init__(self, context: int) -> None:
         self._context = context
-        self._before: deque[Hit] = deque(maxlen=context)
+        self._before: deque[SearchRecord] = deque(maxlen=context)
         self._after = self._long = 0
 
-    def matched(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[Hit]:
+    def match_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
         if _is_piece(block, start, end):
             if number != self._long:  # of a line in pieces each may match
                 yield from self._before
@@ -170,7 +170,7 @@ class _Around:
         self._before.clear()
         self._after = self._context
 
-    def passed(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[Hit]:
+    def context_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
         """Lines that do not match, up to where the next begins."""
         if not self._context or start >= end:
             return

@@ -9,15 +9,15 @@ from pathlib import Path
 from tools.files.paths import display
 from tools.search.walk import nearest_below
 
-MOST = 3
-LOOKED_AT = 3_000
+MAX_SUGGESTIONS = 3
+MAX_SCANNED_NAMES = 3_000
 """Names of a workspace, the nearest first, and of a folder."""
 
 
-def meant(path: Path, root: Path) -> str:
+def path_suggestion(path: Path, root: Path) -> str:
     """What the model may have meant, as the end of a sentence; empty where nothing is like it."""
-    below = list(islice(nearest_below(str(root)), LOOKED_AT))
-    names = list(dict.fromkeys((*_of_that_name(path, root, below), *_like_it(path, root))))[:MOST]
+    below = list(islice(nearest_below(str(root)), MAX_SCANNED_NAMES))
+    names = list(dict.fromkeys((*_of_that_name(path, root, below), *_like_it(path, root))))[:MAX_SUGGESTIONS]
     names = names or _like_it_elsewhere(path, root, below)
     return f": is it {' or '.join(f'`{name}`' for name in names)}?" if names else ""
 
@@ -39,8 +39,8 @@ def _like_it_elsewhere(path: Path, root: Path, below: Sequence[str]) -> list[str
         other = Path(each)
         if not each.endswith("/") and other.suffix.lower() == path.suffix.lower():
             by_stem.setdefault(other.stem.lower(), []).append(each)
-    close = difflib.get_close_matches(path.stem.lower(), by_stem, n=MOST, cutoff=0.75)
-    return [display(root / each, root) for stem in close for each in by_stem[stem]][:MOST]
+    close = difflib.get_close_matches(path.stem.lower(), by_stem, n=MAX_SUGGESTIONS, cutoff=0.75)
+    return [display(root / each, root) for stem in close for each in by_stem[stem]][:MAX_SUGGESTIONS]
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
@@ -57,9 +57,9 @@ def _like_it(path: Path, root: Path) -> list[str]:
     by_stem = dict[str, list[str]]()
     try:
         with os.scandir(path.parent) as entries:
-            for name in sorted(entry.name for entry in islice(entries, LOOKED_AT)):
+            for name in sorted(entry.name for entry in islice(entries, MAX_SCANNED_NAMES)):
                 by_stem.setdefault(Path(name.lower()).stem, []).append(name)
     except OSError:
         return []
-    close = difflib.get_close_matches(path.stem.lower(), by_stem, n=MOST, cutoff=0.6)
+    close = difflib.get_close_matches(path.stem.lower(), by_stem, n=MAX_SUGGESTIONS, cutoff=0.6)
     return [display(path.parent / name, root) for stem in close for name in by_stem[stem]]

@@ -29,7 +29,7 @@ def rules_of(lines: Iterable[str]) -> tuple[IgnoreRule, ...]:
     return tuple(rule for line in lines if (rule := _rule(line)) is not None)
 
 
-def says(rules: tuple[IgnoreRule, ...], path: str, folder: bool) -> bool | None:
+def rule_decision(rules: tuple[IgnoreRule, ...], path: str, folder: bool) -> bool | None:
     """Whether the last rule that means the path ignores it; None when no rule does."""
     for rule in reversed(rules):
         if (folder or not rule.only_folders) and rule.expression.fullmatch(path):
@@ -49,13 +49,13 @@ def _rule(line: str) -> IgnoreRule | None:
         return None
     prefix = "" if "/" in pattern else "(?:.*/)?"
     try:
-        expression = re.compile(prefix + _translated(pattern.removeprefix("/")), re.DOTALL)
+        expression = re.compile(prefix + _pattern_expression(pattern.removeprefix("/")), re.DOTALL)
     except re.error:
         return None
     return IgnoreRule(expression, only_folders, ignores)
 
 
-def _translated(pattern: str) -> str:
+def _pattern_expression(pattern: str) -> str:
     return "".join(_piece(token) for token in _TOKEN.findall(pattern))
 
 
@@ -78,7 +78,7 @@ def _piece(token: str) -> str:
     return re.escape(token.removeprefix("\\") or "\\")
 
 
-GENERATED = frozenset(
+GENERATED_NAMES = frozenset(
     {
         *("__pycache__", "node_modules", ".venv", "venv", ".tox", ".nox", ".DS_Store", "Thumbs.db"),
         *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".ipynb_checkpoints", ".hg", ".svn"),
@@ -107,7 +107,7 @@ class WalkScope:
 def is_generated(path: str) -> bool:
     """Whether a path is of what programs make for themselves and Git ignores everywhere, also where no `.gitignore`
     says so."""
-    return any(part in GENERATED or part.endswith((".pyc", ".pyo")) for part in path.split("/"))
+    return any(part in GENERATED_NAMES or part.endswith((".pyc", ".pyo")) for part in path.split("/"))
 
 
 def scope_of(root: str) -> WalkScope:
@@ -183,7 +183,7 @@ def is_ignored(path: str, folder: bool, rules: tuple[FolderRules, ...]) -> bool:
     """What the innermost rule that speaks of the path says. Names are compared byte by byte, as git does."""
     for rule in reversed(rules):
         below = path[len(rule.folder.rstrip("/")) + 1 :]
-        said = says(rule.rules, os.fsencode(below).decode("latin-1"), folder)
+        said = rule_decision(rule.rules, os.fsencode(below).decode("latin-1"), folder)
         if said is not None:
             return said
     return False

@@ -14,7 +14,7 @@ _SATURATION, _LENGTH = 1.2, 0.5
 """How soon another occurrence of a word counts for little, and how much long texts are marked down."""
 
 _WORD = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-_SAID_OF_ANYTHING = {
+_STOP_WORDS = {
     "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from", "how", "i", "in", "into",
     "is", "it", "its", "me", "my", "need", "of", "on", "or", "some", "that", "the", "this", "to", "tool", "tools",
     "use", "using", "want", "what", "which", "with", "you", "your",
@@ -62,14 +62,14 @@ _ENDINGS = (("est", 4), ("er", 4), ("or", 4), ("ion", 4), ("ment", 3), ("al", 4)
 @lru_cache(4096)  # the same tools are looked through again and again
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text or a name, in lower case and without their endings: `listIssues` gives `list` and `issu`."""
-    return tuple(stem(word) for word in _split(text) if word not in _SAID_OF_ANYTHING)
+    return tuple(stem(word) for word in _split(text) if word not in _STOP_WORDS)
 
 
 def terms_of(query: str) -> list[Mapping[str, float]]:
     """What a query asks for: of each of its words the forms that answer it, with how much each counts."""
     terms: dict[str, Mapping[str, float]] = {}
     for word in _split(query):
-        own = {} if word in _SAID_OF_ANYTHING else {stem(word): 1.0}
+        own = {} if word in _STOP_WORDS else {stem(word): 1.0}
         terms.setdefault(stem(word), {**dict.fromkeys(_OTHERS.get(stem(word), ()), ALIKE), **own})
     return [forms for forms in terms.values() if forms]
 
@@ -127,7 +127,9 @@ def best_matches(query: str, documents: Sequence[Mapping[str, float]], most: int
     answered = [0] * len(documents)
     terms = terms_of(query)
     for forms in terms:
-        said = {place: _said(forms, document, lengths[place] / average) for place, document in enumerate(documents)}
+        said = {
+            place: _best_share(forms, document, lengths[place] / average) for place, document in enumerate(documents)
+        }
         holders = [place for place, much in said.items() if much]
         rarity = math.log(1 + (len(documents) - len(holders) + 0.5) / (len(holders) + 0.5))
         for place in holders:
@@ -139,7 +141,7 @@ def best_matches(query: str, documents: Sequence[Mapping[str, float]], most: int
     return tuple(order[:most])
 
 
-def _said(forms: Mapping[str, float], document: Mapping[str, float], length: float) -> float:
+def _best_share(forms: Mapping[str, float], document: Mapping[str, float], length: float) -> float:
     """How much a document says one thing, in the form in which it says it most."""
     return max(
         (weight * _share(document[form], length) for form, weight in forms.items() if form in document), default=0

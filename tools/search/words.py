@@ -8,11 +8,11 @@ from tools.outputs.stored import Content
 
 PIECE = 1 << 18
 """Bytes that are looked through at once. Nothing else in the process runs meanwhile."""
-_SHARED = 1 << 10
+_OVERLAP_BYTES = 1 << 10
 """Bytes that neighbouring pieces share, so that nothing short is lost between them."""
 _EDGE = 4
 """Characters at the beginning of a piece, which may be parts of one, and which the piece before shows whole."""
-_BEFORE, _SHOWN = 80, 200
+_BEFORE_CHARS, _SHOWN_CHARS = 80, 200
 """Characters that are shown before a place, and in all."""
 _TOKEN = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -23,7 +23,7 @@ _ONE_CASE = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScanResult:
     """How far a content was looked through, and what was found."""
 
     lines: tuple[tuple[int, str], ...] = ()
@@ -34,7 +34,7 @@ class Scanned:
     """Bytes from the beginning on."""
 
 
-def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], bool]) -> Scanned:
+def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], bool]) -> ScanResult:
     """Whether a content holds all of the words, capitals or not, each from where a word begins; as far as it got until
     it was over. Raises what the content raises."""
     open_ones = [_Word(word) for word in words if _TOKEN.search(word)]
@@ -52,7 +52,7 @@ def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], boo
         searched = start + len(data)
         if not open_ones or is_over():
             break
-    return Scanned(tuple(sorted(found.items())), not open_ones, searched)
+    return ScanResult(tuple(sorted(found.items())), not open_ones, searched)
 
 
 class _Word:
@@ -83,7 +83,7 @@ def _pieces(content: Content) -> Iterator[tuple[int, int, bytes]]:
         for at in range(0, len(chunk), PIECE):
             data = held + chunk[at : at + PIECE]
             yield start, newlines, data
-            held = data[-_SHARED:]
+            held = data[-_OVERLAP_BYTES:]
             passed = len(data) - len(held)
             newlines += data.count(b"\n", 0, passed)
             start += passed
@@ -93,6 +93,6 @@ def _line(text: str, at: int) -> str:
     """The line around a place, or a part of it."""
     first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     last = len(text) if last < 0 else last
-    start = max(first, at - _BEFORE)
-    end = min(last, start + _SHOWN)
+    start = max(first, at - _BEFORE_CHARS)
+    end = min(last, start + _SHOWN_CHARS)
     return f"{'… ' if start > first else ''}{text[start:end].strip()}{' …' if end < last else ''}"

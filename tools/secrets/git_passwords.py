@@ -2,7 +2,7 @@
 
 from tools.lazy import regex
 from tools.secrets.key_formats import known_secrets
-from tools.secrets.secret_pieces import SHORTEST
+from tools.secrets.secret_pieces import MIN_SECRET_CHARS
 
 _NAME = "git-settings"
 _LOGIN = regex(r"//(?P<user>[^/\s:@\"]*):(?P<password>[^/\s@\"]+)@")
@@ -14,7 +14,7 @@ def git_passwords(text: str) -> dict[str, str]:
     with the user's name, as it stands in an address."""
     found = known_secrets({_NAME: text})
     for match in _LOGIN.finditer(text):
-        if match["password"] not in found and len(match[0]) >= SHORTEST:
+        if match["password"] not in found and len(match[0]) >= MIN_SECRET_CHARS:
             found[match[0]] = _NAME
     found |= {match["secret"]: _NAME for match in _HEADER.finditer(text)}
     return found

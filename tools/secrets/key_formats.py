@@ -8,7 +8,7 @@ from html import escape
 from urllib.parse import quote, quote_plus, unquote
 
 from tools.lazy import regex
-from tools.secrets.secret_pieces import SHORTEST, FoundSecret, is_mixed, parts_of_keys, pieces_in
+from tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret, is_mixed, parts_of_keys, pieces_in
 
 SECRET_NAME = regex(
     r"(?:^|[^a-z0-9])(?:KEYS?|PASS|PASSWD|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT|SAS)(?:[^a-z0-9]|$)"
@@ -17,7 +17,7 @@ SECRET_NAME = regex(
 )
 """Variables that hold secrets, by what they are called."""
 
-_FEWEST_SIGNS = 8
+_MIN_DISTINCT_CHARS = 8
 """Different characters of a key; what has fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
 
 _FORMATS = (
@@ -48,7 +48,7 @@ _FORMATS = (
 )
 """A name, what a text must hold to be looked at, and the form."""
 
-_UNFINISHED = regex(r"-----BEGIN [A-Z0-9 ]*-{0,5}[^-]*-{0,5}[A-Z0-9 ]*-{0,4}\Z")
+_UNFINISHED_KEY_HEADER = regex(r"-----BEGIN [A-Z0-9 ]*-{0,5}[^-]*-{0,5}[A-Z0-9 ]*-{0,4}\Z")
 _LAST_WORD = regex(r"[A-Za-z0-9_.-]+\Z")
 _BEGINNINGS = (
     *("-----BEGIN ", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "AIza"),
@@ -70,7 +70,7 @@ def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
         passwords = [found[1] or found[2] for found in _PASSWORD.finditer(value)]
         written = passwords or (_parts_of(value) if SECRET_NAME.search(name) else ())
         for one in (*written, *map(unquote, passwords)):
-            if len(one) >= SHORTEST and not _is_path(one) and not (one.isalpha() and one.islower()):
+            if len(one) >= MIN_SECRET_CHARS and not _is_path(one) and not (one.isalpha() and one.islower()):
                 known.setdefault(one, name)
     return known
 
@@ -103,7 +103,7 @@ def forms_of(value: str) -> Iterator[str]:
         # What stands around decides the digits at both ends: those in between are the secret's alone.
         encoded = b64encode(b"\0" * shift + data).decode().rstrip("=")
         whole = encoded[(0, 2, 3)[shift] : len(encoded) - (1 if (shift + len(data)) % 3 else 0)]
-        if len(whole) >= SHORTEST:
+        if len(whole) >= MIN_SECRET_CHARS:
             yield whole
             if (url_safe := whole.translate(_URL_SAFE)) != whole:
                 yield url_safe
@@ -132,7 +132,7 @@ def may_go_on(text: str, known: Iterable[str], most: int = 20_000) -> int:
     """Where the last characters begin that may be a part of a secret whose rest is still to come; the length of the
     text where there are none."""
     found = len(text)
-    if (match := _UNFINISHED.search(text, max(len(text) - most, 0))) is not None:
+    if (match := _UNFINISHED_KEY_HEADER.search(text, max(len(text) - most, 0))) is not None:
         found = match.start()
     if (match := _LAST_WORD.search(text, max(len(text) - most, 0))) is not None:
         word = match[0]
@@ -167,7 +167,7 @@ def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
             found += [
                 FoundSecret(match.start(), match.end(), name)
                 for match in form.finditer(text)
-                if len(set(match[0])) >= _FEWEST_SIGNS and "EXAMPLE" not in match[0]
+                if len(set(match[0])) >= _MIN_DISTINCT_CHARS and "EXAMPLE" not in match[0]
             ]
     found.sort(key=lambda one: (one.start, -one.end))
     apart: list[FoundSecret] = []

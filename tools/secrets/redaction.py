@@ -5,17 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tools.lazy import regex
 from tools.secrets.key_formats import SECRET_NAME, forms_of, known_secrets, secrets_in
-from tools.secrets.secret_pieces import SHORTEST, FoundSecret
+from tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret
 
-HIDDEN = "***"
+REDACTION_MARK = "***"
 SECRET_VALUE = regex(
     r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|-----BEGIN|\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA)"
     r"[A-Za-z0-9_-]{12}"
 )
 """Addresses with a password or a token in them, and keys that are known by how they begin."""
 
-_SAYS_SECRET = r"key|token|bearer|secret|passw|auth|cred|sig\b"
-_OPTION = regex(rf"--?[\w-]*(?:{_SAYS_SECRET})[\w-]*", re.IGNORECASE)
+_SECRET_WORDS = r"key|token|bearer|secret|passw|auth|cred|sig\b"
+_OPTION = regex(rf"--?[\w-]*(?:{_SECRET_WORDS})[\w-]*", re.IGNORECASE)
 _FOLDERS = ("PWD", "OLDPWD")
 _MAX_VALUE = 4096
 """Characters that a pattern below looks at, so that a long text is read in linear time."""
@@ -23,7 +23,7 @@ _LIKELY = tuple(
     (hints, regex(pattern, re.DOTALL))
     for hints, pattern in (
         (("@",), r"://(?P<secret>[^/\s@'\"`]+)@"),
-        (("=",), rf"(?i)[?&][^=&\s'\"`]*(?:{_SAYS_SECRET})[^=&\s'\"`]*=(?P<secret>[^&\s'\"`#]+)"),
+        (("=",), rf"(?i)[?&][^=&\s'\"`]*(?:{_SECRET_WORDS})[^=&\s'\"`]*=(?P<secret>[^&\s'\"`#]+)"),
         (("hooks.slack",), r"(?i)\bhooks\.slack\.com/services/(?P<secret>[\w/-]+)"),
         (
             ("private key",),
@@ -67,7 +67,7 @@ def hidden_forms(environment: Mapping[str, str], known: Iterable[str] = ()) -> d
     """All forms of the secrets of an environment and of those in `known`, with the names of their variables."""
     named = {value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDERS}
     values = {**named, **known_secrets(environment), **dict.fromkeys(known, "")}
-    return {form: name for value, name in values.items() if len(value) >= SHORTEST for form in forms_of(value)}
+    return {form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in forms_of(value)}
 
 
 def secret_places(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
@@ -91,7 +91,7 @@ def likely_secrets(text: str) -> Iterator[FoundSecret]:
             yield FoundSecret(match.start("secret"), match.end("secret"), "")
 
 
-def redacted(text: str, environment: Mapping[str, str], known: Iterable[str] = ()) -> str:
+def redact_text(text: str, environment: Mapping[str, str], known: Iterable[str] = ()) -> str:
     """The text without the secrets of the environment, without those in `known`, and without what looks like one."""
     return without_secrets(text, hidden_forms(environment, known))
 
@@ -99,7 +99,7 @@ def redacted(text: str, environment: Mapping[str, str], known: Iterable[str] = (
 def without_secrets(text: str, forms: Mapping[str, str]) -> str:
     """The text with `***` for each secret in it."""
     for found in reversed(secret_places(text, forms)):
-        text = text[: found.start] + HIDDEN + text[found.end :]
+        text = text[: found.start] + REDACTION_MARK + text[found.end :]
     return text
 
 
@@ -111,8 +111,8 @@ def without_password(url: str) -> str:
     is_odd = re.match(r"[^/@]*:(?!\d+(?:/|$))[^@]*/.*@", rest) is not None
     place, slash, path = ("@" + rest.rpartition("@")[2]).partition("/") if is_odd else rest.partition("/")
     if "@" in place:
-        place = f"{HIDDEN}@{place.rpartition('@')[2]}"
-    return f"{scheme}{mark}{place}{slash}{path}{question}{re.sub(r'=[^&#]*', f'={HIDDEN}', query)}"
+        place = f"{REDACTION_MARK}@{place.rpartition('@')[2]}"
+    return f"{scheme}{mark}{place}{slash}{path}{question}{re.sub(r'=[^&#]*', f'={REDACTION_MARK}', query)}"
 
 
 def without_options(words: Sequence[str]) -> list[str]:
@@ -123,7 +123,11 @@ def without_options(words: Sequence[str]) -> list[str]:
         name, equals, _ = word.partition("=")
         is_named = _OPTION.fullmatch(name) is not None
         shown.append(
-            HIDDEN if is_value and not word.startswith("-") else f"{name}={HIDDEN}" if is_named and equals else word
+            REDACTION_MARK
+            if is_value and not word.startswith("-")
+            else f"{name}={REDACTION_MARK}"
+            if is_named and equals
+            else word
         )
         is_value = is_named and not equals
     return shown

@@ -9,7 +9,7 @@ SETTINGS_FILES = (NPM, ".yarnrc.yml", ".m2/settings.xml", ".gradle/gradle.proper
 """Below the home folder: files in which registries, mirrors and proxies stand beside passwords."""
 NAMED_SETTINGS = ("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")
 """Variables that name such a file of npm elsewhere."""
-_MOST_BYTES = 60_000
+_MAX_BYTES = 60_000
 """Of a file that is copied: what a pipe holds."""
 _MAY_BE_SECRET = regex(r"(?i)pass|pwd|token|secret|auth|cred|key|cert|user|login|cookie|header|private|otp|e?mail")
 _LOGIN = regex(r"(?<=://)[^/\s'\"]*@")
@@ -30,7 +30,7 @@ class SettingsCopy:
 def copy_without_secrets(name: str, text: str, *, goes_by_proxy: bool = False) -> SettingsCopy | None:
     """The settings that hold no secret. Of npm's each line is judged by itself; another file is whole or none. None
     also of one that names a proxy where commands have to use that of the sandbox (`goes_by_proxy`)."""
-    if len(text.encode()) > _MOST_BYTES:
+    if len(text.encode()) > _MAX_BYTES:
         return None
     if name != NPM:
         leads_past = goes_by_proxy and "proxy" in text.casefold()

@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tools.lazy import dataclass, regex
 
-SHORTEST = 8
+MIN_SECRET_CHARS = 8
 """Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""
 
 _BREAKS = regex(r"[\r\n\0\b]+")
-_LONG_ENOUGH = 16
+_MIN_SPLIT_SECRET_CHARS = 16
 """Characters of a value that is found in pieces, too."""
 
 _DUMP = regex(r"^(?:[0-9A-Fa-f]{4,16}:?)?[ \t]+((?:[0-9A-Fa-f]{2} {0,2}){1,16})[^\n]*", re.MULTILINE)
 """A line of bytes, as `xxd`, `hexdump -C` and `od -tx1` print them, with what they are as signs behind it."""
 
-_LONGEST_KEY = 20_000
+_MAX_KEY_CHARS = 20_000
 _KEY_EDGE = regex(r"-----(BEGIN|END) (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = regex(r"[A-Za-z0-9+/]{40,}={0,2}")
 _KEY_HEADER = regex(r"(?:Proc-Type|DEK-Info|Version|Comment|Hash): |^\W*\d*\W*$")
 
 _PIECE = regex(r"[A-Za-z0-9+/=_-]+")
-_SHORTEST_PIECE = 40
+_MIN_PIECE_CHARS = 40
 """Signs of a line that goes on in the next one."""
 
 
@@ -36,18 +36,20 @@ class FoundSecret:
 
 def pieces_in(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
     """The places of pieces of known values, in no order; some may be told twice. `known`: forms of values, by name."""
-    yield from _wrapped(text, known)
-    yield from _broken(text, known)
+    yield from _find_wrapped(text, known)
+    yield from _find_broken(text, known)
     yield from _cut_off(text, known)
-    yield from _dumped(text, known)
+    yield from _find_dumped(text, known)
 
 
-def _broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
     """The pieces of values that lines of any length break apart."""
     whole = _BREAKS.sub("", text)
     if len(whole) == len(text):
         return
-    broken = [value for value in known if len(value) >= _LONG_ENOUGH and whole.count(value) > text.count(value)]
+    broken = [
+        value for value in known if len(value) >= _MIN_SPLIT_SECRET_CHARS and whole.count(value) > text.count(value)
+    ]
     places: list[int] = []
     """Where in the whole a break was, and how many signs all breaks up to there had."""
     before = [0]
@@ -66,8 +68,8 @@ def _broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
 def _cut_off(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
     """What is there of values that are cut off at the end of a line, or begin before it."""
     for value, name in known.items():
-        size, fewest = len(value), max(SHORTEST, len(value) // 3)
-        if size < _LONG_ENOUGH or not re.search(r"\d", value):
+        size, fewest = len(value), max(MIN_SECRET_CHARS, len(value) // 3)
+        if size < _MIN_SPLIT_SECRET_CHARS or not re.search(r"\d", value):
             continue
         for start in _places_of(value[:fewest], text):
             if not text.startswith(value, start):
@@ -81,7 +83,7 @@ def _cut_off(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
                     yield FoundSecret(start, end, name)
 
 
-def _dumped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_dumped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
     """The lines of a dump in which bytes of a value stand."""
     lines = [(line.start(1), line.end(), re.sub(r"\s", "", line[1]).lower()) for line in _DUMP.finditer(text)]
     whole = "".join(digits for *_, digits in lines)
@@ -120,7 +122,7 @@ def parts_of_keys(text: str) -> Iterator[FoundSecret]:
 def _key_below(text: str, start: int) -> int:
     """Where a key ends that begins there."""
     last, at, others = start, start, 0
-    while at < min(len(text), start + _LONGEST_KEY):
+    while at < min(len(text), start + _MAX_KEY_CHARS):
         until = text.find("\n", at) + 1 or len(text)
         line = text[at:until]
         if (edge := _KEY_EDGE.search(line)) is not None:
@@ -138,7 +140,7 @@ def _key_below(text: str, start: int) -> int:
 def _key_above(text: str, end: int) -> int:
     """Where the lines of a key begin that ends there."""
     first = until = end
-    for number in range(_LONGEST_KEY // _SHORTEST_PIECE):
+    for number in range(_MAX_KEY_CHARS // _MIN_PIECE_CHARS):
         at = text.rfind("\n", 0, max(until - 1, 0)) + 1
         begin, behind = _key_part(text[at:until])
         if behind > 0:
@@ -157,7 +159,7 @@ def _key_part(line: str) -> tuple[int, int]:
     return (runs[0].start(), runs[-1].end()) if runs else (0, 0)
 
 
-def _wrapped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_wrapped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
     """The pieces of values that lines break apart, as `base64` and `xxd -p` print them, numbered or not: what is last
     in a line goes on in the next one."""
     pieces: list[tuple[int, str]] = []
@@ -166,16 +168,16 @@ def _wrapped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
         words = line.rstrip()
         piece = words[max(words.rfind(" "), words.rfind("\t")) + 1 :]
         is_piece = _PIECE.fullmatch(piece) is not None
-        if is_piece and (pieces or len(piece) >= _SHORTEST_PIECE):
+        if is_piece and (pieces or len(piece) >= _MIN_PIECE_CHARS):
             pieces.append((at + len(words) - len(piece), piece))
-        if pieces and not (is_piece and len(piece) >= _SHORTEST_PIECE):
-            yield from _joined(pieces, known)
+        if pieces and not (is_piece and len(piece) >= _MIN_PIECE_CHARS):
+            yield from _find_joined(pieces, known)
             pieces = []
         at += len(line)
-    yield from _joined(pieces, known)
+    yield from _find_joined(pieces, known)
 
 
-def _joined(pieces: Sequence[tuple[int, str]], known: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_joined(pieces: Sequence[tuple[int, str]], known: Mapping[str, str]) -> Iterator[FoundSecret]:
     whole = "".join(piece for _, piece in pieces) if len(pieces) > 1 else ""
     for value, name in known.items():
         if (start := whole.find(value)) < 0:

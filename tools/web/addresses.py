@@ -8,7 +8,7 @@ from tools.lazy import dataclass, regex
 from tools.network.addresses import ends_in_number, is_private, literal
 from tools.outputs.plain_text import printable
 
-LONGEST = 4000
+MAX_ADDRESS_CHARS = 4000
 """Characters of an address."""
 
 WHAT_COULD_BE = "a host that is named in `web.private` of the user's settings could be reached"
@@ -47,8 +47,8 @@ def address_of(written: str) -> WebAddress:
     text = written.strip()
     if "://" not in text and not text.startswith("//"):
         text = f"https://{text}"
-    if len(text) > LONGEST:
-        raise ToolError(f"the address has more than {LONGEST:,} characters: check it")
+    if len(text) > MAX_ADDRESS_CHARS:
+        raise ToolError(f"the address has more than {MAX_ADDRESS_CHARS:,} characters: check it")
     shown = printable(text[:200])
     if _UNSAFE.search(text):
         raise ToolError(f"`{shown}` holds a blank, a backslash or a control character: write it as %20 or leave it out")

@@ -18,14 +18,14 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-_MEANT = {
+_CODEC_ALIASES = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950",
     "utf-16": "utf-16-le", "utf-32": "utf-32-le",
 }  # fmt: skip
 """What pages are written in that name an encoding of fewer signs, and browsers read them as."""
 
-_DECLARED = regex(
+_DECLARATION = regex(
     rb"""(?is)<meta[^>]{0,500}?charset\s*=\s*["']?([\w.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)"""
 )
 _DECLARED_IN = 65_536
@@ -47,13 +47,13 @@ _SIGNS = regex(rb"[\x80-\xff]{10}")
 """Where so many bytes are those of signs of two, that is no chance, which `charset_normalizer` does not count."""
 _TELLING = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
 _CONTROL = regex(r"[\x00-\x08\x0e-\x1a]")
-_ENOUGH = 16_384
+_MAX_SAMPLE_BYTES = 16_384
 """Bytes from which an encoding is guessed."""
 _CLEAR = 0.15
 """Up to which mess a text of another script is believed to be one."""
 
 
-def decoded(content: bytes, said: str = "", *, is_cut: bool = False) -> str | None:
+def decode_page(content: bytes, said: str = "", *, is_cut: bool = False) -> str | None:
     """The text; None where the bytes are no text. `said`: the charset that the server names, perhaps wrong or unknown.
     `is_cut`: the last sign may be there in part. A byte that stands for nothing becomes U+FFFD."""
     for bom, codec in _BOMS:
@@ -68,14 +68,14 @@ def decoded(content: bytes, said: str = "", *, is_cut: bool = False) -> str | No
             return text
     if _is_mostly_utf8(content):
         return content.decode("utf-8", "replace")
-    return content.decode(_guessed(content), "replace")
+    return content.decode(_guess_codec(content), "replace")
 
 
 def _candidates(content: bytes, said: str) -> Iterator[str]:
     """Encodings that are tried in this order. UTF-8 is hardly ever so by chance, whoever says what."""
     yield "iso2022_jp" if b"\x1b$B" in content or b"\x1b$@" in content else "utf-8"
     yield _codec(said)
-    if found := _DECLARED.search(content[:_DECLARED_IN]):
+    if found := _DECLARATION.search(content[:_DECLARED_IN]):
         named = _codec((found[1] or found[2]).decode("ascii", "replace"))
         yield "" if named.startswith(("utf-16", "utf-32")) else named  # it could not have been read there
 
@@ -88,7 +88,7 @@ def _codec(said: str) -> str:
         return ""
     if found is None or not found._is_text_encoding:  # a transformation such as base64 is none
         return ""
-    return _MEANT.get(found.name, found.name)
+    return _CODEC_ALIASES.get(found.name, found.name)
 
 
 def _fitting(content: bytes, codec: str, is_cut: bool) -> str | None:
@@ -125,10 +125,10 @@ def _is_mostly_utf8(content: bytes) -> bool:
     return sum(character > "\x7f" for character in text) > 2 * text.count("\ufffd")
 
 
-def _guessed(content: bytes) -> str:
+def _guess_codec(content: bytes) -> str:
     import charset_normalizer  # noqa: PLC0415  # deferred: only pages that say nothing need it
 
-    sample = b"\n".join(_TELLING.findall(content))[:_ENOUGH]
+    sample = b"\n".join(_TELLING.findall(content))[:_MAX_SAMPLE_BYTES]
     best, least, surest = "cp1252", _CLEAR, 0.0
     latin = tuple(codec for names, _ in _ALPHABETS for codec in names.split())
     at_least = 0.2 if _SIGNS.search(sample) else 0.0

@@ -13,13 +13,13 @@ import httpx2
 
 from tools.base import ToolError
 from tools.network.connection import proxy_for
-from tools.network.name_lookup import NameNotKnown, look_up_aside, public_addresses
+from tools.network.name_lookup import NameNotKnown, public_addresses, use_lookup_threads
 from tools.web.addresses import WebAddress
 
 if TYPE_CHECKING:
     import ssl
 
-MOST_TRIED = 4
+MAX_TRIED = 4
 """Addresses of a name that are tried, one after the other."""
 
 
@@ -42,7 +42,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             addresses = await public_addresses(host, port)
         except NameNotKnown as error:
             raise httpcore2.ConnectError(str(error)) from error
-        for found in addresses[:MOST_TRIED]:
+        for found in addresses[:MAX_TRIED]:
             try:
                 return await self._inner.connect_tcp(str(found), port, timeout, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -54,7 +54,7 @@ async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.As
     """What connects to the address: through the proxy of the environment, where there is one for it, with the
     certificates that our providers trust. `may_be_private`: the user has allowed this host. Raises `ToolError`,
     `PrivateAddress`."""
-    look_up_aside(asyncio.get_running_loop())
+    use_lookup_threads(asyncio.get_running_loop())
     context = await asyncio.to_thread(_context, address)
     proxy = proxy_for(address.scheme, address.place)
     if not proxy:

@@ -15,12 +15,12 @@ from tools.outputs.plain_text import printable
 from tools.web.addresses import WHAT_COULD_BE, WebAddress, behind, is_allowed
 from tools.web.connection import pool_for
 
-MOST = 5_000_000
+MAX_PAGE_BYTES = 5_000_000
 """Bytes of a page that are looked at, packed and unpacked."""
-SECONDS = 60.0
+FETCH_TIMEOUT_S = 60.0
 """For all of it. What of a page has come by then is shown."""
-CONNECT = 15.0
-REDIRECTS = 5
+CONNECT_TIMEOUT_S = 15.0
+MAX_REDIRECTS = 5
 
 _HEADERS = (
     ("user-agent", "ebbtide"),
@@ -50,14 +50,16 @@ async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
     """The page. `private`: hosts on private networks that may be reached. A redirect to another host or port is not
     followed, since permission was given for this one. Raises `ToolError`."""
     start = asyncio.get_running_loop().time()
-    for _ in range(REDIRECTS + 1):
-        left = SECONDS - (asyncio.get_running_loop().time() - start)
+    for _ in range(MAX_REDIRECTS + 1):
+        left = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start)
         try:
             found = await _once(address, is_allowed(address, private), left)
         except PrivateAddress as error:
             raise ToolError(f"not fetched: {error}; {WHAT_COULD_BE}") from error
         except TimeoutError as error:
-            raise ToolError(f"`{address.place}` did not answer within {SECONDS:.0f} s: try again later") from error
+            raise ToolError(
+                f"`{address.place}` did not answer within {FETCH_TIMEOUT_S:.0f} s: try again later"
+            ) from error
         except (
             httpcore2.NetworkError,
             httpcore2.TimeoutException,
@@ -75,7 +77,7 @@ async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
             what = "host" if following.host != address.host else "port"
             raise ToolError(f"it redirects to another {what}: call web_fetch with `{printable(str(following))}`")
         address = following
-    raise ToolError(f"`{address.place}` redirects more than {REDIRECTS} times: give the address that it leads to")
+    raise ToolError(f"`{address.place}` redirects more than {MAX_REDIRECTS} times: give the address that it leads to")
 
 
 async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Page | Redirect:
@@ -84,7 +86,9 @@ async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Pa
         pool = await pool_for(address, may_be_private=may_be_private)
         url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
         headers = [("host", address.place), *_HEADERS]
-        extensions = {"timeout": {"connect": CONNECT, "read": seconds, "write": seconds, "pool": CONNECT}}
+        extensions = {
+            "timeout": {"connect": CONNECT_TIMEOUT_S, "read": seconds, "write": seconds, "pool": CONNECT_TIMEOUT_S}
+        }
         async with pool, pool.stream("GET", url, headers=headers, extensions=extensions) as response:
             said = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
             if response.status in (301, 302, 303, 307, 308) and "location" in said:
@@ -92,24 +96,24 @@ async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Pa
             if response.status >= 400:
                 raise ToolError(f"`{printable(str(address))}` answers with HTTP {_status(response.status)}")
             try:
-                async for piece in _unpacked(response.aiter_stream(), said.get("content-encoding", "")):
+                async for piece in _decompress(response.aiter_stream(), said.get("content-encoding", "")):
                     body += piece
-                    if len(body) > MOST:
-                        left_out = f"only its first {MOST / 1e6:.0f} MB were looked at"
+                    if len(body) > MAX_PAGE_BYTES:
+                        left_out = f"only its first {MAX_PAGE_BYTES / 1e6:.0f} MB were looked at"
                         break
             except asyncio.CancelledError:
                 if not body or not limit.expired():
                     raise
-                left_out = f"it did not come whole within {SECONDS:.0f} s"
+                left_out = f"it did not come whole within {FETCH_TIMEOUT_S:.0f} s"
             except (httpcore2.NetworkError, httpcore2.ProtocolError):
                 if not body:
                     raise
                 left_out = "it broke off"
     media_type, charset = _kind(said)
-    return Page(address, media_type, charset, bytes(body[:MOST]), left_out)
+    return Page(address, media_type, charset, bytes(body[:MAX_PAGE_BYTES]), left_out)
 
 
-async def _unpacked(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
     """The bytes as they were before they were packed, never many more at once than came."""
     match encoding.strip().lower():
         case "" | "identity":
@@ -119,7 +123,7 @@ async def _unpacked(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterato
             unpacker = zlib.decompressobj(wbits=47)
             async for piece in stream:
                 try:
-                    yield unpacker.decompress(piece, MOST + 1)
+                    yield unpacker.decompress(piece, MAX_PAGE_BYTES + 1)
                 except zlib.error as error:
                     raise ToolError("the page is packed in a way that cannot be read: try curl in bash") from error
         case other:

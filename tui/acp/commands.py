@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
-from agent.archive.markdown import fenced
+from agent.archive.markdown import fenced_lines
 from agent.events.session import Event
 from agent.session import Session
 from agent.sessions import Sessions
@@ -30,7 +30,7 @@ def available_commands(session: Session) -> list[AvailableCommand]:
     extensions, servers = session.extensions, session.servers
     named = extensions.usable(COMMAND_NAMES) if extensions is not None else ()
     theirs = [_command(one.name, one.description, one.hint) for one in named]
-    running = servers.named() if servers is not None else ()
+    running = servers.statuses() if servers is not None else ()
     prompts = [_command(one.command, one.description, one.usage) for each in running for one in each.state.prompts]
     return [*own, *theirs, *prompts]
 
@@ -41,7 +41,7 @@ def own_command(text: str) -> tuple[str, str] | None:
     return (form[1], (form[2] or "").strip()) if form is not None and form[1] in OWN else None
 
 
-def said_by(name: str, argument: str, pastes: Pastes) -> str:
+def prompt_for_model(name: str, argument: str, pastes: Pastes) -> str:
     """The message that a command is for the model; empty where it does something itself."""
     if name in ("review", "init"):
         return pastes.with_prompt(f"/{name} {argument}", prompt_of(name, argument))
@@ -54,7 +54,7 @@ async def run_command(
     """Does what a command says; what is told of it, in Markdown. Raises `AgentError`."""
     if name == "context":
         lines = overview_lines(await sessions.overview(session.id), WIDTH)
-        return "\n".join(fenced("\n".join("".join(words for words, _ in line).rstrip() for line in lines)))
+        return "\n".join(fenced_lines("\n".join("".join(words for words, _ in line).rstrip() for line in lines)))
     result = await session.compact(argument or None, hear)
     if result.is_interrupted:
         return "The compaction was interrupted: nothing has changed."

@@ -39,23 +39,23 @@ def message_of(blocks: Sequence[Block], root: str, pastes: Pastes) -> User:
             case TextContentBlock(text=words):
                 text += words
             case ImageContentBlock(data=data):
-                text = _joined(text, _picture(data, pastes))
+                text = _append_word(text, _picture(data, pastes))
             case ResourceContentBlock(uri=uri, name=name):
-                text = _joined(text, _link(uri, name, root))
+                text = _append_word(text, _link(uri, name, root))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as resource):
-                text = _joined(text, _blob(resource, root, pastes))
+                text = _append_word(text, _blob(resource, root, pastes))
             case EmbeddedResourceContentBlock(resource=resource):
-                name = _named(resource.uri, root)
-                text = _joined(text, f"`{name}`")
+                name = _link_name(resource.uri, root)
+                text = _append_word(text, f"`{name}`")
                 beside.append(file_note(name, resource.text))
             case AudioContentBlock():
                 raise UsageError("audio cannot be sent: write what was said")
     if not text.strip():
         raise UsageError("there is nothing in this prompt; write one")
-    return User((Text(text), *pastes.beside(text), *beside))
+    return User((Text(text), *pastes.attachments(text), *beside))
 
 
-def _joined(before: str, word: str) -> str:
+def _append_word(before: str, word: str) -> str:
     return f"{before} {word}" if before and not before[-1].isspace() else before + word
 
 
@@ -79,7 +79,7 @@ def _link(uri: str, name: str, root: str) -> str:
     return reading.name if reading is not None else f"[{name}]({uri})"
 
 
-def _named(uri: str, root: str) -> str:
+def _link_name(uri: str, root: str) -> str:
     reading = _file(uri, root)
     return reading.name.removeprefix("@") if reading is not None else uri
 

@@ -27,12 +27,12 @@ from agent.events.session import AgentActivity, Event, ReplyFinished, TurnEnd, T
 from agent.messages import Conversation, Image, Note, Text, Usage, User
 from agent.session import Session
 from agent.sessions import Sessions
-from tui.acp.commands import available_commands, own_command, run_command, said_by
+from tui.acp.commands import available_commands, own_command, prompt_for_model, run_command
 from tui.acp.content import Block, message_of
 from tui.acp.open_questions import OpenQuestions
-from tui.acp.options import Chosen, effort_named, mode_named, with_effort
+from tui.acp.options import SessionOptions, effort_named, mode_named, with_effort
 from tui.acp.options import options_of as choices_of
-from tui.acp.updates import Told, Update, noted, replayed, spent, updates_of
+from tui.acp.updates import Update, UpdateState, notice_updates, replay_updates, updates_of, with_cost
 from tui.prompt.pastes import Pastes
 
 ASKED_AGAIN = "this session was left at a question; it is asked again with your next message"
@@ -51,7 +51,7 @@ class EndedPrompt:
 class WaitingPrompt:
     """A prompt that came while a turn runs."""
 
-    said: User
+    message: User
     ended: EndedPrompt | None = None
     """Once it needs no turn of its own."""
 
@@ -66,7 +66,7 @@ class EditorSession:
         `has_terminals`: and what commands print, as a terminal."""
         self.sessions = sessions
         self._client, self._config = client, sessions.config
-        self._told = Told(str(sessions.root), has_terminals)
+        self._told = UpdateState(str(sessions.root), has_terminals)
         self._pastes, self._title = Pastes(), session.title
         self._commands: list[AvailableCommand] = []
         """Those that the editor was told of."""
@@ -78,22 +78,22 @@ class EditorSession:
 
     def _adopt(self, session: Session) -> None:
         self.session = session
-        self._known = self._standing
-        session.listen(self._hear)
+        self._known = self._mode_and_model
+        session.listen(self._on_event)
         if session.servers is not None:
-            session.servers.watch(lambda: self._begin(self._tell_commands))
+            session.servers.watch(lambda: self._begin(self._send_commands))
 
     @property
     def id(self) -> str:
         return self.session.id
 
     @property
-    def chosen(self) -> Chosen:
+    def current_options(self) -> SessionOptions:
         effort = self.sessions.config.reasoning_effort or ""
-        return Chosen(self.session.mode, self.session.model, effort, self.sessions.models())
+        return SessionOptions(self.session.mode, self.session.model, effort, self.sessions.models())
 
     @property
-    def _standing(self) -> tuple[str, str]:
+    def _mode_and_model(self) -> tuple[str, str]:
         return self.session.mode, self.session.model
 
     # What the editor asks for
@@ -111,9 +111,9 @@ class EditorSession:
             if command is None:
                 self._waiting.remove(waiting)
                 return await self._turn(said)
-            if text := said_by(*command, self._pastes):
-                return await self._turn(User((Text(text), *self._pastes.beside(text), *said.parts[1:])))
-            told = await run_command(*command, self.sessions, self.session, self._hear)
+            if text := prompt_for_model(*command, self._pastes):
+                return await self._turn(User((Text(text), *self._pastes.attachments(text), *said.parts[1:])))
+            told = await run_command(*command, self.sessions, self.session, self._on_event)
             await self._send(update_agent_message_text(told))
             return EndedPrompt("answered")
 
@@ -130,7 +130,7 @@ class EditorSession:
     async def change_mode(self, name: str) -> None:
         """Raises `AgentError`."""
         await self.session.change_mode(mode_named(name))
-        await self._tell_choices()
+        await self._send_options()
 
     async def change_model(self, name: str) -> None:
         """Raises `AgentError`, also while a turn runs."""
@@ -143,15 +143,17 @@ class EditorSession:
     async def greet(self, notices: Sequence[str] = ()) -> None:
         """Tells what an editor should know of a session that it has opened."""
         again = (ASKED_AGAIN,) if self.session.is_at_question else ()
-        for update in noted((*notices, *self.session.news, *again)):
+        for update in notice_updates((*notices, *self.session.news, *again)):
             await self._send(update)
-        await self._tell_commands()
+        await self._send_commands()
 
     async def replay(self) -> None:
         """Tells all that was said in the session, also what has left the model's view. Raises `AgentError`."""
         log = await self.sessions.log(self.id)
         shown = await asyncio.to_thread(self.sessions.visible, Conversation(log.messages))
-        for update in chain(replayed(shown.messages, self._told), noted((log.told,) if log.told else ())):
+        for update in chain(
+            replay_updates(shown.messages, self._told), notice_updates((log.problem,) if log.problem else ())
+        ):
             await self._send(update)
 
     def begin_to_greet(self, notices: Sequence[str] = ()) -> None:
@@ -180,20 +182,20 @@ class EditorSession:
         def said_meanwhile() -> tuple[User, ...]:
             taken, self._waiting = self._waiting, []
             heard.extend(taken)
-            return tuple(waiting.said for waiting in taken)
+            return tuple(waiting.message for waiting in taken)
 
         ended, beside = EndedPrompt("failed"), [part for part in said.parts if isinstance(part, Image | Note)]
         try:
             async with aclosing(self.session.send(said.text, beside, pending_messages=said_meanwhile)) as events:
                 async for event in events:
-                    await self._tell(event)
-                    ended = _counted(ended, event)
+                    await self._send_event(event)
+                    ended = _record_event(ended, event)
         finally:
             for waiting in heard:
                 waiting.ended = replace(ended, usage=Usage())
             await self._questions.close()
-        await self._tell_title()
-        await self._tell_commands()  # some of the project's may be approved by now
+        await self._send_title()
+        await self._send_commands()  # some of the project's may be approved by now
         return ended
 
     async def _reopen(self, config: Config, model: str) -> None:
@@ -204,46 +206,46 @@ class EditorSession:
             await before.close(None)
             self.sessions.config = config
             try:
-                self._adopt(await self.sessions.open_again(before, model))
+                self._adopt(await self.sessions.reopen(before, model))
             except AgentError:
                 self.sessions.config = was
-                self._adopt(await self.sessions.open_again(before, before.model))
+                self._adopt(await self.sessions.reopen(before, before.model))
                 raise
-            await self._tell_choices()
+            await self._send_options()
 
     # What the editor is told
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         """What happens between two turns, and while a command works."""
-        self._begin(lambda: self._tell(event))
+        self._begin(lambda: self._send_event(event))
 
-    async def _tell(self, event: Event) -> None:
+    async def _send_event(self, event: Event) -> None:
         self._told, updates = updates_of(self._told, event)
         for update in updates:
-            await self._send(spent(update, self.session.cost) if isinstance(update, UsageUpdate) else update)
+            await self._send(with_cost(update, self.session.cost) if isinstance(update, UsageUpdate) else update)
         match event:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
                 self._questions.ask(event)
             case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
                 self._questions.drop(id)
-        if self._standing != self._known:
-            await self._tell_choices()
+        if self._mode_and_model != self._known:
+            await self._send_options()
 
-    async def _tell_choices(self) -> None:
-        self._known = self._standing
-        chosen = self.chosen
+    async def _send_options(self) -> None:
+        self._known = self._mode_and_model
+        chosen = self.current_options
         await self._send(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen.mode))
         options = choices_of(chosen)
         await self._send(ConfigOptionUpdate(session_update="config_option_update", config_options=[*options]))
 
-    async def _tell_commands(self) -> None:
+    async def _send_commands(self) -> None:
         commands = available_commands(self.session)
         if commands != self._commands:
             self._commands = commands
             update = AvailableCommandsUpdate(session_update="available_commands_update", available_commands=commands)
             await self._send(update)
 
-    async def _tell_title(self) -> None:
+    async def _send_title(self) -> None:
         if self.session.title != self._title:
             self._title, now = self.session.title, datetime.now(UTC).isoformat(timespec="seconds")
             info = SessionInfoUpdate(session_update="session_info_update", title=self._title, updated_at=now)
@@ -264,7 +266,7 @@ class EditorSession:
         task.add_done_callback(self._aside.discard)
 
 
-def _counted(ended: EndedPrompt, event: Event) -> EndedPrompt:
+def _record_event(ended: EndedPrompt, event: Event) -> EndedPrompt:
     """What becomes of a prompt, with one more event of its turn."""
     match event:
         case ReplyFinished(usage=usage) | AgentActivity(event=ReplyFinished(usage=usage)):

@@ -10,9 +10,9 @@ from acp import Client, RequestError
 from tools.files.change import look_content
 from tools.files.text import decode, with_newline
 
-MOST = 20
+MAX_SAVED_FILES = 20
 """Files of one call."""
-SECONDS = 2.0
+SAVE_TIMEOUT_S = 2.0
 """An editor that takes longer to answer is not waited for."""
 
 
@@ -26,9 +26,9 @@ class OpenFiles:
 
     async def save(self, paths: Sequence[str]) -> None:
         """Files that are not on the disk, are no text or are large are left alone."""
-        for path in paths[:MOST]:
+        for path in paths[:MAX_SAVED_FILES]:
             try:
-                async with asyncio.timeout(SECONDS):
+                async with asyncio.timeout(SAVE_TIMEOUT_S):
                     await self._save(path)
             except (RequestError, ConnectionError, TimeoutError, ValueError):
                 continue  # the editor does not have it, or does not say: the disk holds
@@ -48,7 +48,7 @@ def unsaved_text(on_disk: bytes, held: str) -> str | None:
     out the last line end of what they hold."""
     file = decode(on_disk)
     text = with_newline(held, "\n")
-    if text.rstrip("\n") == file.unified.rstrip("\n"):
+    if text.rstrip("\n") == file.normalised_text.rstrip("\n"):
         return None
-    ended = text if text.endswith("\n") or not file.unified.endswith("\n") else text + "\n"
+    ended = text if text.endswith("\n") or not file.normalised_text.endswith("\n") else text + "\n"
     return with_newline(ended, file.newline)

@@ -22,7 +22,7 @@ AS_CONFIGURED = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SessionOptions:
     """How it stands with a session."""
 
     mode: str
@@ -33,16 +33,18 @@ class Chosen:
     """Those to offer."""
 
 
-def modes_of(chosen: Chosen) -> SessionModeState:
-    modes = [SessionMode(id=mode, name=_titled(mode), description=MEANINGS[mode]) for mode in MODES]
+def modes_of(chosen: SessionOptions) -> SessionModeState:
+    modes = [SessionMode(id=mode, name=_title_case(mode), description=MEANINGS[mode]) for mode in MODES]
     return SessionModeState(current_mode_id=chosen.mode, available_modes=modes)
 
 
-def options_of(chosen: Chosen) -> list[SessionConfigOptionSelect]:
+def options_of(chosen: SessionOptions) -> list[SessionConfigOptionSelect]:
     models = dict.fromkeys((chosen.model, *chosen.models))
-    modes = [SessionConfigSelectOption(value=mode, name=_titled(mode), description=MEANINGS[mode]) for mode in MODES]
+    modes = [
+        SessionConfigSelectOption(value=mode, name=_title_case(mode), description=MEANINGS[mode]) for mode in MODES
+    ]
     named = [SessionConfigSelectOption(value=model, name=model) for model in models]
-    efforts = [SessionConfigSelectOption(value=level, name=_titled(level)) for level in (AS_CONFIGURED, *EFFORTS)]
+    efforts = [SessionConfigSelectOption(value=level, name=_title_case(level)) for level in (AS_CONFIGURED, *EFFORTS)]
     return [
         SessionConfigOptionSelect(
             id=MODE, name="Mode", category="mode", type="select", current_value=chosen.mode, options=modes,
@@ -83,5 +85,5 @@ def with_effort(config: Config, effort: str | None) -> Config:
     return replace(config, reasoning_effort=effort, sources=sources)
 
 
-def _titled(word: str) -> str:
+def _title_case(word: str) -> str:
     return word[:1].upper() + word[1:].replace("-", " ")

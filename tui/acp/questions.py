@@ -23,14 +23,14 @@ from agent.channel import Answer
 from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
 from tui.acp.updates import CallContent, call_content, kind_of, locations
-from tui.text.inks import Line
+from tui.text.spans import Line
 from tui.view.blocks import OpenQuestion
 from tui.view.question import Choice, QuestionSpec
 from tui.view.questions import panel_of
 
 NO_WORDS = "(nobody could be asked: the editor only lets its user choose; ask in your answer instead)"
 """What a question is answered with that an editor cannot put."""
-CHOSEN, WRITTEN = "choice", "answer"
+CHOICE_FIELD, TEXT_FIELD = "choice", "answer"
 """The fields of a form."""
 
 
@@ -71,12 +71,12 @@ def form_of(question: QuestionAsked, session: str) -> ElicitationFormSessionMode
     options = list(question.options)
     if options and question.several:
         items = StringMultiSelectItems(type="string", enum=options)
-        fields[CHOSEN] = ElicitationMultiSelectPropertySchema(type="array", title="Answers", items=items)
+        fields[CHOICE_FIELD] = ElicitationMultiSelectPropertySchema(type="array", title="Answers", items=items)
     elif options:
-        fields[CHOSEN] = ElicitationStringPropertySchema(type="string", title="Answer", enum=options)
+        fields[CHOICE_FIELD] = ElicitationStringPropertySchema(type="string", title="Answer", enum=options)
     if question.takes_words:
         title = "Or in your own words" if options else "Answer"
-        fields[WRITTEN] = ElicitationStringPropertySchema(type="string", title=title)
+        fields[TEXT_FIELD] = ElicitationStringPropertySchema(type="string", title=title)
     required = [*fields] if len(fields) == 1 else None
     schema = ElicitationSchema(type="object", properties=fields, required=required)
     return ElicitationFormSessionMode(session_id=session, requested_schema=schema)
@@ -84,7 +84,7 @@ def form_of(question: QuestionAsked, session: str) -> ElicitationFormSessionMode
 
 def form_answer(question: QuestionAsked, content: Mapping[str, object]) -> str:
     """What was filled in: words, or else what was chosen, a line each; only what was offered."""
-    words, chosen = content.get(WRITTEN), content.get(CHOSEN)
+    words, chosen = content.get(TEXT_FIELD), content.get(CHOICE_FIELD)
     if question.takes_words and isinstance(words, str) and words.strip():
         return words.strip()
     picked = chosen if isinstance(chosen, list) else [chosen]
@@ -129,7 +129,7 @@ def _otherwise(question: OpenQuestion, options: Sequence[PermissionOption]) -> A
 
 
 def _name(choice: Choice) -> str:
-    return f"{choice.says} ({choice.beside})" if choice.beside and choice.is_lasting else choice.says
+    return f"{choice.label} ({choice.rule_text})" if choice.rule_text and choice.is_lasting else choice.label
 
 
 def _kind(choice: Choice) -> PermissionOptionKind:

@@ -41,7 +41,7 @@ from acp.schema import (
 )
 
 from agent.config.values import Config
-from agent.crash import crashed, secrets_of
+from agent.crash import crash_error, secrets_of
 from agent.errors import AgentError, AuthFailed, UsageError
 from agent.events.session import TurnEnd
 from agent.messages import Usage as Counted
@@ -54,10 +54,10 @@ from tui.acp.open_files import OpenFiles
 from tui.acp.options import EFFORT, MODE, MODEL, modes_of, options_of
 from tui.acp.transport import LineTransport
 from tui.acp.updates import SHOWS_TERMINALS
-from tui.terminal.signals import ended_by_signals
+from tui.terminal.signals import shut_down_on_signals
 
-Opened: TypeAlias = tuple[Sessions, Sequence[str]]
-OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], Opened]
+OpenedFolder: TypeAlias = tuple[Sessions, Sequence[str]]
+OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedFolder]
 """The sessions of a folder and what is remarkable about its settings, which the second argument changes first."""
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,7 +66,7 @@ PAGE = 50
 """Sessions that are listed at once."""
 KEY = "key"
 HOW_TO_LOG_IN = "Say `ebb key set anthropic` (or openai) in a terminal; or start the editor with ANTHROPIC_API_KEY"
-FAILED, NO_KEY, BAD_PARAMETERS = -32603, -32000, -32602
+INTERNAL_ERROR, NO_KEY, BAD_PARAMETERS = -32603, -32000, -32602
 _STOPS: dict[TurnEnd, StopReason] = {
     "answered": "end_turn", "interrupted": "cancelled", "step_limit": "max_turn_requests", "cost_limit":
     "max_turn_requests", "repeated_calls": "max_turn_requests", "repeated_text": "max_tokens",
@@ -74,7 +74,7 @@ _STOPS: dict[TurnEnd, StopReason] = {
 }  # fmt: skip
 
 
-def _told(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def _with_rpc_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """A method that answers what goes wrong with one sentence for the editor's user; a bug of ours leaves a report
     besides."""
 
@@ -89,14 +89,14 @@ def _told(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[
         except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
             server = args[0]
             assert isinstance(server, AcpServer)
-            fault = crashed(error, server.logs, server.secrets)
+            fault = crash_error(error, server.logs, server.secrets)
             _refuse(str(fault), fault.code)
 
     return answered
 
 
 def _refuse(why: str, code: str) -> NoReturn:
-    number = {AuthFailed.code: NO_KEY, UsageError.code: BAD_PARAMETERS}.get(code, FAILED)
+    number = {AuthFailed.code: NO_KEY, UsageError.code: BAD_PARAMETERS}.get(code, INTERNAL_ERROR)
     raise RequestError(number, why, {"code": code}) from None
 
 
@@ -115,7 +115,7 @@ class AcpServer(Agent):
     def on_connect(self, conn: Client) -> None:
         self._client = conn
 
-    @_told
+    @_with_rpc_errors
     async def initialize(
         self,
         protocol_version: int,
@@ -144,7 +144,7 @@ class AcpServer(Agent):
             ),
         )
 
-    @_told
+    @_with_rpc_errors
     async def authenticate(self, method_id: str, **_: object) -> AuthenticateResponse:
         """There is nothing to log in to: it is looked whether a model can be asked now."""
         if method_id != KEY:
@@ -168,7 +168,7 @@ class AcpServer(Agent):
         finally:
             await sessions.close()
 
-    @_told
+    @_with_rpc_errors
     async def new_session(
         self,
         cwd: str,
@@ -176,11 +176,11 @@ class AcpServer(Agent):
         mcp_servers: list[McpServer] | None = None,
         **_: object,
     ) -> NewSessionResponse:
-        opened = await self._opened(cwd, additional_directories, mcp_servers)
-        chosen = opened.chosen
+        opened = await self._open_session(cwd, additional_directories, mcp_servers)
+        chosen = opened.current_options
         return NewSessionResponse(session_id=opened.id, modes=modes_of(chosen), config_options=[*options_of(chosen)])
 
-    @_told
+    @_with_rpc_errors
     async def load_session(
         self,
         cwd: str,
@@ -189,11 +189,11 @@ class AcpServer(Agent):
         additional_directories: list[str] | None = None,
         **_: object,
     ) -> LoadSessionResponse:
-        opened = await self._opened(cwd, additional_directories, mcp_servers, session_id, replays=True)
-        chosen = opened.chosen
+        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id, replays=True)
+        chosen = opened.current_options
         return LoadSessionResponse(modes=modes_of(chosen), config_options=[*options_of(chosen)])
 
-    @_told
+    @_with_rpc_errors
     async def resume_session(
         self,
         session_id: str,
@@ -202,11 +202,11 @@ class AcpServer(Agent):
         mcp_servers: list[McpServer] | None = None,
         **_: object,
     ) -> ResumeSessionResponse:
-        opened = await self._opened(cwd, additional_directories, mcp_servers, session_id)
-        chosen = opened.chosen
+        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
+        chosen = opened.current_options
         return ResumeSessionResponse(modes=modes_of(chosen), config_options=[*options_of(chosen)])
 
-    @_told
+    @_with_rpc_errors
     async def fork_session(
         self,
         session_id: str,
@@ -215,11 +215,11 @@ class AcpServer(Agent):
         mcp_servers: list[McpServer] | None = None,
         **_: object,
     ) -> ForkSessionResponse:
-        opened = await self._opened(cwd, additional_directories, mcp_servers, session_id, forks=True)
-        chosen = opened.chosen
+        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id, forks=True)
+        chosen = opened.current_options
         return ForkSessionResponse(session_id=opened.id, modes=modes_of(chosen), config_options=[*options_of(chosen)])
 
-    @_told
+    @_with_rpc_errors
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: object
     ) -> ListSessionsResponse:
@@ -241,42 +241,42 @@ class AcpServer(Agent):
         more = str(start + PAGE) if len(found) > start + PAGE else None
         return ListSessionsResponse(sessions=page, next_cursor=more)
 
-    @_told
+    @_with_rpc_errors
     async def set_session_mode(self, session_id: str, mode_id: str, **_: object) -> SetSessionModeResponse:
-        await self._held(session_id).change_mode(mode_id)
+        await self._session_by_id(session_id).change_mode(mode_id)
         return SetSessionModeResponse()
 
-    @_told
+    @_with_rpc_errors
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: object
     ) -> SetSessionConfigOptionResponse:
-        held = self._held(session_id)
+        held = self._session_by_id(session_id)
         change = {MODE: held.change_mode, MODEL: held.change_model, EFFORT: held.change_effort}.get(config_id)
         if change is None:
             raise UsageError(f"there is no option `{config_id}`; there are `{MODE}`, `{MODEL}` and `{EFFORT}`")
         await change(str(value))
-        return SetSessionConfigOptionResponse(config_options=[*options_of(held.chosen)])
+        return SetSessionConfigOptionResponse(config_options=[*options_of(held.current_options)])
 
-    @_told
+    @_with_rpc_errors
     async def prompt(self, session_id: str, prompt: list[Block], **_: object) -> PromptResponse:
-        ended = await self._held(session_id).prompt(prompt)
+        ended = await self._session_by_id(session_id).prompt(prompt)
         if ended.failure is not None:
             _refuse(ended.failure.message, ended.failure.code)
         return PromptResponse(stop_reason=_STOPS[ended.end], usage=_usage(ended.usage))
 
-    @_told
+    @_with_rpc_errors
     async def cancel(self, session_id: str, **_: object) -> None:
         if session_id in self._sessions:  # of one that is not open there is nothing to end, and nobody to be told
             self._sessions[session_id].cancel()
 
-    @_told
+    @_with_rpc_errors
     async def close_session(self, session_id: str, **_: object) -> CloseSessionResponse:
-        held = self._held(session_id)
+        held = self._session_by_id(session_id)
         del self._sessions[session_id]
         await held.close()
         return CloseSessionResponse()
 
-    @_told
+    @_with_rpc_errors
     async def delete_session(self, session_id: str) -> None:
         """One that is open is closed first; of one that is not there nothing is left to delete."""
         if (held := self._sessions.pop(session_id, None)) is not None:
@@ -311,7 +311,7 @@ class AcpServer(Agent):
         for held in self._sessions.values():
             held.session.leave_turn()
 
-    async def _opened(
+    async def _open_session(
         self,
         cwd: str,
         folders: Sequence[str] | None,
@@ -350,7 +350,7 @@ class AcpServer(Agent):
         held.begin_to_greet(notices)
         return held
 
-    def _held(self, session: str) -> EditorSession:
+    def _session_by_id(self, session: str) -> EditorSession:
         held = self._sessions.get(session)
         if held is None:
             raise UsageError(f"no session `{session}` is open; load it first")
@@ -371,7 +371,7 @@ def _usage(counted: Counted) -> Usage:
 async def serve(server: AcpServer, transport: LineTransport) -> int:
     """Answers until the editor goes, or somebody ends the program; the exit code."""
     connection = AgentSideConnection(server, transport, listening=False, use_unstable_protocol=True)
-    with ended_by_signals(transport.end) as ending:
+    with shut_down_on_signals(transport.end) as ending:
         try:
             await connection.listen()
         finally:

@@ -13,9 +13,9 @@ from agent.errors import UsageError
 Message = dict[str, Any]
 
 CANCEL_REQUEST = "$/cancel_request"
-UNROUTED = frozenset({"session/delete"})
+PREFIXED_METHODS = frozenset({"session/delete"})
 """Methods of the protocol that the library has no way for; it passes on what begins with `_`."""
-LARGEST = 32 << 20
+MAX_MESSAGE_BYTES = 32 << 20
 """Bytes of one message: providers take no more in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 NO_PIPES = "`ebb acp` speaks to an editor through pipes, and these are none; see docs/editors.md"
@@ -26,7 +26,7 @@ class LineTransport:
     """What `acp` calls a transport: it moves messages. Those that the library could not deal with stay here."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: Callable[[], None]) -> None:
-        """`reader` has the limit of `LARGEST`; `end` ends what it reads."""
+        """`reader` has the limit of `MAX_MESSAGE_BYTES`; `end` ends what it reads."""
         self._reader, self._writer, self.end = reader, writer, end
         self._prompts: dict[str | int, object] = {}
         """The sessions of the prompts that have no answer yet, by the ids of their requests."""
@@ -52,7 +52,7 @@ class LineTransport:
                 return None
             if not is_whole:
                 asked = _ID.match(line)
-                why = f"a message of more than {LARGEST >> 20} MB was not read: send less"
+                why = f"a message of more than {MAX_MESSAGE_BYTES >> 20} MB was not read: send less"
                 await self._refuse(INVALID_REQUEST, why, json.loads(asked[1]) if asked else None)
             elif line.strip():
                 try:
@@ -61,13 +61,13 @@ class LineTransport:
                     await self._refuse(PARSE_ERROR, f"this is not JSON: {error}")
                     continue
                 if _is_message(message):
-                    if (message := self._routed(message)) is None:
+                    if (message := self._route(message)) is None:
                         continue
-                    unrouted = {"method": f"_{message['method']}"} if message.get("method") in UNROUTED else {}
+                    unrouted = {"method": f"_{message['method']}"} if message.get("method") in PREFIXED_METHODS else {}
                     return {**message, **unrouted}
                 await self._refuse(INVALID_REQUEST, "this is no message of JSON-RPC 2.0; batches are not taken")
 
-    def _routed(self, message: Message) -> Message | None:
+    def _route(self, message: Message) -> Message | None:
         """The message; for one that cancels the request of a prompt, the one that cancels the turn, if that began with
         this prompt. None for others that begin with `$/`: whoever does not know them leaves them alone."""
         method, params, id = message.get("method"), message.get("params"), message.get("id")
@@ -119,7 +119,10 @@ async def pipes(stdin: IO[Any], stdout: IO[Any], otherwise: str = NO_PIPES) -> L
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
             raise UsageError(otherwise)
     loop = asyncio.get_running_loop()
-    reader, drained = asyncio.StreamReader(limit=LARGEST), asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    reader, drained = (
+        asyncio.StreamReader(limit=MAX_MESSAGE_BYTES),
+        asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+    )
     coming, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
     going, _ = await loop.connect_write_pipe(lambda: drained, stdout)
     return LineTransport(reader, asyncio.StreamWriter(going, drained, None, loop), coming.close)

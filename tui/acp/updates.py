@@ -32,8 +32,8 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from agent.archive.markdown import fenced
-from agent.context.tool_selection import meant
+from agent.archive.markdown import fenced_lines
+from agent.context.tool_selection import unwrapped_call
 from agent.events.permissions import CallEdited, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanSubmitted
 from agent.events.session import (
@@ -55,7 +55,7 @@ from tui.plain.print_events import lines_of_new
 from tui.text.unified_diff import FileDiff, Hunk, files_of
 from tui.view.agents import agent_line
 from tui.view.blocks import Call
-from tui.view.titles import command_of, path_of, title_of, within
+from tui.view.call_titles import command_of, path_of, title_of, within
 from tui.view.todos import items_of
 
 Update: TypeAlias = (
@@ -69,9 +69,9 @@ Update: TypeAlias = (
 )
 CallContent: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 
-PRINTED = 4_000
+MAX_RUNNING_OUTPUT_CHARS = 4_000
 """Characters of what a running call has printed that are shown: each update brings all of them again."""
-LONGEST_OUTPUT = 20_000
+MAX_OUTPUT_CHARS = 20_000
 """Characters of an output that are shown when a call is over."""
 
 _KINDS: Mapping[str, ToolKind] = {
@@ -100,7 +100,7 @@ class RunningCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UpdateState:
     """What an editor has been told of a session, as far as later updates go on from there."""
 
     root: str
@@ -111,7 +111,7 @@ class Told:
     """By their ids."""
 
 
-def updates_of(told: Told, event: Event) -> tuple[Told, tuple[Update, ...]]:
+def updates_of(told: UpdateState, event: Event) -> tuple[UpdateState, tuple[Update, ...]]:
     """What an event tells an editor. Questions are put in requests of their own, and the end of a turn is the answer to
     its prompt."""
     match event:
@@ -120,18 +120,18 @@ def updates_of(told: Told, event: Event) -> tuple[Told, tuple[Update, ...]]:
         case ReasoningDelta(text=text):
             return told, (update_agent_thought_text(text),)
         case ToolStarted(call_id=id, name=name, arguments=arguments):
-            return _with(told, id, RunningCall(name, arguments)), _begun(id, name, arguments, told)
+            return _with(told, id, RunningCall(name, arguments)), _call_start(id, name, arguments, told)
         case CallEdited(call_id=id, name=name, arguments=arguments):
             changed = replace(told.calls.get(id, RunningCall(name, arguments)), arguments=arguments)
             title = title_of(name, within(arguments, told.root))
             return _with(told, id, changed), (_progress(id, title=title, raw_input=dict(arguments)),)
         case ToolProgress(call_id=id, text=text):
-            return _printed(told, id, text)
+            return _output_progress(told, id, text)
         case AgentActivity(call_id=id):
             line = agent_line(event, 0)
-            return _printed(told, id, line) if line else (told, ())
+            return _output_progress(told, id, line) if line else (told, ())
         case ToolFinished():
-            return _finished(told, event)
+            return _call_end(told, event)
         case ContextMeasured(used=used, effective=effective):
             return told, (UsageUpdate(session_update="usage_update", used=used, size=effective),)
         case (
@@ -140,20 +140,20 @@ def updates_of(told: Told, event: Event) -> tuple[Told, tuple[Update, ...]]:
         ):  # fmt: skip
             return told, ()
         case _:
-            return told, noted(lines_of_new(event))
+            return told, notice_updates(lines_of_new(event))
 
 
-def noted(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
+def notice_updates(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
     """What the program says itself: nothing that the model has answered."""
     return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
 
 
-def spent(used: UsageUpdate, cost: float | None) -> UsageUpdate:
+def with_cost(used: UsageUpdate, cost: float | None) -> UsageUpdate:
     """How full the window is, with the US dollars of the session so far, where they are known."""
     return used.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else used
 
 
-def replayed(messages: Sequence[Message], told: Told) -> Iterator[Update]:
+def replay_updates(messages: Sequence[Message], told: UpdateState) -> Iterator[Update]:
     """What was said in a session earlier, in order. Calls that never got an output are shown as failed."""
     outputs = {output.call_id: output for one in messages if isinstance(one, User) for output in one.outputs}
     for message in messages:
@@ -173,16 +173,16 @@ def replayed(messages: Sequence[Message], told: Told) -> Iterator[Update]:
                         case Reasoning(text=text) if text:
                             yield update_agent_thought_text(text)
                         case ToolCall():
-                            yield from _replayed_call(meant(said), outputs.get(said.id), told)
+                            yield from _replayed_call(unwrapped_call(said), outputs.get(said.id), told)
 
 
-def _replayed_call(call: ToolCall, output: ToolOutput | None, told: Told) -> Iterator[Update]:
+def _replayed_call(call: ToolCall, output: ToolOutput | None, told: UpdateState) -> Iterator[Update]:
     arguments = call.arguments if output is None or output.edited is None else output.edited
     status: OutputStatus = "interrupted" if output is None else output.status
     text, program = ("it was interrupted", None) if output is None else (output.text, output.program)
-    yield from _begun(call.id, call.name, arguments, told)
+    yield from _call_start(call.id, call.name, arguments, told)
     running = _with(told, call.id, RunningCall(call.name, arguments))
-    yield from _finished(running, ToolFinished(call.id, call.name, status, text, program=program))[1]
+    yield from _call_end(running, ToolFinished(call.id, call.name, status, text, program=program))[1]
 
 
 def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
@@ -190,7 +190,7 @@ def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[
     if diff:
         return list(diffs(diff, root))
     command = command_of(arguments)
-    return [_text("\n".join(fenced(command, "sh")))] if command else []
+    return [_text("\n".join(fenced_lines(command, "sh")))] if command else []
 
 
 def diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
@@ -214,14 +214,14 @@ def locations(arguments: Mapping[str, object], root: str) -> list[ToolCallLocati
     return [ToolCallLocation(path=_absolute(path, root), line=line if isinstance(line, int) and line > 0 else None)]
 
 
-def _with(told: Told, id: str, call: RunningCall) -> Told:
+def _with(told: UpdateState, id: str, call: RunningCall) -> UpdateState:
     return replace(told, calls={**told.calls, id: call})
 
 
-def _begun(id: str, name: str, arguments: Mapping[str, object], told: Told) -> tuple[Update, ...]:
+def _call_start(id: str, name: str, arguments: Mapping[str, object], told: UpdateState) -> tuple[Update, ...]:
     if name == _LIST:
         return ()
-    in_terminal = _is_shown_in_terminal(name, told)
+    in_terminal = _uses_terminal(name, told)
     content = [_terminal(id)] if in_terminal else call_content(arguments, "", told.root)
     start = ToolCallStart(
         session_update="tool_call",
@@ -237,32 +237,32 @@ def _begun(id: str, name: str, arguments: Mapping[str, object], told: Told) -> t
     return (start,)
 
 
-def _is_shown_in_terminal(name: str, told: Told) -> bool:
+def _uses_terminal(name: str, told: UpdateState) -> bool:
     return told.has_terminals and name == "bash"
 
 
-def _printed(told: Told, id: str, text: str) -> tuple[Told, tuple[Update, ...]]:
+def _output_progress(told: UpdateState, id: str, text: str) -> tuple[UpdateState, tuple[Update, ...]]:
     """With what a running call has printed more: an editor without terminals is shown the last of all of it."""
     call = told.calls.get(id)
     if call is None:
         return told, ()
-    call = replace(call, printed=(call.printed + text)[-PRINTED:])
-    if _is_shown_in_terminal(call.name, told):
+    call = replace(call, printed=(call.printed + text)[-MAX_RUNNING_OUTPUT_CHARS:])
+    if _uses_terminal(call.name, told):
         return _with(told, id, call), (_progress(id, field_meta=_terminal_output(id, text)),)
-    shown = [*call_content(call.arguments, "", told.root), _text("\n".join(fenced(call.printed)))]
+    shown = [*call_content(call.arguments, "", told.root), _text("\n".join(fenced_lines(call.printed)))]
     return _with(told, id, call), (_progress(id, content=shown),)
 
 
-def _finished(told: Told, event: ToolFinished) -> tuple[Told, tuple[Update, ...]]:
+def _call_end(told: UpdateState, event: ToolFinished) -> tuple[UpdateState, tuple[Update, ...]]:
     call, id = told.calls.get(event.call_id), event.call_id
     after = replace(told, calls={other: one for other, one in told.calls.items() if other != id})
     status, arguments = _STATUSES.get(event.status, "failed"), call.arguments if call is not None else {}
     if event.name == _LIST:
         return after, (_plan(arguments),) if event.status == "done" else ()
-    cut = event.text[:LONGEST_OUTPUT]
+    cut = event.text[:MAX_OUTPUT_CHARS]
     more = len(event.text) - len(cut)
     shown = cut + (f"\n… {more:,} more characters" if more else "")
-    if call is not None and _is_shown_in_terminal(event.name, told):
+    if call is not None and _uses_terminal(event.name, told):
         printed = event.program is not None and bool(call.printed)
         rest = _terminal_output(id, shown) if not printed and shown.strip() else {}
         code = event.program.code if event.program is not None else None
@@ -270,7 +270,7 @@ def _finished(told: Told, event: ToolFinished) -> tuple[Told, tuple[Update, ...]
         return after, (_progress(id, status=status, content=[_terminal(id)], field_meta=ended),)
     content = call_content(arguments, event.diff, told.root)
     if shown.strip() and not (event.diff and status == "completed"):
-        content.append(_text("\n".join(fenced(shown))))
+        content.append(_text("\n".join(fenced_lines(shown))))
     return after, (_progress(id, status=status, content=content),)
 
 

@@ -7,19 +7,19 @@ from time import time
 from typing import TYPE_CHECKING
 
 from tui.actions.command_context import CommandContext
-from tui.commands import Invocation, named
-from tui.session.session_list import LAST_SAID
-from tui.text.inks import Line
-from tui.text.sanitise import visible_line
+from tui.commands import Invocation, command_named
+from tui.session.session_list import MAX_PREVIEW_MESSAGES
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line
 from tui.view.agents import agents_panel, done_row
 from tui.view.blocks import Call
-from tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, Told
+from tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, ShowMessage
 from tui.view.sessions import about_lines
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.archive.library import Library
     from agent.records.session_lookup import SessionInfo
-    from agent.window.env import Agents
+    from agent.window.session_context import Agents
 
 
 async def show_agents(context: CommandContext, said: str) -> None:
@@ -36,7 +36,7 @@ async def show_agents(context: CommandContext, said: str) -> None:
         library = await context.controller.sessions.library()
         listed = AgentList(context, session.agents, library, await library.agents(session.id))
         if (taken := await context.show(listed.panel())) is not None:
-            context.invoke(Invocation(named("resume"), taken.value))
+            context.invoke(Invocation(command_named("resume"), taken.value))
 
 
 def _stop(context: CommandContext, agents: "Agents", which: str) -> None:
@@ -47,11 +47,11 @@ def _stop(context: CommandContext, agents: "Agents", which: str) -> None:
     match found:
         case []:
             context.controller.notice(
-                f"no agent `{visible_line(which)}` is at work" if which else "no agent is at work"
+                f"no agent `{sanitised_line(which)}` is at work" if which else "no agent is at work"
             )
         case [one]:
             agents.stop(one.call_id)
-            context.hint(f"stopping {visible_line(one.name)}")
+            context.hint(f"stopping {sanitised_line(one.name)}")
         case _:
             context.controller.notice(f"{len(found)} agents match; `/agents` lists them and stops one")
 
@@ -79,12 +79,12 @@ class AgentList:
             return row.value in sessions
 
         actions = (PanelAction(("s",), "stop", self._stop, is_at_work), PanelAction(("enter",), "open", can=is_done))
-        panel = agents_panel(running, done, self._agents.offered, tails, actions)
+        panel = agents_panel(running, done, self._agents.descriptions, tails, actions)
         return replace(panel, watch=self._agents.watch, now=self.panel)
 
     async def _about(self, info: "SessionInfo") -> Sequence[Line]:
-        return about_lines(info, "", await self._library.last_said(info.id, LAST_SAID))
+        return about_lines(info, "", await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))
 
     async def _stop(self, row: PanelRow, _: str) -> Panel:
         self._agents.stop(row.value)
-        return replace(self.panel(), told=Told("it stops, and hands back what it has"))
+        return replace(self.panel(), message=ShowMessage("it stops, and hands back what it has"))

@@ -10,8 +10,8 @@ from agent.config.settings import Settings
 from tui.commands import Invocation
 from tui.session.compaction import ManualCompaction
 from tui.session.controller import SessionController
-from tui.text.inks import Line
-from tui.view.panel import Panel, Taken
+from tui.text.spans import Line
+from tui.view.panel import Panel, RowChosen
 
 
 class Themes(Protocol):
@@ -20,7 +20,7 @@ class Themes(Protocol):
     chosen: ThemeName
     colorless: bool
 
-    def wear(self, name: ThemeName) -> None: ...
+    def apply_theme(self, name: ThemeName) -> None: ...
 
 
 class CommandContext(Protocol):
@@ -40,7 +40,7 @@ class CommandContext(Protocol):
 
     # What is said and asked
 
-    async def show(self, panel: Panel) -> Taken | None:
+    async def show(self, panel: Panel) -> RowChosen | None:
         """What the user takes from a list; None where it was only looked at."""
 
     async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
@@ -96,5 +96,5 @@ class CommandContext(Protocol):
     async def switch_vim(self) -> None: ...
     def copy(self, text: str) -> None: ...
     async def print_conversation(self) -> None: ...
-    def applied(self, key: str) -> None:
+    def apply_setting(self, key: str) -> None:
         """A setting has become another: does what holds at once."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from agent.archive.export_file import written_file
 from agent.archive.readable_export import READABLE_FORMS, ReadableForm, of_messages, readable_pieces
-from agent.archive.spoken import SessionAbout
-from tools.outputs.extent import counted
+from agent.archive.transcript_entries import SessionAbout
+from tools.outputs.extent import pluralize
 from tui.actions.command_context import CommandContext
-from tui.actions.sessions import was_said
-from tui.text.sanitise import visible_line
+from tui.actions.sessions import has_messages
+from tui.text.sanitise import sanitised_line
 from tui.view.timeline import rewrites_in
 
 
@@ -22,7 +22,7 @@ async def export(context: CommandContext, file: str) -> None:
     """Into the working folder unless the file's name says otherwise, and as Markdown unless it ends in `.html` or
     `.json`; an existing one stays."""
     session = context.controller.session
-    if session is None or not was_said(context):
+    if session is None or not has_messages(context):
         return context.controller.notice("there is nothing to write down: nothing was said yet")
     path = await asyncio.to_thread(_path, session.root, file or f"ebb-session-{session.id}.md")
     log = await context.controller.sessions.log(session.id)
@@ -39,6 +39,7 @@ async def export(context: CommandContext, file: str) -> None:
                 file.write(piece.encode("utf-8", "replace"))
 
     await asyncio.to_thread(write)  # of a long session that takes a while
-    told = f"{counted(len(log.messages), 'message')} are in {visible_line(str(path))}; keys and passwords are taken out"
-    context.controller.notice("; ".join(filter(None, (told, log.told))))
+    count = pluralize(len(log.messages), "message")
+    told = f"{count} are in {sanitised_line(str(path))}; keys and passwords are taken out"
+    context.controller.notice("; ".join(filter(None, (told, log.problem))))
     return None

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
 from tui.view.extensions import NO_HOOKS, hooks_panel, skills_panel, trust_panel
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Told, always
+from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, any_row
 
 if TYPE_CHECKING:  # types only: few folders bring something
     from agent.config.option_values import AfterTool
     from agent.extensions.session_trust import SessionTrust
-    from agent.extensions.trust import Item, Verdict
+    from agent.extensions.trust import TrustItem, Verdict
     from agent.hooks.session_hooks import SessionHooks
 
 
@@ -51,7 +51,7 @@ async def show_hooks(context: CommandContext, _: str) -> None:
 def _trust_panel(trust: "SessionTrust") -> Panel:
     items = {item.key: item for item in trust.items}
 
-    def action(key: str, word: str, said: str, decide: "Callable[[Item], None]") -> PanelAction:
+    def action(key: str, word: str, said: str, decide: "Callable[[TrustItem], None]") -> PanelAction:
         def do(value: str) -> str:
             decide(items[value])
             return f"{items[value].kind} {items[value].name}: {said}"
@@ -96,7 +96,7 @@ def _deciding(
     word: str,
     decide: Callable[[str], str],
     again: Callable[[], Panel],
-    can: Callable[[PanelRow], bool] = always,
+    can: Callable[[PanelRow], bool] = any_row,
 ) -> PanelAction:
     """What decides about a row: `decide` does so by its value and tells what it means."""
 
@@ -104,7 +104,7 @@ def _deciding(
         try:
             said = decide(row.value)
         except AgentError as error:
-            return Told(f"it holds for this session only: {error}", "warn")
-        return replace(again(), mark=row.value, told=Told(said))
+            return ShowMessage(f"it holds for this session only: {error}", "warn")
+        return replace(again(), mark=row.value, message=ShowMessage(said))
 
     return PanelAction((key,), word, do, can)

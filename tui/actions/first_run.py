@@ -6,13 +6,13 @@ from typing import Protocol
 from agent.config.settings import Settings
 from agent.config.toml_file import put_value
 from agent.errors import AgentError
-from agent.providers.first_run import LocalServer, address, is_first, keys_found, local_servers
+from agent.providers.first_run import LocalModelServer, address, is_first, keys_found, local_servers
 from tui.actions.command_context import CommandContext
 from tui.actions.provider_keys import KeyEntry, usual_model
 from tui.actions.sessions import pick_model
 from tui.session.greeter import from_home
-from tui.text.sanitise import visible_line
-from tui.view.first_run import CHOOSE, DEMO, LOOK_AGAIN, SERVED, USE, WITH_KEY, first_panel
+from tui.text.sanitise import sanitised_line
+from tui.view.first_run import CHOOSE, DEMO, KEY_PREFIX, LOCAL_PREFIX, LOOK_AGAIN, MODEL_PREFIX, first_panel
 
 
 class FirstRunContext(CommandContext, Protocol):
@@ -25,7 +25,7 @@ async def first_model(context: FirstRunContext) -> str | None:
     settings = context.settings
     if settings is None or not is_first(settings.config, settings.environment):
         return None
-    entry, file = KeyEntry(settings), visible_line(from_home(settings.file))
+    entry, file = KeyEntry(settings), sanitised_line(from_home(settings.file))
     found = keys_found(settings.environment)
     said = ""
     while True:
@@ -44,24 +44,24 @@ async def first_model(context: FirstRunContext) -> str | None:
         elif taken.value == CHOOSE:
             model = await pick_model(context, "", "")
         else:
-            model = _chosen(settings, local, taken.value)
+            model = _apply_choice(settings, local, taken.value)
         if model:
             try:
-                settings.put("agent.model", model)
+                settings.set_value("agent.model", model)
             except AgentError as error:
                 context.controller.fail(error)
             return model
 
 
-def _chosen(settings: Settings, local: tuple[LocalServer, ...], value: str) -> str:
+def _apply_choice(settings: Settings, local: tuple[LocalModelServer, ...], value: str) -> str:
     """The model that a row stands for, with what it needs written into the user's file."""
-    if value.startswith(USE):
-        return value.removeprefix(USE)
-    if value.startswith(SERVED):
-        at, _, model = value.removeprefix(SERVED).partition(":")
+    if value.startswith(MODEL_PREFIX):
+        return value.removeprefix(MODEL_PREFIX)
+    if value.startswith(LOCAL_PREFIX):
+        at, _, model = value.removeprefix(LOCAL_PREFIX).partition(":")
         put_value(settings.file, "providers.openai-chat.base_url", local[int(at)].url)
         return f"openai-chat/{model}"
-    provider, _, variable = value.removeprefix(WITH_KEY).partition(":")
+    provider, _, variable = value.removeprefix(KEY_PREFIX).partition(":")
     if variable:
         put_value(settings.file, f"providers.{provider}.api_key_env", variable)
     return usual_model(provider)

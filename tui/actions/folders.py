@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
 from tui.view.folders import folders_panel
-from tui.view.panel import Outcome, PanelRow, Told
+from tui.view.panel import Outcome, PanelRow, ShowMessage
 from tui.view.sandbox import sandbox_panel
 
 
@@ -27,7 +27,8 @@ async def add_folder(context: CommandContext, written: str) -> None:
     async def remove(row: PanelRow, _: str) -> Outcome:
         removed = boundary.remove(row.value)
         return replace(
-            folders_panel(boundary.folders, remove), told=Told(f"{removed} is none of the working folders any more")
+            folders_panel(boundary.folders, remove),
+            message=ShowMessage(f"{removed} is none of the working folders any more"),
         )
 
     await context.show(folders_panel(boundary.folders, remove))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from agent.config.settings import Settings
 from agent.input.instruction_files import instruction_files
-from agent.input.instruction_news import instruction_notes
-from agent.input.memory import KeptNote, forget, kept_notes
-from agent.input.memory import places as places_for
+from agent.input.instruction_updates import instruction_notes
+from agent.input.memory import MemoryNote, forget, memory_notes
+from agent.input.memory import memory_files as places_for
 from agent.session import Session
 from tui.actions.command_context import CommandContext
-from tui.session.memory import keep_note, tell_forgotten
-from tui.view.memory import FILE, kept_panel, memory_panel
-from tui.view.panel import Outcome, Panel, PanelRow, Told
+from tui.session.memory import announce_forgotten, keep_note
+from tui.view.memory import FILE, instructions_panel, memory_panel
+from tui.view.panel import Outcome, Panel, PanelRow, ShowMessage
 
 
 async def remember(context: CommandContext, text: str) -> None:
@@ -31,30 +31,32 @@ async def show_memory(context: CommandContext, _: str) -> None:
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
         return context.controller.notice("there is no session yet: this shows what one begins with")
-    files, notes = await asyncio.to_thread(_found, settings, session)
+    files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
 
     async def take_out(row: PanelRow, _: str) -> Outcome:
         note = notes[int(row.value)]
         await asyncio.to_thread(forget, note)
-        await tell_forgotten(context.controller, note)
-        return replace(await shown(), told=Told("it is forgotten, and this session was told"))
+        await announce_forgotten(context.controller, note)
+        return replace(await shown(), message=ShowMessage("it is forgotten, and this session was told"))
 
     async def shown() -> Panel:
         nonlocal files, notes
-        files, notes = await asyncio.to_thread(_found, settings, session)
-        return kept_panel(files, notes, session.root, take_out)
+        files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
+        return instructions_panel(files, notes, session.root, take_out)
 
-    taken = await context.show(kept_panel(files, notes, session.root, take_out))
+    taken = await context.show(instructions_panel(files, notes, session.root, take_out))
     if taken is not None:
         path = Path(taken.value.removeprefix(FILE)) if taken.value.startswith(FILE) else notes[int(taken.value)].path
         await context.edit_file(path)
     return None
 
 
-def _found(settings: Settings, session: Session) -> tuple[tuple[tuple[Path, int], ...], tuple[KeptNote, ...]]:
+def _files_and_notes(
+    settings: Settings, session: Session
+) -> tuple[tuple[tuple[Path, int], ...], tuple[MemoryNote, ...]]:
     """The files of instructions with their bytes, those that were read since the session began among them; and what is
     remembered."""
     config = settings.config
     begun = instruction_files(session.root, config.project, config.folders.config, config.folders.home)
     paths = dict.fromkeys((*begun, *(Path(note.name) for note in instruction_notes(session.history))))
-    return tuple((path, path.stat().st_size) for path in paths if path.is_file()), kept_notes(config)
+    return tuple((path, path.stat().st_size) for path in paths if path.is_file()), memory_notes(config)

@@ -18,7 +18,7 @@ async def run_shell(context: CommandContext, command: str) -> None:
         return context.controller.notice("write a command after `!`, such as `!git status`")
     if context.controller.session is not None and context.controller.session.mode == "plan":
         context.controller.notice("plan mode holds for the model; what you run yourself runs")
-    await context.controller.run(command)
+    await context.controller.run_command(command)
     return None
 
 

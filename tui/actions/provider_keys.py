@@ -6,10 +6,10 @@ from agent.config.options import PROVIDERS
 from agent.config.settings import Settings
 from agent.errors import AgentError, AuthFailed
 from agent.providers.first_run import try_key
-from agent.providers.keys import KeyStore, checked_key, origin_of, with_kept_keys
+from agent.providers.keys import KeyStore, checked_key, origin_of, with_stored_keys
 from agent.providers.setup import FIRST_CHOICE, address_of, key_variable
 from tui.actions.command_context import CommandContext
-from tui.actions.sessions import was_said
+from tui.actions.sessions import has_messages
 from tui.view.provider_keys import keys_panel
 
 WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
@@ -49,7 +49,7 @@ class KeyEntry:
         origin = origin_of(address_of(provider, config.provider(provider), settings.environment))
         folder = config.folders.config
         await asyncio.to_thread(KeyStore(folder).put, provider, origin, key)
-        environment = with_kept_keys(folder, settings.environment)
+        environment = with_stored_keys(folder, settings.environment)
         variable = set_variable(settings, provider)
         settings.use_environment({**environment, variable: key} if variable else environment)
 
@@ -81,7 +81,7 @@ async def replace_key(context: CommandContext, argument: str) -> None:
         return None
     provider = taken.value
     if provider == current or session is None:
-        resume = session.id if session is not None and was_said(context) else None
+        resume = session.id if session is not None and has_messages(context) else None
         if not await context.controller.open(resume=resume, model=model or usual_model(provider)):
             return None
         context.show_session()

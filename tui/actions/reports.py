@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent.doctor.finding import Finding
+from agent.doctor.check_result import CheckResult
 from agent.doctor.folders import examine_folders
 from agent.doctor.settings import examine_settings
 from agent.doctor.store import examine_store
@@ -10,13 +10,13 @@ from agent.errors import AgentError
 from agent.input.instructions import branch_of
 from agent.session import Session
 from tui.actions.command_context import CommandContext
-from tui.text.inks import Ink, Line, coded
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle, parse_inline_code
 from tui.view.file_changes import rows_of
 from tui.view.panel import report_panel
 from tui.view.session_status import SessionFacts, status_panel
 
-_SIGNS: dict[str, tuple[str, Ink]] = {"well": ("ok", "good"), "note": ("note", "warn"), "broken": ("BAD", "bad")}
+_SIGNS: dict[str, tuple[str, TextStyle]] = {"well": ("ok", "good"), "note": ("note", "warn"), "broken": ("BAD", "bad")}
 
 
 _HOW = {"idle": "is ended ({})", "starting": "is starting", "ready": "runs", "failed": "cannot be used: {}"}
@@ -34,7 +34,7 @@ async def show_status(context: CommandContext, _: str) -> None:
         session.mode,
         await asyncio.to_thread(lambda: session.boundary.state),
         (context.settings.config.reasoning_effort or "") if context.settings is not None else "",
-        await _changed(session),
+        await _file_change_totals(session),
         len(session.running_jobs),
         len(controller.queue),
         [(one.name, _HOW[one.phase].format(one.detail)) for one in session.language_servers],
@@ -42,7 +42,7 @@ async def show_status(context: CommandContext, _: str) -> None:
     await context.show(status_panel(overview, facts))
 
 
-async def _changed(session: Session) -> tuple[int, int, int]:
+async def _file_change_totals(session: Session) -> tuple[int, int, int]:
     """Files that tools of the session changed, and lines added and removed; none where that is not known."""
     try:
         changes = await session.files.changes("session")
@@ -64,8 +64,8 @@ async def show_tasks(context: CommandContext, argument: str) -> None:
             "no command runs in the background; `/todos` shows the list that the model works through"
         )
         return
-    lines: list[Line] = [((f"  {visible_line(job)}", "text"),) for job in jobs]
-    await context.show(report_panel("tasks", (("In the background", "strong"),), lines, [*map(visible_line, jobs)]))
+    lines: list[Line] = [((f"  {sanitised_line(job)}", "text"),) for job in jobs]
+    await context.show(report_panel("tasks", (("In the background", "strong"),), lines, [*map(sanitised_line, jobs)]))
 
 
 async def examine(context: CommandContext, _: str) -> None:
@@ -73,7 +73,7 @@ async def examine(context: CommandContext, _: str) -> None:
     if settings is None:
         return context.controller.notice("`ebb doctor` examines the installation")
 
-    def findings() -> list[Finding]:
+    def findings() -> list[CheckResult]:
         folders = settings.config.folders
         return [
             *examine_settings(settings.config, settings.environment),
@@ -83,20 +83,20 @@ async def examine(context: CommandContext, _: str) -> None:
 
     context.hint("looking at settings, keys, folders and the store")
     found = await asyncio.to_thread(findings)
-    head: Line = (("Doctor  ", "strong"), *coded("`ebb doctor --repair` repairs a damaged store", "dim"))
+    head: Line = (("Doctor  ", "strong"), *parse_inline_code("`ebb doctor --repair` repairs a damaged store", "dim"))
     await context.show(report_panel("doctor", head, [_line(one) for one in found], [_words(one) for one in found]))
     return None
 
 
-def _line(finding: Finding) -> Line:
+def _line(finding: CheckResult) -> Line:
     sign, ink = _SIGNS[finding.state]
     advice = f": {finding.advice}" if finding.advice else ""
     return (
         (f"{sign:<5}", ink),
         (f"{finding.subject:<15} ", "dim"),
-        *coded(visible_line(f"{finding.text}{advice}"), "text"),
+        *parse_inline_code(sanitised_line(f"{finding.text}{advice}"), "text"),
     )
 
 
-def _words(finding: Finding) -> str:
+def _words(finding: CheckResult) -> str:
     return "".join(words for words, _ in _line(finding))

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tui.actions.command_context import CommandContext
-from tui.view.panel import Copied, Outcome, Panel, PanelAction, PanelRow
+from tui.view.panel import CopyText, Outcome, Panel, PanelAction, PanelRow
 from tui.view.servers import log_lines, server_rows, servers_head
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
     from agent.mcp.running import RunningServers
 
 KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
-LOGGED = 200
+MAX_LOG_LINES = 200
 """Lines of a log."""
 
 
@@ -37,7 +37,9 @@ class ServerList:
         servers = {server.name: server for server in self._running.servers()}
         rows = server_rows(
             tuple(servers.values()),
-            lambda server: log_lines(server, self._running.log(server.name, LOGGED)) if self._shows_log else None,
+            lambda server: (
+                log_lines(server, self._running.log(server.name, MAX_LOG_LINES)) if self._shows_log else None
+            ),
         )
 
         def is_on(row: PanelRow) -> bool:
@@ -80,7 +82,7 @@ class ServerList:
         return self.panel()
 
     async def _copy(self, row: PanelRow, _: str) -> Outcome:
-        return Copied(self._address) if self._address else None
+        return CopyText(self._address) if self._address else None
 
     def _show_address(self, url: str) -> None:
         self._address = url

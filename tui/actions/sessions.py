@@ -3,17 +3,17 @@
 from time import time
 from typing import TYPE_CHECKING
 
-from agent.archive.tree import Said, Tree, changed_since, rows_of
+from agent.archive.tree import MessagePreview, Tree, changed_since, rows_of
 from agent.checkpoints.undo_points import UndoPoint, turns_since
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
-from tui.actions.undo import agreed_to, carry_out
+from tui.actions.undo import carry_out, confirm_restore
 from tui.session.session_list import SessionList
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 from tui.view.blocks import UserText
 from tui.view.models import models_panel, offers_here
 from tui.view.session_tree import rewound, tree_panel
-from tui.view.sessions import deleted_told
+from tui.view.sessions import deleted_message
 
 if TYPE_CHECKING:
     from agent.archive.library import Library
@@ -37,9 +37,9 @@ async def pick_session(context: CommandContext) -> str:
     library = await context.controller.sessions.library()
     listed = SessionList(library, current, time())
     taken = await context.show(listed.panel())
-    for id in listed.doomed:
+    for id in listed.ids_to_delete:
         try:
-            context.controller.notice(deleted_told(await library.delete(id)))
+            context.controller.notice(deleted_message(await library.delete(id)))
         except AgentError as error:
             context.controller.fail(error)
     return taken.value if taken is not None else ""
@@ -56,7 +56,7 @@ async def rewind(context: CommandContext, _: str) -> None:
     taken = await context.show(tree_panel(tree, rows, time()))
     if taken is None:
         return
-    said = rows[int(taken.value)].said
+    said = rows[int(taken.value)].message
     if taken.action == "open":
         if said.session != session.id and await context.controller.open(resume=said.session):
             context.show_session()
@@ -64,7 +64,7 @@ async def rewind(context: CommandContext, _: str) -> None:
     files = None
     if taken.action in ("files", "both"):
         points = await _changed_since(context, tree, said)
-        files = await agreed_to(context, points, "rewind") if points else None
+        files = await confirm_restore(context, points, "rewind") if points else None
         if files is None and (points or taken.action == "files"):
             return
     if taken.action != "files":
@@ -79,14 +79,14 @@ async def rewind(context: CommandContext, _: str) -> None:
 async def _tree_here(controller: "SessionController", library: "Library") -> Tree | None:
     """The user's messages of the session and its forks; None when there is nothing to go back to, which is told."""
     tree = await library.tree(controller.session.id) if controller.session is not None else None
-    if tree is None or not any(branch.said for branch in tree.branches):
+    if tree is None or not any(branch.own_messages for branch in tree.branches):
         controller.notice("there is nothing to go back to: nothing was said yet")
         return None
     return tree
 
 
 async def _go_back(
-    controller: "SessionController", library: "Library", tree: Tree, said: Said, *, with_files: bool = False
+    controller: "SessionController", library: "Library", tree: Tree, said: MessagePreview, *, with_files: bool = False
 ) -> bool:
     """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it is.
     `with_files`: they are brought back, too."""
@@ -96,12 +96,12 @@ async def _go_back(
     return is_open
 
 
-async def _changed_since(context: CommandContext, tree: Tree, said: Said) -> tuple[UndoPoint, ...]:
+async def _changed_since(context: CommandContext, tree: Tree, said: MessagePreview) -> tuple[UndoPoint, ...]:
     """The turns since then that changed files. That there are none is told."""
     session = context.controller.session
     if session is None:
         return ()
-    await session.checkpoints.run(lambda project: project.finish_cut_off(session.id))
+    await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
     points = await session.checkpoints.run(lambda project: project.points())
     sessions = [branch.session for branch in tree.branches]
     since = turns_since(points, sessions, said.at, said.session, said.position)
@@ -131,7 +131,7 @@ async def pick_model(context: CommandContext, current: str, words: str, *, asks:
     return taken.value if taken is not None else ""
 
 
-def was_said(context: CommandContext) -> bool:
+def has_messages(context: CommandContext) -> bool:
     """Whether there is anything in the session: it is stored then."""
     return any(isinstance(block, UserText) for block in context.controller.view.blocks)
 
@@ -140,7 +140,7 @@ async def rename(context: CommandContext, title: str) -> None:
     session = context.controller.session
     if session is None:
         return
-    if not title or not was_said(context):
+    if not title or not has_messages(context):
         context.controller.notice(
             "write a title after `/rename`"
             if not title
@@ -148,13 +148,13 @@ async def rename(context: CommandContext, title: str) -> None:
         )
         return
     library = await context.controller.sessions.library()
-    context.hint(f"the session is now called {visible_line((await library.rename(session.id, title)).title)}")
+    context.hint(f"the session is now called {sanitised_line((await library.rename(session.id, title)).title)}")
 
 
 async def fork(context: CommandContext, _: str) -> None:
     """Goes on in a copy of the session."""
     session = context.controller.session
-    if session is None or not was_said(context):
+    if session is None or not has_messages(context):
         return context.controller.notice("there is nothing to go on from in a copy: nothing was said yet")
     copy = await (await context.controller.sessions.library()).fork(session.id)
     if await context.controller.open(resume=copy.id, model=session.model):

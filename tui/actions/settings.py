@@ -4,7 +4,7 @@ from agent.config.options import EFFORTS, THEMES, THOUGHTS
 from agent.config.settings import Settings
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
-from tui.text.inks import Line
+from tui.text.spans import Line
 from tui.view.models import offers_here
 from tui.view.panel import Panel, PanelRow
 from tui.view.settings import settings_panel
@@ -21,15 +21,15 @@ async def choose_theme(context: CommandContext, name: str) -> None:
         if looks is None:
             return context.hint("There are no colours here. `/theme NAME` chooses those of the screen.")
         before = looks.chosen
-        taken = await context.show(themes_panel(before, looks.colorless, looks.wear))
+        taken = await context.show(themes_panel(before, looks.colorless, looks.apply_theme))
         if taken is None:
-            return looks.wear(before)
+            return looks.apply_theme(before)
         name = taken.value
     if looks is not None:
-        looks.wear(next(theme for theme in THEMES if theme == name))
+        looks.apply_theme(next(theme for theme in THEMES if theme == name))
     if settings is not None:
         try:
-            context.hint(settings.put("tui.theme", name))
+            context.hint(settings.set_value("tui.theme", name))
         except AgentError as error:
             context.controller.notice(str(error))
     return None
@@ -41,10 +41,10 @@ async def switch_panel(context: CommandContext, _: str) -> None:
         return context.hint("There is no panel here. `/files`, `/todos` and `/context` show what is in it.")
     is_wanted = not settings.config.tui_panel
     try:
-        told = settings.put("tui.panel", "true" if is_wanted else "false")
+        told = settings.set_value("tui.panel", "true" if is_wanted else "false")
     except AgentError as error:
         return context.controller.notice(str(error))
-    context.applied("tui.panel")
+    context.apply_setting("tui.panel")
     if settings.config.tui_panel != is_wanted:
         return context.hint(told)  # what is set elsewhere wins
     shown = "the panel is there, on 140 columns and more; F5 hides it"
@@ -57,37 +57,37 @@ async def show_settings(context: CommandContext, words: str) -> None:
         return context.controller.notice("the settings cannot be changed here; `ebb config` lists them")
 
     def change(key: str, text: str) -> str:
-        told = settings.put(key, text) if text.strip() else settings.take(key)
-        context.applied(key)
+        told = settings.set_value(key, text) if text.strip() else settings.unset_value(key)
+        context.apply_setting(key)
         return told
 
     await context.show(settings_panel(settings.rows, change, words))
     return None
 
 
-FIXED = "the settings cannot be changed here; `ebb config` lists them"
+NO_SETTINGS = "the settings cannot be changed here; `ebb config` lists them"
 
 
 async def choose_effort(context: CommandContext, level: str) -> None:
     """How hard the model thinks from now on; the session goes on with that."""
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
-        return context.controller.notice(FIXED)
+        return context.controller.notice(NO_SETTINGS)
     if not level:
         now = settings.config.reasoning_effort or ""
         taken = await context.show(_efforts_panel(now))
         if taken is None or taken.value == now:
             return None
         level = taken.value
-    told = settings.put("agent.reasoning_effort", level.lower())
+    told = settings.set_value("agent.reasoning_effort", level.lower())
     said = bool(session.history.messages)
     if await context.controller.open(resume=session.id if said else None, model=session.model):
         context.show_session()
-        context.controller.notice(_effort_told(settings, session.model, told))
+        context.controller.notice(_effort_message(settings, session.model, told))
     return None
 
 
-def _effort_told(settings: Settings, model: str, told: str) -> str:
+def _effort_message(settings: Settings, model: str, told: str) -> str:
     """What has changed, and whether the model heeds it."""
     _, offer_of = offers_here(settings, model, ())
     heeds = offer_of(model).thinking
@@ -105,14 +105,14 @@ async def choose_thoughts(context: CommandContext, how: str) -> None:
     """How much of the model's thoughts is shown, the next way where none is named."""
     settings = context.settings
     if settings is None:
-        return context.controller.notice(FIXED)
+        return context.controller.notice(NO_SETTINGS)
     now = settings.config.tui_thoughts
     wanted = how.lower() or THOUGHTS[(THOUGHTS.index(now) + 1) % len(THOUGHTS)]
     try:
-        told = settings.put(
+        told = settings.set_value(
             "tui.thoughts", {"on": "open", "show": "open", "off": "hidden", "hide": "hidden"}.get(wanted, wanted)
         )
     except AgentError as error:
         return context.controller.notice(str(error))
-    context.applied("tui.thoughts")
+    context.apply_setting("tui.thoughts")
     return context.hint(told)

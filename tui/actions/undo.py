@@ -6,14 +6,14 @@ from time import time
 
 from agent.checkpoints.file_state import RestorePlan
 from agent.checkpoints.session_checkpoints import SessionCheckpoints
-from agent.checkpoints.undo_points import PointKind, UndoPoint, of_line, to_redo, to_undo
+from agent.checkpoints.undo_points import PointKind, UndoPoint, points_of_lineage, to_redo, to_undo
 from agent.errors import AgentError
-from agent.input.restored_files import told_of_files
+from agent.input.restored_files import announce_restored_files
 from agent.session import Session
 from tui.actions.command_context import CommandContext
 from tui.session.memory import take_back_note
-from tui.text.inks import Line
-from tui.view.undo_points import change_lines, plan_panel, points_panel, restored_told
+from tui.text.spans import Line
+from tui.view.undo_points import change_lines, plan_panel, points_panel, restored_message
 
 NOTHING = (
     "there is nothing to undo: no turn of this session has changed a file. `/context undo` takes back the last change "
@@ -29,7 +29,7 @@ async def undo(context: CommandContext, written: str) -> None:
     if await take_back_note(context.controller) or session is None:
         return
     points = await _points_here(context, session)
-    point = await _picked(context, session.checkpoints, points) if written.strip() == "list" else to_undo(points)
+    point = await _pick_point(context, session.checkpoints, points) if written.strip() == "list" else to_undo(points)
     if point is None:
         if not written.strip():
             context.controller.notice(ALL_UNDONE if any(one.kind == "turn" for one in points) else NOTHING)
@@ -52,19 +52,21 @@ async def redo(context: CommandContext, _: str) -> None:
 async def _points_here(context: CommandContext, session: Session) -> tuple[UndoPoint, ...]:
     """Those of the session, and of what it was forked from up to there."""
     library = await context.controller.sessions.library()
-    line = await library.line(session.id)
-    await session.checkpoints.run(lambda project: project.finish_cut_off(session.id))
-    return of_line(await session.checkpoints.run(lambda project: project.points()), line)
+    line = await library.ancestors(session.id)
+    await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
+    return points_of_lineage(await session.checkpoints.run(lambda project: project.points()), line)
 
 
-async def _picked(context: CommandContext, kept: SessionCheckpoints, points: Sequence[UndoPoint]) -> UndoPoint | None:
+async def _pick_point(
+    context: CommandContext, kept: SessionCheckpoints, points: Sequence[UndoPoint]
+) -> UndoPoint | None:
     """The point that the user picks from the list, in which each shows what it changed."""
     files = await kept.run(
         lambda project: {point.id: [change.path for change in project.changes_of((point.id,))] for point in points}
     )
 
     async def diff(id: int) -> tuple[Line, ...]:
-        return change_lines(await kept.run(lambda project: project.shown(id)))
+        return change_lines(await kept.run(lambda project: project.point_contents(id)))
 
     taken = await context.show(points_panel(points, lambda id: files[id], diff, time()))
     return next((point for point in points if taken is not None and str(point.id) == taken.value), None)
@@ -72,18 +74,20 @@ async def _picked(context: CommandContext, kept: SessionCheckpoints, points: Seq
 
 async def take_back(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> None:
     """Takes points back once the user has seen what that does."""
-    agreed = await agreed_to(context, points, kind)
+    agreed = await confirm_restore(context, points, kind)
     if agreed is not None:
         await carry_out(context, agreed, kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class ConfirmedRestore:
     plan: RestorePlan
     forced: bool
 
 
-async def agreed_to(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> Agreed | None:
+async def confirm_restore(
+    context: CommandContext, points: Sequence[UndoPoint], kind: PointKind
+) -> ConfirmedRestore | None:
     """What the user agrees to, having seen what it does; None where nothing is to be done."""
     session = context.controller.session
     if session is None:
@@ -96,10 +100,10 @@ async def agreed_to(context: CommandContext, points: Sequence[UndoPoint], kind: 
     contents = await kept.run(lambda project: project.contents(plan))
     title = points[0].title if len(points) == 1 else ""
     taken = await context.show(plan_panel(kind, title, plan, contents))
-    return None if taken is None else Agreed(plan, taken.action == "all")
+    return None if taken is None else ConfirmedRestore(plan, taken.action == "all")
 
 
-async def carry_out(context: CommandContext, agreed: Agreed, kind: PointKind) -> None:
+async def carry_out(context: CommandContext, agreed: ConfirmedRestore, kind: PointKind) -> None:
     """What goes wrong is told, and then nothing has changed."""
     session = context.controller.session
     if session is None:
@@ -107,9 +111,11 @@ async def carry_out(context: CommandContext, agreed: Agreed, kind: PointKind) ->
     kept = session.checkpoints
     place = kept.turn
     try:
-        with context.controller.occupied_with("bringing files back"):
+        with context.controller.busy_with("bringing files back"):
             done = await kept.run(lambda project: project.restore(agreed.plan, place, kind, forced=agreed.forced))
     except AgentError as error:
         return context.controller.fail(error)
-    await context.controller.aside("telling", lambda session: session.change(told_of_files, done.files))
-    return context.controller.notice(restored_told(done, is_redone=kind == "redo"))
+    await context.controller.run_with_activity(
+        "telling", lambda session: session.change(announce_restored_files, done.files)
+    )
+    return context.controller.notice(restored_message(done, is_redone=kind == "redo"))

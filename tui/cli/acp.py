@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.config.load import find_folders
-from agent.crash import print_nothing
+from agent.crash import log_stray_errors
 from agent.errors import UsageError
 from tui.cli.arguments import make_parser, parser_of, read_settings, sessions_of
 
@@ -38,7 +38,7 @@ async def _serve(options: argparse.Namespace) -> int:
     from tui.acp.transport import pipes  # noqa: PLC0415  # as above
 
     logs = find_folders(os.environ).logs
-    print_nothing(logs)
+    log_stray_errors(logs)
     with os.fdopen(os.dup(1), "wb") as stdout:
         os.dup2(2, 1)  # whatever prints by itself must not come between the messages
         return await serve(AcpServer(lambda *asked: _folder(options, *asked), logs), await pipes(sys.stdin, stdout))

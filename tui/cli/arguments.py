@@ -54,7 +54,7 @@ SUBCOMMANDS: Mapping[str, str] = {
 }
 """Each first word that is no prompt, and what it does."""
 
-_LONGEST_SYSTEM_PROMPT = 1_000_000
+_MAX_SYSTEM_PROMPT_CHARS = 1_000_000
 """Characters: a device never ends, and no window has room for more."""
 _LIKE_ID = r"[0-9a-f]{4,12}|[0-9a-f]{8}-[0-9a-f-]{0,27}"
 """The beginning of a session's id, as it is typed."""
@@ -85,10 +85,10 @@ class CliArguments(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong in a line, and ends with 2: all the flags above it would hide it."""
-        from tools.secrets.redaction import redacted  # noqa: PLC0415  # deferred: few command lines are wrong
-        from tui.text.sanitise import visible_line  # noqa: PLC0415  # deferred: as above
+        from tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: few command lines are wrong
+        from tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: as above
 
-        self.exit(2, f"ebb: {visible_line(redacted(message, {}))}; `{self.prog} --help` lists what there is\n")
+        self.exit(2, f"ebb: {sanitised_line(redact_text(message, {}))}; `{self.prog} --help` lists what there is\n")
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         if file is not None and file is sys.stdout:
@@ -234,11 +234,11 @@ def _commands_and_codes() -> str:
 
 
 def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """For the arguments of a subcommand, to be read by `parsed`."""
+    """For the arguments of a subcommand, to be read by `parse_subcommand_args`."""
     return CliArguments(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
 
 
-def parsed(
+def parse_subcommand_args(
     parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str, *, has_one_word: bool = False
 ) -> argparse.Namespace:
     """The arguments of a subcommand, with those that all have, in whatever order flags and words stand. `prints`: what
@@ -256,18 +256,18 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", help="show where an error comes from")
 
 
-def agrees(question: str, *, as_json: bool) -> bool:
+def confirm(question: str, *, as_json: bool) -> bool:
     """What the user says in a terminal. What was typed before the question is no answer."""
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     import termios  # noqa: PLC0415  # deferred: few runs ask
 
-    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
+    from tui.text.sanitise import sanitised  # noqa: PLC0415  # deferred: as above
 
     with suppress(termios.error):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     try:
-        return input(f"{visible(question)} [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"{sanitised(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
@@ -293,7 +293,7 @@ def with_resume(arguments: Sequence[str]) -> list[str]:
 
 def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":
     """The sessions of the folder that the command line names, with its settings. Raises `UsageError`."""
-    root, config = told_settings(options)
+    root, config = read_settings_with_warnings(options)
     return sessions_of(root, config, options, interactive=interactive)
 
 
@@ -311,13 +311,13 @@ def with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Corou
     return asyncio.run(run())
 
 
-def told_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
+def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     """As `read_settings`. What is remarkable about them is told on stderr."""
-    from tui.text.sanitise import visible_line  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     root, config = read_settings(options)
     for notice in config.notices:
-        print(f"ebb: {visible_line(notice)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(notice)}", file=sys.stderr)
     return root, config
 
 
@@ -333,9 +333,9 @@ def environment_of(config: "Config") -> Mapping[str, str]:
     """The user's environment with the keys that `ebb key` keeps."""
     if not os.path.lexists(config.folders.config / "keys.json"):
         return os.environ
-    from agent.providers.keys import with_kept_keys  # noqa: PLC0415  # deferred: many have their keys in variables
+    from agent.providers.keys import with_stored_keys  # noqa: PLC0415  # deferred: many have their keys in variables
 
-    return with_kept_keys(config.folders.config, os.environ)
+    return with_stored_keys(config.folders.config, os.environ)
 
 
 def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
@@ -379,12 +379,12 @@ def _system_prompt(name: str | None) -> str:
         return ""
     try:
         with Path(name).open(encoding="utf-8") as file:
-            text = file.read(_LONGEST_SYSTEM_PROMPT + 1).strip()
+            text = file.read(_MAX_SYSTEM_PROMPT_CHARS + 1).strip()
     except (OSError, ValueError) as error:
         why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
         raise UsageError(f"cannot read the system prompt `{name}`: {why}") from error
     if not text:
         raise UsageError(f"the system prompt `{name}` is empty; leave the flag out for the program's own")
-    if len(text) > _LONGEST_SYSTEM_PROMPT:
+    if len(text) > _MAX_SYSTEM_PROMPT_CHARS:
         raise UsageError(f"the system prompt `{name}` is longer than a million characters; make it shorter")
     return text

@@ -11,27 +11,35 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from agent.crash import print_nothing
+from agent.crash import log_stray_errors
 from agent.errors import UsageError
 from agent.headless.batch.batch import Batch, BatchResult
-from agent.headless.batch.journal import BatchJournal, opened_journal
+from agent.headless.batch.journal import BatchJournal, open_journal
 from agent.headless.batch.tasks import BatchTask, read_tasks
 from agent.headless.batch.worktrees import BatchWorktrees
 from agent.headless.json_line import print_json
 from agent.sessions import Sessions
 from tools.files.bounded import beginning_of
-from tools.outputs.extent import counted
-from tui.cli.arguments import decimal_number, parsed, parser_of, read_settings, sessions_of, told_settings, whole_number
+from tools.outputs.extent import pluralize
+from tui.cli.arguments import (
+    decimal_number,
+    parse_subcommand_args,
+    parser_of,
+    read_settings,
+    read_settings_with_warnings,
+    sessions_of,
+    whole_number,
+)
 from tui.cli.batch_progress import progress_on
 from tui.cli.headless import seconds
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
 
 JOBS = 4
-MOST_JOBS = 256
+MAX_JOBS = 256
 """Each has a thread of the store and some files open."""
-LARGEST = 1 << 30
+MAX_TASK_FILE_BYTES = 1 << 30
 """Bytes of a file of tasks."""
-MOST_TOLD = 20
+MAX_NAMED_PROBLEMS = 20
 """Lines that are wrong and named."""
 
 
@@ -64,12 +72,12 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--add-dir", action="append", metavar="DIR", help="work in this folder, too")
     parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
     parser.add_argument("--trust", action="store_true", help="have the servers that projects declare, unasked")
-    options = parsed(parser, arguments, "one JSON object")
-    root, config = told_settings(options)
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    root, config = read_settings_with_warnings(options)
     output, max_time = _output(options), seconds(options.max_time)
     tasks = _tasks(options)
-    print_nothing(config.folders.logs)
-    with opened_journal(output) as journal:
+    log_stray_errors(config.folders.logs)
+    with open_journal(output) as journal:
         _refuse_changed(tasks, journal, retries=options.retry_failed)
         failed = [id for id, result in journal.results.items() if result["exit_code"] != 0]
         if options.retry_failed and failed:
@@ -95,8 +103,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _jobs(word: str) -> int:
     number = whole_number(word)
-    if not 0 < number <= MOST_JOBS:
-        raise argparse.ArgumentTypeError(f"it must be a number from 1 to {MOST_JOBS}")
+    if not 0 < number <= MAX_JOBS:
+        raise argparse.ArgumentTypeError(f"it must be a number from 1 to {MAX_JOBS}")
     return number
 
 
@@ -115,19 +123,23 @@ def _tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
     """The tasks of the file. Raises `UsageError` that names each line with which something is wrong."""
     name = "standard input" if options.file == "-" else f"`{options.file}`"
     try:
-        content = sys.stdin.buffer.read(LARGEST + 1) if options.file == "-" else beginning_of(options.file, LARGEST + 1)
+        content = (
+            sys.stdin.buffer.read(MAX_TASK_FILE_BYTES + 1)
+            if options.file == "-"
+            else beginning_of(options.file, MAX_TASK_FILE_BYTES + 1)
+        )
     except OSError as error:
         raise UsageError(f"cannot read the tasks in {name}: {error.strerror or error}") from error
-    if len(content) > LARGEST:
-        raise UsageError(f"the tasks in {name} are more than {LARGEST >> 20:,} MB; split the file")
+    if len(content) > MAX_TASK_FILE_BYTES:
+        raise UsageError(f"the tasks in {name} are more than {MAX_TASK_FILE_BYTES >> 20:,} MB; split the file")
     tasks, problems = read_tasks(content)
     found = {task.settings: _problem(options, task) for task in {task.settings: task for task in tasks}.values()}
     problems = [*problems, *(f"line {task.line}: {found[task.settings]}" for task in tasks if found[task.settings])]
     if problems:
-        more = len(problems) - MOST_TOLD
-        told = [*problems[:MOST_TOLD], *([f"and {counted(more, 'line')} more"] if more > 0 else [])]
+        more = len(problems) - MAX_NAMED_PROBLEMS
+        told = [*problems[:MAX_NAMED_PROBLEMS], *([f"and {pluralize(more, 'line')} more"] if more > 0 else [])]
         listed = "\n".join(f"  {line}" for line in told)
-        raise UsageError(f"{counted(len(problems), 'task')} in {name} cannot be done, so none was begun:\n{listed}")
+        raise UsageError(f"{pluralize(len(problems), 'task')} in {name} cannot be done, so none was begun:\n{listed}")
     if not tasks:
         raise UsageError(f'there are no tasks in {name}; write one a line, such as {{"prompt": "fix the tests"}}')
     return tasks
@@ -136,13 +148,13 @@ def _tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
 def _problem(options: argparse.Namespace, task: BatchTask) -> str:
     """Why the settings of a task cannot be; empty where they can."""
     try:
-        read_settings(_told(options, task))
+        read_settings(_task_options(options, task))
     except UsageError as error:
         return str(error)
     return ""
 
 
-def _told(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
+def _task_options(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
     """The flags for one task: its own where it has some."""
     said = dict(task.options)
     folder, _ = said.pop("cwd", ""), said.pop("max_time", None)
@@ -162,7 +174,7 @@ def _told(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
 
 
 def _sessions(options: argparse.Namespace, task: BatchTask, folder: Path | None) -> Sessions:
-    told = _told(options, task)
+    told = _task_options(options, task)
     told.cd = told.cd if folder is None else str(folder)
     return sessions_of(*read_settings(told), told, interactive=False)
 
@@ -185,16 +197,16 @@ def _print(result: BatchResult, output: Path, options: argparse.Namespace, argum
         return
     cost = f", {result.cost:.2f} USD" if result.cost else ""
     failed = f", {result.failed} failed" if result.failed else ""
-    done = f"{result.answered} of {counted(result.tasks, 'task')} answered{failed}{cost}"
-    print(f"{done}; results: {visible_line(str(output))}")
-    again = visible_line(shlex.join(["ebb", "batch", *arguments]))
+    done = f"{result.answered} of {pluralize(result.tasks, 'task')} answered{failed}{cost}"
+    print(f"{done}; results: {sanitised_line(str(output))}")
+    again = sanitised_line(shlex.join(["ebb", "batch", *arguments]))
     if result.left:
         why = {"interrupted": "interrupted", "cost_limit": "stopped at `--max-cost`"}.get(result.end, "stopped")
-        said = f": {visible(result.message)}" if result.message else ""
+        said = f": {sanitised(result.message)}" if result.message else ""
         raised = "with a higher `--max-cost`, " if result.end == "cost_limit" else ""
         with suppress(OSError):
             print(
-                f"ebb: {why}, {counted(result.left, 'task')} left{said}\nebb: go on with {raised}`{again}`",
+                f"ebb: {why}, {pluralize(result.left, 'task')} left{said}\nebb: go on with {raised}`{again}`",
                 file=sys.stderr,
             )
     elif result.failed:

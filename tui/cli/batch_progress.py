@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TextIO
 from agent.events.session import Event, Noticed, RetryScheduled, ToolStarted
 from agent.headless.batch.batch import BatchProgress
 from agent.headless.batch.task_run import TaskRun
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 if TYPE_CHECKING:  # types only: lines need no rich
     from rich.console import Console, RenderableType
 
-MOST_SHOWN = 8
+MAX_SHOWN_TASKS = 8
 """Tasks that run and are shown."""
 
 
@@ -30,7 +30,7 @@ def progress_on(err: TextIO, tasks: int, done: int) -> Iterator[BatchProgress]:
 
     console = Console(file=err)
     progress = BarProgress(console, tasks, done)
-    with Live(get_renderable=progress.drawn, console=console, refresh_per_second=4, transient=True):
+    with Live(get_renderable=progress.renderable, console=console, refresh_per_second=4, transient=True):
         yield progress
 
 
@@ -56,7 +56,7 @@ class LineProgress:
     def show(self, run: TaskRun, event: Event) -> None:
         if isinstance(event, Noticed) and event.text not in self._told:
             self._told.add(event.text)  # what is so in each of a thousand tasks is told once
-            self._tell(visible_line(f"{run.task.id}: {event.text}"))
+            self._tell(sanitised_line(f"{run.task.id}: {event.text}"))
 
     def end(self, run: TaskRun) -> None:
         outcome = run.outcome
@@ -67,7 +67,7 @@ class LineProgress:
         why = f"  {outcome.error.message}" if outcome.error is not None else ""
         took = f"{time.time() - run.started:.1f} s"
         line = f"[{self._done}/{self._tasks}] {run.task.id}  {outcome.stop_reason}  {took}{cost}{why}"
-        self._tell(visible_line(line))
+        self._tell(sanitised_line(line))
 
 
 class BarProgress(LineProgress):
@@ -92,18 +92,18 @@ class BarProgress(LineProgress):
         self._running.pop(run.task.id, None)
         super().end(run)
 
-    def drawn(self) -> "RenderableType":
+    def renderable(self) -> "RenderableType":
         """The lines at the end of the screen, as they are now."""
         from rich.console import Group  # noqa: PLC0415  # deferred: lines need no rich
         from rich.progress_bar import ProgressBar  # noqa: PLC0415  # deferred: as above
         from rich.text import Text  # noqa: PLC0415  # deferred: as above
 
-        shown = list(self._running.items())[:MOST_SHOWN]
+        shown = list(self._running.items())[:MAX_SHOWN_TASKS]
         more = len(self._running) - len(shown)
         lines = [f"  {id}  {does}  {time.time() - since:.0f} s" for id, (since, does) in shown]
         return Group(
             ProgressBar(self._tasks, self._done, width=50),
-            *(Text(visible_line(line), no_wrap=True, overflow="ellipsis") for line in (self._summary, *lines)),
+            *(Text(sanitised_line(line), no_wrap=True, overflow="ellipsis") for line in (self._summary, *lines)),
             *([Text(f"  and {more} more")] if more else []),
         )
 

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from tui.cli.arguments import SUBCOMMANDS, first_word, verbs, whole_number
 
-Known = Callable[[], Iterable[tuple[str, str]]]
+LazyNames = Callable[[], Iterable[tuple[str, str]]]
 """Names with what they are, looked up only when they are asked for."""
 
 
@@ -21,41 +21,43 @@ class CommandParsers(Protocol):
 class Sources:
     """What is not in the program itself."""
 
-    sessions: Known
+    sessions: LazyNames
     """Ids with titles, the newest first."""
-    models: Known
+    models: LazyNames
     """As PROVIDER/NAME."""
-    settings: Known
+    settings: LazyNames
     """Keys of the configuration with their help."""
-    servers: Known
+    servers: LazyNames
     """Of the Model Context Protocol, by their names."""
-    tags: Known
+    tags: LazyNames
     """Of sessions, with how many have each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class ShellCompletion:
     words: tuple[tuple[str, str], ...] = ()
     """What the whole word may be, each with what it means."""
     paths: Literal["files", "folders"] | None = None
     """Whether the shell is to add names of files or folders."""
 
 
-def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources: Sources) -> Completion:
+def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources: Sources) -> ShellCompletion:
     """For `ebb BEFORE… WORD`, where the word is what is typed so far, perhaps nothing."""
     if "--" in before:
-        return Completion(paths="files")
+        return ShellCompletion(paths="files")
     parser, rest = _parser_for(before, parsers)
     flags = {name: action for action in parser._actions for name in action.option_strings}
     if rest and (action := flags.get(rest[-1])) and _takes_value(action) and not word.startswith("-"):
-        return _narrowed(_value(action, sources), word)
+        return _matching_prefix(_value(action, sources), word)
     flag, equals, value = word.partition("=")
     if equals and (action := flags.get(flag)) and _takes_value(action):
-        found = _narrowed(_value(action, sources), value)
-        return Completion(tuple((f"{flag}={name}", help) for name, help in found.words), found.paths)
+        found = _matching_prefix(_value(action, sources), value)
+        return ShellCompletion(tuple((f"{flag}={name}", help) for name, help in found.words), found.paths)
     if word.startswith("-"):
-        return _narrowed(Completion(tuple((name, action.help or "") for name, action in _longest(flags))), word)
-    return _narrowed(_positional(parser, rest, sources), word)
+        return _matching_prefix(
+            ShellCompletion(tuple((name, action.help or "") for name, action in _longest(flags))), word
+        )
+    return _matching_prefix(_positional(parser, rest, sources), word)
 
 
 def _parser_for(before: Sequence[str], parsers: CommandParsers) -> tuple[ArgumentParser, Sequence[str]]:
@@ -80,16 +82,16 @@ def _longest(flags: dict[str, Action]) -> Iterator[tuple[str, Action]]:
             yield name, action
 
 
-def _positional(parser: ArgumentParser, rest: Sequence[str], sources: Sources) -> Completion:
+def _positional(parser: ArgumentParser, rest: Sequence[str], sources: Sources) -> ShellCompletion:
     words = [*_words(rest, parser)]
     places = [action for action in parser._actions if not action.option_strings]
     if parser.prog == "ebb":
-        return Completion(() if words else tuple(SUBCOMMANDS.items()))
+        return ShellCompletion(() if words else tuple(SUBCOMMANDS.items()))
     if not places:
-        return Completion()
+        return ShellCompletion()
     action = places[min(len(words), len(places) - 1)]
     if len(words) >= len(places) and action.nargs not in ("*", "+"):
-        return Completion()
+        return ShellCompletion()
     return _value(action, sources)
 
 
@@ -108,30 +110,30 @@ def _takes_value(action: Action) -> bool:
     return bool(action.option_strings) and action.nargs != 0
 
 
-def _value(action: Action, sources: Sources) -> Completion:
+def _value(action: Action, sources: Sources) -> ShellCompletion:
     if action.choices is not None:
-        return Completion(tuple((str(choice), "") for choice in action.choices))
+        return ShellCompletion(tuple((str(choice), "") for choice in action.choices))
     if action.type is whole_number:
-        return Completion()
+        return ShellCompletion()
     named = action.metavar if isinstance(action.metavar, str) else action.dest
     match named:
         case "PROVIDER/NAME":
-            return Completion(tuple(sources.models()))
+            return ShellCompletion(tuple(sources.models()))
         case "KEY=VALUE":
-            return Completion(tuple((f"{key}=", help) for key, help in sources.settings()))
+            return ShellCompletion(tuple((f"{key}=", help) for key, help in sources.settings()))
         case "id" | "ID":
-            return Completion(tuple(sources.sessions()))
+            return ShellCompletion(tuple(sources.sessions()))
         case "SERVER":
-            return Completion(tuple(sources.servers()))
+            return ShellCompletion(tuple(sources.servers()))
         case "TAG":
-            return Completion(tuple(sources.tags()))
+            return ShellCompletion(tuple(sources.tags()))
         case "DIR" | "FOLDER":
-            return Completion(paths="folders")
+            return ShellCompletion(paths="folders")
         case _ if re.search(r"FILE|PATH|file", named):
-            return Completion(paths="files")
+            return ShellCompletion(paths="files")
         case _:
-            return Completion()
+            return ShellCompletion()
 
 
-def _narrowed(found: Completion, word: str) -> Completion:
-    return Completion(tuple((name, help) for name, help in found.words if name.startswith(word)), found.paths)
+def _matching_prefix(found: ShellCompletion, word: str) -> ShellCompletion:
+    return ShellCompletion(tuple((name, help) for name, help in found.words if name.startswith(word)), found.paths)

@@ -18,7 +18,7 @@ from tools.version import VERSION
 from tui.cli import headless
 from tui.cli.arguments import decimal_number, make_parser, parser_of, whole_number, with_resume
 
-_UNHEARD = (
+_IGNORED_FLAGS = (
     "--setting-sources", "--thinking", "--max-thinking-tokens", "--thinking-display", "--fallback-model", "--betas",
 )  # fmt: skip
 """Flags with a value from which nothing follows here."""
@@ -65,18 +65,18 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help=set_one)
     for name in ("--verbose", "--strict-mcp-config", "--debug-to-stderr"):
         parser.add_argument(name, action="store_true", help="nothing follows from it here")
-    for name in _UNHEARD:
+    for name in _IGNORED_FLAGS:
         parser.add_argument(name, metavar="VALUE", help="nothing follows from it here")
     options = parser.parse_intermixed_args(arguments)
     if options.version:
         print(f"{VERSION} (Ebbtide)")
         return 0
     with ExitStack() as files:
-        ours = [*_translated(options, files)]
+        ours = [*_ebb_arguments(options, files)]
         return headless.run(make_parser().parse_args(with_resume(ours)))
 
 
-def _translated(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
+def _ebb_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
     """The same in our words. Raises `UsageError`."""
     for flag, form in (("--output-format", options.output_format), ("--input-format", options.input_format)):
         yield from (flag, "claude-stream-json" if form == "stream-json" else form)
@@ -129,11 +129,11 @@ def _system_text(options: argparse.Namespace, files: ExitStack) -> Iterator[str]
 
 def _tools(options: argparse.Namespace) -> Iterator[str]:
     if options.tools is not None and options.tools != "default":
-        names = our_names([*_listed([options.tools])])
+        names = our_names([*_split_rules([options.tools])])
         key = "tools.allowed" if names else "tools.denied"
         yield from ("--config", f"{key}={json.dumps([*names] or [*(tool.name for tool in builtin_tools()), 'memory'])}")
     for flag, said in (("--allow", options.allowedTools), ("--deny", options.disallowedTools)):
-        for text in _listed(said):
+        for text in _split_rules(said):
             rules = our_rules(text)
             if not rules and flag == "--deny":
                 raise UsageError(f"no rule here says what `{text}` forbids")
@@ -143,7 +143,7 @@ def _tools(options: argparse.Namespace) -> Iterator[str]:
                 yield from (flag, str(rule))
 
 
-def _listed(texts: Sequence[str]) -> Iterator[str]:
+def _split_rules(texts: Sequence[str]) -> Iterator[str]:
     """Names and rules between commas or blanks, but for those in brackets."""
     for text in texts:
         start = depth = 0

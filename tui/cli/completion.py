@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.cli.arguments import make_parser, parser_of, read_settings, with_sessions
-from tui.cli.candidates import CommandParsers, Completion, Sources, complete
-from tui.text.sanitise import visible_line
+from tui.cli.candidates import CommandParsers, ShellCompletion, Sources, complete
+from tui.text.sanitise import sanitised_line
 
 if TYPE_CHECKING:  # a type only: most words are completed without sessions
     from agent.sessions import Sessions
 
 SHELLS = ("bash", "zsh", "fish")
 
-MOST_SESSIONS = 50
+MAX_OFFERED_SESSIONS = 50
 """Sessions that are offered: more would not be read."""
 
 _PROVIDERS = ("anthropic", "openai")
@@ -59,10 +59,10 @@ def split_line(line: str) -> Sequence[str]:
     return [""]
 
 
-def _lines(found: Completion, shell: str, known: int) -> Iterable[str]:
+def _lines(found: ShellCompletion, shell: str, known: int) -> Iterable[str]:
     """`known`: how many characters of the word the shell leaves as they are."""
     for name, help in found.words:
-        means = visible_line(help) if help and shell != "bash" else ""
+        means = sanitised_line(help) if help and shell != "bash" else ""
         yield f"{name[known:]}\t{means}" if means else name[known:]
     if found.paths:
         yield f":{found.paths}"
@@ -79,7 +79,7 @@ def _sources(before: Sequence[str]) -> Sources:
 
     def sessions() -> Iterable[tuple[str, str]]:
         async def page(opened: "Sessions") -> Iterable[tuple[str, str]]:
-            return [(info.id, info.title) for info in await (await opened.library()).page(limit=MOST_SESSIONS)]
+            return [(info.id, info.title) for info in await (await opened.library()).page(limit=MAX_OFFERED_SESSIONS)]
 
         with suppress(AgentError):
             return with_sessions(options, page)
@@ -87,7 +87,7 @@ def _sources(before: Sequence[str]) -> Sources:
 
     def tags() -> Iterable[tuple[str, str]]:
         async def all_tags(opened: "Sessions") -> Iterable[tuple[str, str]]:
-            return [(tag, counted(count, "session")) for tag, count in await (await opened.library()).tags()]
+            return [(tag, pluralize(count, "session")) for tag, count in await (await opened.library()).tags()]
 
         with suppress(AgentError):
             return with_sessions(options, all_tags)

@@ -12,9 +12,9 @@ from agent.config.values import Config, field_of
 from agent.context.budget import Window
 from agent.providers.registry import facts_for
 from agent.providers.setup import find_setting, find_window, overrides
-from tools.secrets.redaction import redacted, without_options, without_password
-from tui.cli.arguments import parsed, parser_of, read_settings
-from tui.text.sanitise import visible_line
+from tools.secrets.redaction import redact_text, without_options, without_password
+from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from tui.text.sanitise import sanitised_line
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -22,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = parser_of("config", "Every setting, its value and where it comes from.")
     told = "`schema` prints the JSON Schema of the configuration file, for your editor"
     parser.add_argument("action", nargs="?", choices=("show", "schema"), default="show", help=told)
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     if options.action == "schema":
         print(json.dumps(config_schema(), indent=2, ensure_ascii=False))
         return 0
@@ -46,15 +46,15 @@ def run(arguments: Sequence[str]) -> int:
             )
         )
         return 0
-    print(visible_line(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}"))
+    print(sanitised_line(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}"))
     for key, (value, source, text) in rows.items():
-        print(visible_line(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}"))
-    for line in (*config.notices, *_numbers(config), *_kept_rules(root, config)):
-        print(visible_line(f"# {line}"))
+        print(sanitised_line(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}"))
+    for line in (*config.notices, *_numbers(config), *_saved_rules(root, config)):
+        print(sanitised_line(f"# {line}"))
     return 0
 
 
-def _kept_rules(root: Path, config: Config) -> list[str]:
+def _saved_rules(root: Path, config: Config) -> list[str]:
     """The rules that the user keeps for the folder, and where they can be removed."""
     rules = ProjectRules(config.folders.config, root.resolve())
     kept = rules.read()
@@ -80,8 +80,8 @@ def _server_value(config: Config, key: str) -> object:
     if isinstance(value, Mapping):
         return dict.fromkeys(value, "…")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [redacted(word, {}) for word in without_options([str(word) for word in value])]
-    return redacted(without_password(value) if said == "url" else value, {}) if isinstance(value, str) else value
+        return [redact_text(word, {}) for word in without_options([str(word) for word in value])]
+    return redact_text(without_password(value) if said == "url" else value, {}) if isinstance(value, str) else value
 
 
 def _numbers(config: Config) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from agent.headless.json_line import print_json
-from tui.cli.arguments import parsed, parser_of, with_sessions
+from tui.cli.arguments import parse_subcommand_args, parser_of, with_sessions
 from tui.view.context import overview_lines
 
 
@@ -14,10 +14,10 @@ def run(arguments: Sequence[str]) -> int:
     """`ebb context [ID]`; the exit code."""
     parser = parser_of("context", "What a session's context holds and what it has cost.")
     parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     overview = with_sessions(options, lambda sessions: sessions.overview(options.id))
     if options.json:
-        print_json(sys.stdout, {**asdict(overview), "used": overview.used})
+        print_json(sys.stdout, {**asdict(overview), "used": overview.used_tokens})
         return 0
     for line in overview_lines(overview, shutil.get_terminal_size().columns):
         print("".join(words for words, _ in line))

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from agent.config.load import find_folders
-from agent.doctor.finding import Finding, Tell
-from agent.doctor.folders import examine_folders, why_unseen
+from agent.doctor.check_result import CheckResult, ReportProgress
+from agent.doctor.folders import access_problem, examine_folders
 from agent.doctor.network import examine_network, examine_servers
 from agent.doctor.repair import repair_store
 from agent.doctor.settings import examine_settings
 from agent.doctor.store import examine_store
 from agent.errors import UsageError
-from tui.cli.arguments import environment_of, parsed, parser_of, read_settings
+from tui.cli.arguments import environment_of, parse_subcommand_args, parser_of, read_settings
 from tui.terminal.checks import examine_terminal
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
 
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
         "--repair", action="store_true", help="save what can be read of a damaged database into a new one, first"
     )
     parser.add_argument("--online", action="store_true", help="ask each provider whether it answers and takes the key")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     progress, findings = CheckProgress(), []
     for finding in _findings(options, progress):
         findings.append(finding)
@@ -50,12 +50,12 @@ def run(arguments: Sequence[str]) -> int:
     return 0 if is_well else 1
 
 
-def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
+def _findings(options: argparse.Namespace, tell: ReportProgress) -> Iterator[CheckResult]:
     folders, most_bytes = find_folders(os.environ), None
     try:
         _, config = read_settings(options)
     except UsageError as error:
-        yield Finding("configuration", "broken", str(error))
+        yield CheckResult("configuration", "broken", str(error))
     else:
         most_bytes = config.archive_max_bytes
         environment = environment_of(config)
@@ -65,17 +65,17 @@ def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
             yield from examine_servers(config, environment)
     yield examine_terminal(os.environ)
     yield from examine_folders(folders)
-    if why_unseen(folders.data):
+    if access_problem(folders.data):
         return
     if options.repair:
         yield from repair_store(folders, tell)
     yield from examine_store(folders, tell, deep=options.deep, most_bytes=most_bytes)
 
 
-def finding_line(finding: Finding) -> str:
+def finding_line(finding: CheckResult) -> str:
     """A finding in one line: how it is, what, and what to do."""
     advice = f": {finding.advice}" if finding.advice else ""
-    return visible_line(f"{_SIGNS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
+    return sanitised_line(f"{_SIGNS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
 
 
 class CheckProgress:

@@ -13,7 +13,7 @@ from agent.headless.run import run as run_job
 from agent.records.session_lookup import is_session_id
 from tui.cli.arguments import open_sessions
 from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,17 +39,17 @@ def run(options: argparse.Namespace) -> int:
         session_id=_session_id(options.session_id, resume),
         max_time=seconds(options.max_time),
         answer_file=Path(options.output_last_message) if options.output_last_message is not None else None,
-        tells_parts=options.include_partial_messages,
+        includes_partial_messages=options.include_partial_messages,
         is_quiet=options.quiet,
         is_verbose=options.verbose,
-        visible=visible,
+        visible=sanitised,
     )
     return asyncio.run(run_job(open_sessions(options, interactive=asks or options.input_format == "stream-json"), job))
 
 
 def _first_message(options: argparse.Namespace) -> tuple[str, str]:
     """What the command line says itself, where lines on standard input say the rest."""
-    return _joined([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
+    return _join_parts([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
 
 
 def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
@@ -61,15 +61,15 @@ def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
         print("ebb: type the prompt; Ctrl-D in an empty line ends it", file=sys.stderr)
     piped = piped_input() if prompt == "-" or has_piped_input() else ""
     is_beside = prompt != "-" or is_attachment(piped)
-    if is_beside and piped.strip() and (said := _joined(parts)):
+    if is_beside and piped.strip() and (said := _join_parts(parts)):
         return said, piped
-    whole = _joined([*parts, piped])
+    whole = _join_parts([*parts, piped])
     if not whole:
         raise UsageError("there is no prompt; write one after `-p`, or pipe one into `ebb -p`")
     return whole, ""
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join_parts(parts: Sequence[str]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
 

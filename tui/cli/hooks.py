@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from agent.extensions.trust import FolderTrust
 from agent.headless.json_line import print_json
 from agent.hooks.approval import standing, trust_of_user
-from agent.hooks.declared import declared_hooks
-from tui.cli.arguments import parsed, parser_of, read_settings
-from tui.text.sanitise import visible_line
+from agent.hooks.declarations import declared_hooks
+from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from tui.text.sanitise import sanitised_line
 from tui.view.extensions import NO_HOOKS
 
 
 def run(arguments: Sequence[str]) -> int:
     """`ebb hooks`; the exit code. Raises `AgentError`."""
     parser = parser_of("hooks", "Programs and servers that are told what happens in a session, and may object.")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     declared, of_project, of_user = declared_hooks(config), FolderTrust(config), trust_of_user(config)
     if options.json:
@@ -24,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
                 "event": hook.event,
                 "matcher": hook.entry.matcher,
                 "if": hook.entry.condition,
-                "does": hook.entry.does,
+                "does": hook.entry.action_text,
                 "timeout": hook.seconds,
                 "owner": hook.owner,
                 "source": hook.source,
@@ -37,11 +37,15 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     for hook in declared.hooks:
         state = standing(hook, of_project, of_user)
-        print(visible_line(f"{hook.entry.shown}  [{hook.owner}, {hook.source}{'' if state == 'on' else f', {state}'}]"))
+        print(
+            sanitised_line(
+                f"{hook.entry.summary}  [{hook.owner}, {hook.source}{'' if state == 'on' else f', {state}'}]"
+            )
+        )
     for each in config.hooks_after_tool:
-        print(visible_line(f"hooks.after_tool ({each.match}): {each.line}"))
+        print(sanitised_line(f"hooks.after_tool ({each.match}): {each.line}"))
     for problem in declared.problems:
-        print(f"ebb: {visible_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
     if not (declared.hooks or config.hooks_after_tool or declared.problems):
         print(NO_HOOKS.replace("`", ""))
     return 0

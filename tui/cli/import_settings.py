@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.imports.places import AGENTS, AgentName, agent_folders
+from agent.imports.agent_folders import AGENTS, AgentName, agent_folders
 from agent.imports.servers import ServerOffer, server_offers
 from agent.imports.settings import SettingOffer, setting_offers, why_not_set, write_setting
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.cli.mcp_import import show_servers, write_servers
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 Ask = Callable[[str], bool]
 """Whether the user wants something."""
@@ -37,10 +37,10 @@ class OtherSettings:
         for agent, label in AGENTS.items():
             some = [one for one in self._settings if one.agent == agent]
             for source in dict.fromkeys(one.source for one in some):
-                print(visible_line(f"{label}, set in {source}:"))
+                print(sanitised_line(f"{label}, set in {source}:"))
                 for one in some:
                     if one.source == source:
-                        print(visible_line(f"    {one.line}"))
+                        print(sanitised_line(f"    {one.line}"))
         if self._servers:
             print("Servers:")
             show_servers(self._servers)
@@ -51,10 +51,10 @@ class OtherSettings:
         for what, question in (("model", "Set the model as it is set there?"), ("rules", "Add {} for calls?")):
             some = [one for one in self._settings if one.what == what]
             fit = [one for one in some if not why_not_set(one, self._config)]
-            if fit and asked(question.format(counted(len(fit), "rule"))):
+            if fit and asked(question.format(pluralize(len(fit), "rule"))):
                 done[what] = self._write(some, options)
         usable = [one for one in self._servers if not one.problem]
-        if usable and asked(f"Add {counted(len(usable), 'server')}?"):
+        if usable and asked(f"Add {pluralize(len(usable), 'server')}?"):
             written, left = write_servers(self._servers, self._config, quiet=options.json)
             done["servers"] = {"written": written, "left": left}
         return done
@@ -69,17 +69,17 @@ class OtherSettings:
                 except ConfigError as error:
                     why = str(error)
             if why:
-                left[one.said] = why
+                left[one.original] = why
             else:
                 written.append(f"{one.key} {one.value}")
             if not options.json and (not why or not one.problem):
-                print(visible_line(f"left out {one.said}: {why}" if why else f"set {one.key} {one.value}"))
+                print(sanitised_line(f"left out {one.original}: {why}" if why else f"set {one.key} {one.value}"))
         return {"written": written, "left": left}
 
     def as_json(self) -> dict[str, object]:
         return {
             "settings": [
-                {"agent": one.agent, "said": one.said, "key": one.key, "value": one.value, "problem": one.problem}
+                {"agent": one.agent, "said": one.original, "key": one.key, "value": one.value, "problem": one.problem}
                 for one in self._settings
             ],
             "servers": [{"agent": one.agent, "name": one.name, "problem": one.problem} for one in self._servers],

@@ -14,20 +14,20 @@ from typing import get_args
 from agent.config.values import Config
 from agent.errors import StoreFailed, UsageError
 from agent.headless.json_line import print_json
-from agent.imports.places import AGENTS, AgentName, agent_folders
-from agent.imports.transcript import Transcript, Troubles, counts_line
+from agent.imports.agent_folders import AGENTS, AgentName, agent_folders
+from agent.imports.session_writer import ImportResult
+from agent.imports.transcript import ForeignTranscript, ImportProblems, counts_line
 from agent.imports.transcripts import (
-    found_transcripts,
+    find_transcripts,
     import_transcripts,
     index_imported,
     new_transcripts,
     remove_imported,
 )
-from agent.imports.write import Taken
-from tools.outputs.extent import counted
-from tui.cli.arguments import agrees, parsed, parser_of, read_settings
+from tools.outputs.extent import pluralize
+from tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings
 from tui.cli.import_settings import OtherSettings
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 _DAY = 86_400
 _DELETE = "Delete all imported sessions that nobody has gone on with?"
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help="only show it")
     parser.add_argument("--yes", action="store_true", help="take all that is shown, without a question")
     parser.add_argument("--remove", action="store_true", help="delete imported sessions that nobody has gone on with")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     agents: Sequence[AgentName] = options.agents or get_args(AgentName)
     if options.remove:
@@ -62,9 +62,9 @@ def run(arguments: Sequence[str]) -> int:
     what = options.what.split(",")
     if unknown := [kind for kind in what if kind not in KINDS]:
         raise UsageError(f"`--what {unknown[0]}` is none of {kinds}")
-    troubles, since = Troubles(), _since(options.since)
+    troubles, since = ImportProblems(), _since(options.since)
     looked_for = agents if "conversations" in what else ()
-    found = found_transcripts(agent_folders(os.environ), config.project, looked_for, troubles)
+    found = find_transcripts(agent_folders(os.environ), config.project, looked_for, troubles)
     chosen = [one for one in found if _is_chosen(one, options.project, since)]
     new = new_transcripts(config, chosen) if chosen else []
     settings = OtherSettings(config, options.agents, what)
@@ -79,9 +79,9 @@ def run(arguments: Sequence[str]) -> int:
     told: dict[str, object] = {"found": len(chosen), "new": len(new), **settings.as_json()}
 
     def asked(question: str) -> bool:
-        return not options.dry_run and (options.yes or agrees(question, as_json=options.json))
+        return not options.dry_run and (options.yes or confirm(question, as_json=options.json))
 
-    taken = _take(config, new, options) if new and asked(f"Import {counted(len(new), 'conversation')}?") else {}
+    taken = _take(config, new, options) if new and asked(f"Import {pluralize(len(new), 'conversation')}?") else {}
     taken |= settings.take(options, asked)
     if options.json:
         print_json(sys.stdout, told | taken)
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _is_chosen(one: Transcript, project: str | None, since: float) -> bool:
+def _is_chosen(one: ForeignTranscript, project: str | None, since: float) -> bool:
     if one.updated < since:
         return False
     if project is None:
@@ -111,7 +111,7 @@ def _since(text: str | None) -> float:
         raise UsageError(f"`--since {text}` is no date: write 2026-01-31, or 30d for the last 30 days") from error
 
 
-def _show(chosen: Sequence[Transcript], new: Sequence[Transcript]) -> None:
+def _show(chosen: Sequence[ForeignTranscript], new: Sequence[ForeignTranscript]) -> None:
     """How many conversations of whom, how large, from when, and in which projects."""
     fresh = {(one.agent, one.id) for one in new}
     for agent, label in AGENTS.items():
@@ -121,28 +121,28 @@ def _show(chosen: Sequence[Transcript], new: Sequence[Transcript]) -> None:
         print(f"{label}: {_figures(of_agent, fresh)}")
         for project, _ in Counter(one.project for one in of_agent).most_common():
             inner = [one for one in of_agent if one.project == project]
-            print(visible_line(f"    {project or '(no folder named)'}: {_figures(inner, fresh)}"))
+            print(sanitised_line(f"    {project or '(no folder named)'}: {_figures(inner, fresh)}"))
 
 
-def _figures(some: Sequence[Transcript], fresh: set[tuple[AgentName, str]]) -> str:
+def _figures(some: Sequence[ForeignTranscript], fresh: set[tuple[AgentName, str]]) -> str:
     first, last = (time.strftime("%Y-%m-%d", time.localtime(one.updated)) for one in (some[0], some[-1]))
     known = sum((one.agent, one.id) not in fresh for one in some)
     size = sum(one.size for one in some) / 1e6
     here = f"; here already: {known:,}" if known else ""
-    return f"{counted(len(some), 'conversation')}, {size:,.1f} MB, {first} – {last}{here}"
+    return f"{pluralize(len(some), 'conversation')}, {size:,.1f} MB, {first} – {last}{here}"
 
 
-def _take(config: Config, new: Sequence[Transcript], options: argparse.Namespace) -> dict[str, object]:
+def _take(config: Config, new: Sequence[ForeignTranscript], options: argparse.Namespace) -> dict[str, object]:
     """Imports them; what became of them."""
     states, left_out = Counter[str](), Counter[str]()
     sessions, problems = list[str](), list[str]()
     failure: StoreFailed | None = None
     try:
         for number, (one, taken, troubles) in enumerate(import_transcripts(config, new), 1):
-            states[taken.state if isinstance(taken, Taken) else "unreadable"] += 1
+            states[taken.state if isinstance(taken, ImportResult) else "unreadable"] += 1
             left_out.update(troubles.left_out)
             problems += _problems(f"{one.agent}:{one.id}", taken, troubles)
-            if isinstance(taken, Taken) and taken.state in ("new", "renewed"):
+            if isinstance(taken, ImportResult) and taken.state in ("new", "renewed"):
                 sessions.append(taken.session)
             _progress(f"imported {number:,} of {len(new):,}", options)
         asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
@@ -150,7 +150,7 @@ def _take(config: Config, new: Sequence[Transcript], options: argparse.Namespace
         failure = error
     _progress("", options)
     if not options.json:
-        made = counted(states["new"] + states["renewed"], "session")
+        made = pluralize(states["new"] + states["renewed"], "session")
         again = f", {states['renewed']:,} of them anew" if states["renewed"] else ""
         empty = f"; {states['empty']:,} in which nothing was said" if states["empty"] else ""
         omitted = f"; left out: {counts_line(left_out)}" if left_out else ""
@@ -166,7 +166,7 @@ def _take(config: Config, new: Sequence[Transcript], options: argparse.Namespace
     return {"states": states, "sessions": sessions, "problems": problems, "left_out": left_out}
 
 
-def _problems(label: str, taken: Taken | str, troubles: Troubles) -> list[str]:
+def _problems(label: str, taken: ImportResult | str, troubles: ImportProblems) -> list[str]:
     """What the user is told of one that was not imported as it was."""
     if isinstance(taken, str):
         return [f"{label} was left out: {taken}"]
@@ -176,7 +176,7 @@ def _problems(label: str, taken: Taken | str, troubles: Troubles) -> list[str]:
 
 
 def _remove(config: Config, agents: Sequence[AgentName], options: argparse.Namespace) -> int:
-    if not (options.yes or agrees(_DELETE, as_json=options.json)):
+    if not (options.yes or confirm(_DELETE, as_json=options.json)):
         print("nothing was removed; `--yes` removes them without a question")
         return 0
     removed, stayed = asyncio.run(remove_imported(config, agents))
@@ -184,7 +184,7 @@ def _remove(config: Config, agents: Sequence[AgentName], options: argparse.Names
         print_json(sys.stdout, {"removed": removed, "stayed": stayed})
     else:
         stay = f"; these stay, since they are open or were gone on with: {', '.join(stayed)}" if stayed else ""
-        print(f"removed {counted(removed, 'imported session')}{stay}")
+        print(f"removed {pluralize(removed, 'imported session')}{stay}")
     return 0
 
 
@@ -195,4 +195,4 @@ def _progress(text: str, options: argparse.Namespace) -> None:
 
 def _warn(text: str) -> None:
     if text:
-        print(f"ebb: {visible_line(text)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(text)}", file=sys.stderr)

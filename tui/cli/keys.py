@@ -8,11 +8,11 @@ from agent.config.options import PROVIDERS
 from agent.config.values import Config
 from agent.errors import UsageError
 from agent.headless.json_line import print_json
-from agent.providers.keys import LONGEST, KeyStore, checked_key, origin_of
+from agent.providers.keys import MAX_KEY_CHARS, KeyStore, checked_key, origin_of
 from agent.providers.setup import address_of, key_variable
-from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
 from tui.plain.reader import read_hidden
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 _WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
 
@@ -26,14 +26,14 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("action", nargs="?", choices=("set", "list", "remove"), default="list")
     parser.add_argument("provider", nargs="?", choices=_WITH_KEYS)
-    options = parsed(parser, arguments, "JSON")
+    options = parse_subcommand_args(parser, arguments, "JSON")
     if options.action != "list" and options.provider is None:
         parser.error(f"which provider? write `ebb key {options.action} PROVIDER`; there are {', '.join(_WITH_KEYS)}")
     _, config = read_settings(options)
     store = KeyStore(config.folders.config)
     match options.action:
         case "set":
-            said, told = _set(store, config, options.provider)
+            said, told = _set_key(store, config, options.provider)
         case "remove":
             is_gone = store.remove(options.provider)
             said = {"provider": options.provider, "removed": is_gone}
@@ -47,12 +47,12 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _set(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, object], str]:
+def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, object], str]:
     origin = origin_of(address_of(provider, config.provider(provider), os.environ))
     key = _read_key(provider)
     place = store.put(provider, origin, key)
     where = "in the keyring of this system" if place == "keyring" else f"in `{store.path}`, which only you can read"
-    lines = [f"the key for {provider} is kept {where}; it is sent to {visible_line(origin)} alone"]
+    lines = [f"the key for {provider} is kept {where}; it is sent to {sanitised_line(origin)} alone"]
     variable = key_variable(provider, config.provider(provider))
     if variable and os.environ.get(variable):
         lines.append(f"{variable} is set, too, and wins")
@@ -60,7 +60,7 @@ def _set(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, obje
 
 
 def _list(store: KeyStore, config: Config) -> tuple[dict[str, object], str]:
-    kept = store.kept()
+    kept = store.stored_keys()
     rows: list[dict[str, object]] = []
     for name in _WITH_KEYS:
         variable = key_variable(name, config.provider(name))
@@ -74,7 +74,7 @@ def _list(store: KeyStore, config: Config) -> tuple[dict[str, object], str]:
                     "origin": found.origin if found else "",
                 }
             )
-    lines = [f"{row['provider']:<12} {row['from']:<20} {visible_line(str(row['origin']))}".rstrip() for row in rows]
+    lines = [f"{row['provider']:<12} {row['from']:<20} {sanitised_line(str(row['origin']))}".rstrip() for row in rows]
     return {"keys": rows}, "\n".join(lines) or "no key is kept or set; `ebb key set PROVIDER` keeps one"
 
 
@@ -82,7 +82,7 @@ def _read_key(provider: str) -> str:
     if sys.stdin is not None and sys.stdin.isatty():
         key = read_hidden(f"Key for {provider} (it is not shown): ")
     else:
-        key = sys.stdin.read(LONGEST + 1) if sys.stdin is not None else ""
+        key = sys.stdin.read(MAX_KEY_CHARS + 1) if sys.stdin is not None else ""
     if not key.strip():
         raise UsageError(f"no key was given; write it at the question, or `ebb key set {provider} < FILE`")
     return checked_key(key)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from agent.errors import AgentError, UsageError, is_unwritable
 from tui.cli.arguments import SUBCOMMANDS, first_word, make_parser, with_resume
 
-_ALIKE = 0.7
+_MIN_SIMILARITY = 0.7
 """How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
 
 
@@ -76,26 +76,26 @@ def _unraisable(fault: "sys.UnraisableHookArgs", /) -> None:
 def _crash(error: Exception, arguments: Sequence[str]) -> int:
     """Tells of a fault of the program, without what only its authors can read; the exit code."""
     from agent.config.load import find_folders  # noqa: PLC0415  # deferred: this is not to happen
-    from agent.crash import crashed  # noqa: PLC0415  # deferred: as above
+    from agent.crash import crash_error  # noqa: PLC0415  # deferred: as above
 
     if "--debug" in arguments:
         _print_traceback(error)
-    fault = crashed(error, find_folders(os.environ).logs)
+    fault = crash_error(error, find_folders(os.environ).logs)
     _print_error(str(fault))
     return fault.exit_code
 
 
 def _print_error(sentence: str) -> None:
     from agent.headless.log_commands import log_safe  # noqa: PLC0415  # deferred: `--help` imports next to nothing
-    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
+    from tui.text.sanitise import sanitised  # noqa: PLC0415  # deferred: as above
 
-    print(log_safe(f"ebb: {visible(sentence)}", os.environ), file=sys.stderr)
+    print(log_safe(f"ebb: {sanitised(sentence)}", os.environ), file=sys.stderr)
 
 
 def _print_traceback(error: BaseException) -> None:
-    from tools.secrets.redaction import redacted  # noqa: PLC0415  # deferred: few want to see it
+    from tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: few want to see it
 
-    print(redacted("".join(traceback.format_exception(error)), os.environ), file=sys.stderr)
+    print(redact_text("".join(traceback.format_exception(error)), os.environ), file=sys.stderr)
 
 
 def _prepare_streams() -> None:
@@ -134,7 +134,7 @@ def _refuse_misspelt(word: str) -> None:
     """Raises `UsageError` where a message of one word is meant as a subcommand: to send it would cost."""
     from tui.commands import closest  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
-    near = closest(word.lower(), [*SUBCOMMANDS], _ALIKE)
+    near = closest(word.lower(), [*SUBCOMMANDS], _MIN_SIMILARITY)
     if near and word.split() == [word]:
         meant = " or ".join(f"`ebb {name}`" for name in near)
         raise UsageError(f"there is no command `{word}`; did you mean {meant}? `ebb -- {word}` sends it as a message")

@@ -17,7 +17,7 @@ from agent.extensions.trust import FolderTrust
 from agent.extensions.trust_question import item_question
 from agent.headless.json_line import print_json
 from agent.mcp.approvals import ToolApproval, digests_of, item_of, terms, tools_question
-from agent.mcp.declared import Declared, Unusable, declared_servers
+from agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
 from agent.mcp.manage import (
     ServerRow,
     approvals_of,
@@ -27,7 +27,7 @@ from agent.mcp.manage import (
     make_server,
     pins_of,
     rows,
-    started,
+    running_server,
     table_for,
     write_server,
 )
@@ -35,13 +35,21 @@ from agent.window.deferral import specs_of
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
-from tools.outputs.extent import counted
-from tools.secrets.redaction import redacted
+from tools.outputs.extent import pluralize
+from tools.secrets.redaction import redact_text
 from tools.server_log import last_lines
 from tui.cli import mcp_serve
-from tui.cli.arguments import add_common, agrees, first_word, parsed, parser_of, read_settings, whole_number
+from tui.cli.arguments import (
+    add_common,
+    confirm,
+    first_word,
+    parse_subcommand_args,
+    parser_of,
+    read_settings,
+    whole_number,
+)
 from tui.cli.subcommands import subcommand_at
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
 
 LINES = 50
 """Of a log, when nothing else is asked for."""
@@ -65,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
             "serve: the other way round, this agent as a server for another one."
         )
         parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=told)
-        parsed(parser, arguments, "JSON lines")  # ends here with `--help` or a wrong word
+        parse_subcommand_args(parser, arguments, "JSON lines")  # ends here with `--help` or a wrong word
         return _list(arguments)
     return _ACTIONS[action]([*arguments[:first], *arguments[first + 1 :]])
 
@@ -79,7 +87,7 @@ def _list(arguments: Sequence[str]) -> int:
         if options.json:
             print_json(sys.stdout, asdict(row))
         else:
-            print(visible_line(_row_line(row)))
+            print(sanitised_line(_row_line(row)))
     if not found and not options.json:
         print("no servers; `ebb mcp add NAME -- COMMAND` or `ebb mcp add NAME URL` adds one")
     return 0
@@ -92,7 +100,7 @@ def _row_line(row: ServerRow) -> str:
 
 
 def _add(arguments: Sequence[str]) -> int:
-    before, after = _parted(arguments)
+    before, after = _split_at_dashes(arguments)
     parser = _parser("add", "Adds a server to your configuration: `ebb mcp add NAME URL`, or NAME -- COMMAND.")
     parser.add_argument("name", help="what its tools are named after: mcp__NAME__TOOL")
     parser.add_argument("target", nargs="*", help="its address, or its command; what follows `--` is the command")
@@ -133,7 +141,7 @@ def _add(arguments: Sequence[str]) -> int:
     path = config.folders.config / "config.toml"
     write_server(path, options.name, table)
     said = f"added `{options.name}` to `{path}`; `ebb mcp test {options.name}` tries it"
-    _tell(options, {"name": options.name, "file": str(path), "server": table}, said)
+    _print_result(options, {"name": options.name, "file": str(path), "server": table}, said)
     return 0
 
 
@@ -151,9 +159,9 @@ def _remove(arguments: Sequence[str]) -> int:
     declared = [one for one in declared_servers(config, os.environ) if one.name == options.name]
     write_server(path, options.name, None)
     for one in declared:
-        if isinstance(one, Declared):
+        if isinstance(one, DeclaredServer):
             login_of(one, config).unlink(missing_ok=True)
-    _tell(options, {"name": options.name, "file": str(path)}, f"removed `{options.name}` from `{path}`")
+    _print_result(options, {"name": options.name, "file": str(path)}, f"removed `{options.name}` from `{path}`")
     return 0
 
 
@@ -164,23 +172,27 @@ def _test(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
     if options.names:
-        chosen: Sequence[Declared | Unusable] = [find_server(name, config, os.environ) for name in options.names]
+        chosen: Sequence[DeclaredServer | UnusableServer] = [
+            find_server(name, config, os.environ) for name in options.names
+        ]
     else:
-        chosen = [one for one in declared_servers(config, os.environ) if not (isinstance(one, Unusable) and one.is_off)]
+        chosen = [
+            one for one in declared_servers(config, os.environ) if not (isinstance(one, UnusableServer) and one.is_off)
+        ]
     codes = [0]
     for one in chosen:
-        if isinstance(one, Unusable):
-            _tell(options, {"name": one.name, "phase": "unusable", "detail": one.problem}, f"BAD   {one.line}")
+        if isinstance(one, UnusableServer):
+            _print_result(options, {"name": one.name, "phase": "unusable", "detail": one.problem}, f"BAD   {one.line}")
             codes.append(2)
         else:
             codes.append(_test_one(one, config, options))
     return next(code for code in (3, 4, 2, 0) if code in codes)
 
 
-def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -> int:
+def _test_one(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> int:
     if not _may_start(declared, config, options):
         detail = f"it is not approved; `ebb mcp test {declared.name} --approve` approves it"
-        _tell(
+        _print_result(
             options,
             {"name": declared.name, "phase": "not approved", "detail": detail},
             "\n".join([f"BAD   {declared.name}: {detail}:", *(f"  {term}" for term in terms(declared))]),
@@ -189,38 +201,38 @@ def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -
 
     async def look() -> tuple[ServerState, float]:
         began = time.monotonic()
-        async with started(declared, ClientHandlers(), config) as server:
+        async with running_server(declared, ClientHandlers(), config) as server:
             return server.state, time.monotonic() - began
 
     state, seconds = asyncio.run(look())
     if options.json:
         print_json(sys.stdout, {"name": declared.name, "seconds": round(seconds, 3), **_state_json(state)})
     else:
-        print("\n".join(map(visible, _state_lines(declared.name, state, seconds))))
+        print("\n".join(map(sanitised, _state_lines(declared.name, state, seconds))))
     if state.phase == "ready":
         _approve_tools(declared, config, state, options)
     return {"ready": 0, "needs_login": 4}.get(state.phase, 3)
 
 
-def _may_start(declared: Declared, config: Config, options: argparse.Namespace) -> bool:
+def _may_start(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> bool:
     """Whether the server may be started; whoever is there to be asked, is."""
     trust, item = FolderTrust(config), item_of(declared)
     if trust.standing(item) == "on":
         return True
-    if options.approve or agrees(item_question(item, trust.before(item)), as_json=options.json):
+    if options.approve or confirm(item_question(item, trust.before(item)), as_json=options.json):
         trust.decide([item], "approved")
         return True
     return False
 
 
-def _approve_tools(declared: Declared, config: Config, state: ServerState, options: argparse.Namespace) -> None:
+def _approve_tools(declared: DeclaredServer, config: Config, state: ServerState, options: argparse.Namespace) -> None:
     approvals = pins_of(config) if declared.owner == "user" else approvals_of(config)
     approval = approvals.of(declared.name, declared.digest) or ToolApproval(declared.digest)
-    digests = digests_of(state.pinned)
-    new = [tool for tool in state.pinned if approval.tools.get(tool.original) != digests[tool.original]]
+    digests = digests_of(state.approvable)
+    new = [tool for tool in state.approvable if approval.tools.get(tool.original) != digests[tool.original]]
     question = tools_question(declared.name, new, state.notes, approval.seen, has_changed=bool(approval.tools))
-    if new and (options.approve or agrees(question, as_json=options.json)):
-        approvals.allow_tools(declared, {**approval.tools, **digests}, state.pinned)
+    if new and (options.approve or confirm(question, as_json=options.json)):
+        approvals.allow_tools(declared, {**approval.tools, **digests}, state.approvable)
 
 
 def _state_json(state: ServerState) -> dict[str, object]:
@@ -245,7 +257,7 @@ def _state_lines(name: str, state: ServerState, seconds: float) -> list[str]:
         return [f"BAD   {name}: {state.detail}"]
     tokens = sum(map(_tokens, state.tools))
     tools, resources, prompts = (
-        counted(len(found), noun)
+        pluralize(len(found), noun)
         for found, noun in ((state.tools, "tool"), (state.resources, "resource"), (state.prompts, "prompt"))
     )
     what = f"{tools} ({tokens:,} tokens), {resources}, {prompts}"
@@ -284,7 +296,7 @@ def _login(arguments: Sequence[str]) -> int:
         raise LoginNeeded(f"you are not logged in to `{declared.name}`: {state.detail}")
     if state.phase != "ready":
         raise ServerFailed(f"`{declared.name}` cannot be used: {state.detail}")
-    _tell(options, {"name": declared.name, "phase": state.phase}, f"you are logged in to `{declared.name}`")
+    _print_result(options, {"name": declared.name, "phase": state.phase}, f"you are logged in to `{declared.name}`")
     return 0
 
 
@@ -295,7 +307,7 @@ class Browser(ClientHandlers):
         self._opens = opens
 
     async def open_login(self, server: str, url: str) -> None:
-        print(f"ebb: to log in to `{server}`, open {visible_line(url)}", file=sys.stderr, flush=True)
+        print(f"ebb: to log in to `{server}`, open {sanitised_line(url)}", file=sys.stderr, flush=True)
         if self._opens:
             await asyncio.to_thread(webbrowser.open, url)
 
@@ -312,13 +324,13 @@ def _logs(arguments: Sequence[str]) -> int:
     _, config = read_settings(options)
     declared = find_server(options.name, config, os.environ)
     path = log_of(declared, config)
-    lines = [redacted(line, os.environ, declared.spec.secrets) for line in _last_lines(path, options.lines)]
+    lines = [redact_text(line, os.environ, declared.spec.secrets) for line in _last_lines(path, options.lines)]
     if options.json:
         print_json(sys.stdout, {"name": declared.name, "file": str(path), "lines": lines})
         return 0
     print(f"ebb: {path}" if lines else f"ebb: nothing was written to `{path}` yet", file=sys.stderr)
     for line in lines:
-        print(visible_line(line))
+        print(sanitised_line(line))
     return 0
 
 
@@ -336,7 +348,7 @@ def _parser(action: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """What stands before `--` and what after it."""
     place = arguments.index("--") if "--" in arguments else len(arguments)
     return [*arguments[:place]], [*arguments[place + 1 :]]
@@ -352,12 +364,12 @@ def _pairs(texts: Sequence[str], flag: str) -> dict[str, str]:
     return pairs
 
 
-def _tell(options: argparse.Namespace, value: Mapping[str, object], said: str) -> None:
+def _print_result(options: argparse.Namespace, value: Mapping[str, object], said: str) -> None:
     """Prints what was done or found, as JSON or in words."""
     if options.json:
         print_json(sys.stdout, value)
     else:
-        print(visible(said))
+        print(sanitised(said))
 
 
 _ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {

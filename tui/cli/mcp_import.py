@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from agent.config.values import Config
 from agent.headless.json_line import print_json
-from agent.imports.places import agent_folders
+from agent.imports.agent_folders import agent_folders
 from agent.imports.servers import ServerOffer, chosen_offers, server_offers, why_not, write_offer
 from tools.mcp.spec import ServerSpec
-from tui.cli.arguments import parsed, parser_of, read_settings
-from tui.text.sanitise import visible_line
+from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from tui.text.sanitise import sanitised_line
 
 _SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode", "gemini")
 
@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     into = "your configuration (user), or this project's `.mcp.json`, where each is asked about before it starts"
     parser.add_argument("--to", choices=("user", "project"), default="user", help=into)
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     offers, problems = server_offers(agent_folders(os.environ), config)
     offers = [one for one in offers if options.source in (None, one.agent)]
@@ -38,8 +38,8 @@ def run(arguments: Sequence[str]) -> int:
         if not offers:
             print("no other program on this machine has servers configured")
     for problem in problems:
-        print(f"ebb: {visible_line(problem)}", file=sys.stderr)
-    chosen = list(offers) if options.all else chosen_offers(offers, options.names or _asked(offers, options))
+        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+    chosen = list(offers) if options.all else chosen_offers(offers, options.names or _ask_which(offers, options))
     written, left = write_servers(
         chosen, config, into_project=options.to == "project", tries=options.dry_run, quiet=options.json
     )
@@ -56,15 +56,15 @@ def run(arguments: Sequence[str]) -> int:
 def show_servers(offers: Sequence[ServerOffer]) -> None:
     """Prints what each is and takes, without a secret."""
     for number, one in enumerate(offers, 1):
-        print(visible_line(f"{number:>3}  {one.name:<20}  {one.agent:<14}  {one.target or '-'}"))
-        print(visible_line(f"     in {one.source}"))
+        print(sanitised_line(f"{number:>3}  {one.name:<20}  {one.agent:<14}  {one.target or '-'}"))
+        print(sanitised_line(f"     in {one.source}"))
         told = (("sets", one.sets), ("reads", one.reads))
         notes = [f"{word} {', '.join(f'`{name}`' for name in names)}" for word, names in told if names]
         for note in (*notes, *one.notes, *([f"cannot be used: {one.problem}"] if one.problem else [])):
-            print(visible_line(f"     {note}"))
+            print(sanitised_line(f"     {note}"))
 
 
-def _asked(offers: Sequence[ServerOffer], options: argparse.Namespace) -> list[str]:
+def _ask_which(offers: Sequence[ServerOffer], options: argparse.Namespace) -> list[str]:
     """What somebody at a terminal chooses."""
     if options.json or options.dry_run or not offers or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return []
@@ -101,7 +101,7 @@ def write_servers(
             taken[ServerSpec(one.name).prefix] = one.name
             written.append(one.name)
         if not quiet:
-            print(visible_line(said))
+            print(sanitised_line(said))
     return written, left
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.crash import print_nothing
+from agent.crash import log_stray_errors
 from agent.errors import UsageError
-from tui.cli.arguments import make_parser, parser_of, sessions_of, told_settings
+from tui.cli.arguments import make_parser, parser_of, read_settings_with_warnings, sessions_of
 
 if TYPE_CHECKING:  # types only: a client waits for the first answer
     from agent.config.values import Config
@@ -37,14 +37,14 @@ def serve(arguments: Sequence[str]) -> int:
 
 async def _serve(options: argparse.Namespace, *, offers_tasks: bool) -> int:
     from tui.acp.transport import pipes  # noqa: PLC0415  # deferred: as below
-    from tui.mcp_server.definitions import DEPTH  # noqa: PLC0415  # deferred: the protocol's library takes long to load
+    from tui.mcp_server.definitions import DEPTH_VARIABLE  # noqa: PLC0415  # deferred: the protocol's library takes long to load
     from tui.mcp_server.server import ToolServer  # noqa: PLC0415  # as above
 
-    root, config = told_settings(options)
-    print_nothing(config.folders.logs)
+    root, config = read_settings_with_warnings(options)
+    log_stray_errors(config.folders.logs)
     # Whatever a task starts, also another server like this one, has this in its environment.
-    is_within = bool(os.environ.get(DEPTH))
-    os.environ[DEPTH] = "1"
+    is_within = bool(os.environ.get(DEPTH_VARIABLE))
+    os.environ[DEPTH_VARIABLE] = "1"
 
     def opened(changed: "Config") -> "Sessions":
         return sessions_of(root, changed, options, interactive=False)

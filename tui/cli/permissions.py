@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from agent.calls.command_rules import stays
-from agent.calls.hook_rulings import by_rule, ruled
+from agent.calls.command_rules import stays_in_workspace
+from agent.calls.hook_rulings import apply_hook_decision, rule_decision
 from agent.calls.permission_request import PermissionRequest, request_for
-from agent.calls.policy import Policy, Ruling, as_placed, covered_by_rules, parse_rule, runs_outside
+from agent.calls.policy import Policy, Ruling, covered_by_rules, parse_rule, runs_unsandboxed, with_resolved_paths
 from agent.calls.project_rules import ProjectRules
 from agent.calls.reach import ruling_on
 from agent.config.options import MODES
@@ -20,21 +20,21 @@ from agent.headless.json_line import print_json
 from agent.hooks.claude_rules import ClaudeRuling, claude_rules
 from agent.hooks.tool_names import views_of
 from agent.messages import ToolCall
-from agent.session_settings import mode_of, policy_of, why_unheld
+from agent.session_settings import mode_of, no_sandbox_reason, policy_of
 from tools.base import ToolError, Workspace
 from tools.bash import Bash
 from tools.commands.command_line import Word
 from tools.commands.dangers import dangers_in
 from tools.commands.doubts import doubt_about_look
 from tools.commands.git_commands import git_doubt, is_git_look
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.here_documents import without_here_documents
 from tools.commands.launchers import git_behind
-from tools.commands.proof import proof_of
+from tools.commands.proof import check_read_only
 from tools.network.places import USUAL, place_of
 from tools.sandbox.system import sandbox_kind
-from tui.cli.arguments import first_word, parsed, parser_of, told_settings
-from tui.text.sanitise import visible_line
+from tui.cli.arguments import first_word, parse_subcommand_args, parser_of, read_settings_with_warnings
+from tui.text.sanitise import sanitised_line
 
 _PLACES = {
     "off": "it would run without a sandbox, as `agent.sandbox` says",
@@ -55,24 +55,26 @@ def run(arguments: Sequence[str]) -> int:
     )
     if rest is None:
         parser.add_argument("action", choices=("test",), help="`ebb permissions test COMMAND`")
-        parsed(parser, arguments, "one JSON object")  # ends here with `--help` or a wrong word
+        parse_subcommand_args(parser, arguments, "one JSON object")  # ends here with `--help` or a wrong word
         raise UsageError("write `ebb permissions test COMMAND`")
     wanted = parser.add_mutually_exclusive_group(required=True)
     wanted.add_argument("command", metavar="COMMAND", nargs="?", help="a command line, in one word: quote it")
     wanted.add_argument("--host", metavar="HOST[:PORT]", help="what commands and web_fetch want to reach")
     parser.add_argument("--rules", metavar="FILE", help="`allow` and `deny` of this TOML file, in place of yours")
     parser.add_argument("--mode", choices=MODES, help="another mode than yours")
-    options = parsed(parser, rest, "one JSON object", has_one_word=True)
+    options = parse_subcommand_args(parser, rest, "one JSON object", has_one_word=True)
     return _test(options)
 
 
 def _test(options: argparse.Namespace) -> int:
-    folder, config = told_settings(options)
+    folder, config = read_settings_with_warnings(options)
     root = folder.resolve()
-    policy = replace(policy_of(config, root, options.mode or mode_of(config, ""), root), unheld=why_unheld(config))
+    policy = replace(
+        policy_of(config, root, options.mode or mode_of(config, ""), root), sandbox_problem=no_sandbox_reason(config)
+    )
     kept = ProjectRules(config.folders.config, root).read()
     if kept.problem and not options.rules:
-        print(f"ebb: {visible_line(kept.problem)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(kept.problem)}", file=sys.stderr)
     policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow)))
     if options.rules:
         policy = _with_rules(policy, Path(options.rules))
@@ -81,10 +83,10 @@ def _test(options: argparse.Namespace) -> int:
     try:
         asked = request_for(Bash(), {"command": options.command}, Workspace(root, root), policy.mode)
         said = None if options.rules else _of_claude(config, options.command, root)
-        ruling = ruled(asked, policy, by_rule(said))
+        ruling = apply_hook_decision(asked, policy, rule_decision(said))
     except ToolError as error:
         asked, ruling = PermissionRequest("bash", "run", (options.command,)), Ruling("deny", str(error))
-    place = "off" if config.sandbox == "off" else "outside" if runs_outside(asked, policy) else sandbox_kind()
+    place = "off" if config.sandbox == "off" else "outside" if runs_unsandboxed(asked, policy) else sandbox_kind()
     _print(options, policy, asked, ruling, place)
     return _CODES[ruling.verdict]
 
@@ -104,7 +106,7 @@ def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bo
     if as_json:
         print_json(sys.stdout, {"decision": ruling.verdict, "why": ruling.rule, "place": str(place)})
     else:
-        print(visible_line(f"{ruling.verdict}: {ruling.rule}"))
+        print(sanitised_line(f"{ruling.verdict}: {ruling.rule}"))
     return _CODES[ruling.verdict]
 
 
@@ -125,7 +127,7 @@ def _with_rules(policy: Policy, file: Path) -> Policy:
     return replace(policy, allow=allow, deny=deny)
 
 
-def _uncovered(asked: PermissionRequest, policy: Policy) -> list[str]:
+def _uncovered_commands(asked: PermissionRequest, policy: Policy) -> list[str]:
     """The commands of a line that no rule covers, each in backticks, with the word because of which a rule for how it
     begins does not cover it; none where there is no such rule."""
     covered, found = covered_by_rules(asked, policy), list[str]()
@@ -141,7 +143,7 @@ def _uncovered(asked: PermissionRequest, policy: Policy) -> list[str]:
 def _why_uncovered(words: Sequence[Word]) -> str:
     """The word because of which a rule for how a command begins does not cover it, and why where that is known."""
     doubt = git_doubt(words) if words[0].text == "git" else None
-    proof = proof_of(words, is_fed=True)
+    proof = check_read_only(words, is_fed=True)
     if doubt is not None and (proof is None or proof.beyond is None or not is_git_look(words)):
         at, why = doubt
         return f": `{words[at].text}` {why}"
@@ -160,14 +162,16 @@ def _doubts(command: str, asked: PermissionRequest, policy: Policy) -> list[str]
         Bash().read_only_access({"command": command}, Workspace(root, root))
     except ToolError as error:
         return [f"it is not proved to only look: {error}"]
-    found = ((one.texts, doubt_about_look(one.texts)) for one in read(without_here_documents(command)).commands)
+    found = (
+        (one.texts, doubt_about_look(one.texts)) for one in parse_command_line(without_here_documents(command)).commands
+    )
     return [f"`{' '.join(texts)}` {doubt}" for texts, doubt in found if doubt]
 
 
-def _held_inside(asked: PermissionRequest, policy: Policy) -> str:
+def _why_sandboxed(asked: PermissionRequest, policy: Policy) -> str:
     """Why a rule that names a place outside the sandbox does not move the whole line there; empty where none is about
     it."""
-    placed, rules = as_placed(asked, policy)
+    placed, rules = with_resolved_paths(asked, policy)
     covered = covered_by_rules(placed, rules)
     left = [f"`{' '.join(one.command.texts)}`" for one in covered if one.prefix is None]
     is_begun = any(one.prefix for one in covered)
@@ -175,7 +179,10 @@ def _held_inside(asked: PermissionRequest, policy: Policy) -> str:
 
 
 def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling, place: str) -> None:
-    line, dangers = read(without_here_documents(options.command)), dangers_in(options.command, policy.root)
+    line, dangers = (
+        parse_command_line(without_here_documents(options.command)),
+        dangers_in(options.command, policy.root),
+    )
     is_proved = asked.read_only is not None and asked.read_only.paths != ("/",)
     if options.json:
         facts = {
@@ -185,7 +192,7 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
             "sandbox": place,
             "only_looks": is_proved,
             "not_plain": line.problem,
-            "uncovered": _uncovered(asked, policy),
+            "uncovered": _uncovered_commands(asked, policy),
             "commands": [list(command.texts) for command in line.commands],
             "files": list(asked.read_only.paths) if asked.read_only is not None and is_proved else [],
             "dangers": [asdict(danger) for danger in dangers],
@@ -193,20 +200,20 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
         }
         print_json(sys.stdout, facts)
         return
-    print(visible_line(f"{ruling.verdict}: {ruling.rule}"))
+    print(sanitised_line(f"{ruling.verdict}: {ruling.rule}"))
     if ruling.verdict != "deny":
         print(_PLACES.get(place, f"it would run in a sandbox, by {place}"))
-    if place not in _PLACES and (held := _held_inside(asked, policy)):
-        print(visible_line(held))
+    if place not in _PLACES and (held := _why_sandboxed(asked, policy)):
+        print(sanitised_line(held))
     if is_proved:
         print("it is proved to look and to do nothing else")
     for doubt in _doubts(options.command, asked, policy) if ruling.verdict != "allow" else ():
-        print(visible_line(doubt))
+        print(sanitised_line(doubt))
     if line.problem:
-        print(visible_line(f"rules for how commands begin do not cover it: {line.problem}"))
-    for command in _uncovered(asked, policy) if ruling.verdict == "ask" else ():
-        print(visible_line(f"no rule covers {command}"))
-    if ruling.verdict == "ask" and not line.problem and not stays(options.command, policy.root):
+        print(sanitised_line(f"rules for how commands begin do not cover it: {line.problem}"))
+    for command in _uncovered_commands(asked, policy) if ruling.verdict == "ask" else ():
+        print(sanitised_line(f"no rule covers {command}"))
+    if ruling.verdict == "ask" and not line.problem and not stays_in_workspace(options.command, policy.root):
         print("no rule covers `cd` here: the folder can be outside the project, or another repository")
     for danger in dangers:
-        print(visible_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))
+        print(sanitised_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))

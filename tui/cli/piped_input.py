@@ -7,11 +7,11 @@ import sys
 
 from agent.errors import UsageError
 
-_WAIT = 2.0
+_FIRST_BYTE_TIMEOUT_S = 2.0
 """Seconds to wait for the first byte of a pipe that may never say anything."""
-_LONG = 8_000
+_MAX_INLINE_CHARS = 8_000
 """Characters that stand in the prompt itself."""
-_MOST = 64 << 20
+_MAX_PIPED_BYTES = 64 << 20
 """Bytes that a message may bring."""
 
 
@@ -25,15 +25,15 @@ def has_piped_input() -> bool:
         return True
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return False
-    return bool(select.select([sys.stdin], [], [], _WAIT)[0])
+    return bool(select.select([sys.stdin], [], [], _FIRST_BYTE_TIMEOUT_S)[0])
 
 
 def piped_input() -> str:
     """What standard input holds, as text where its bytes are one in any encoding that files are read in; otherwise a
     byte that is no text is half of a surrogate pair. Raises `UsageError`."""
-    data = sys.stdin.buffer.read(_MOST + 1)
-    if len(data) > _MOST:
-        most = f"more than {_MOST >> 20} MB was piped in"
+    data = sys.stdin.buffer.read(_MAX_PIPED_BYTES + 1)
+    if len(data) > _MAX_PIPED_BYTES:
+        most = f"more than {_MAX_PIPED_BYTES >> 20} MB was piped in"
         raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
     try:
         return data.decode()
@@ -52,7 +52,7 @@ def _in_other_encoding(data: bytes) -> str:
 
 def is_attachment(piped: str) -> bool:
     """Whether what was piped in stands beside the words: it is long, or not text alone."""
-    return len(piped) > _LONG or "\0" in piped or not _is_text(piped)
+    return len(piped) > _MAX_INLINE_CHARS or "\0" in piped or not _is_text(piped)
 
 
 def take_terminal() -> bool:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from agent.config.values import Config
 from agent.extensions.plugin_contents import PluginContents, contents_of
-from agent.extensions.plugin_source import copied
+from agent.extensions.plugin_source import plugin_copy
 from agent.extensions.plugins import Plugin, PluginStore
 from agent.headless.json_line import print_json
-from tui.cli.arguments import agrees, parsed, parser_of, read_settings
-from tui.text.sanitise import visible_line
+from tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings
+from tui.text.sanitise import sanitised_line
 
 _RUNS = (
     "Skills, commands and agents are read by the model. Hooks and servers run as you, outside of the sandbox, as soon "
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--plugin", metavar="NAME", default="", help="which one, where a repository holds several")
     parser.add_argument("--ref", default="", help="the branch, tag or commit to take of a repository")
     parser.add_argument("--yes", action="store_true", help="add what is shown without a question")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     if options.action != "list" and not options.source:
         parser.error(f"which one? write `ebb plugin {options.action} {'PATH' if options.action == 'add' else 'NAME'}`")
     folder, config = read_settings(options)
@@ -48,12 +48,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool, as_json: bool) -> int:
-    with copied(source, store.folder, name, ref) as plugin:
+    with plugin_copy(source, store.folder, name, ref) as plugin:
         held = contents_of(plugin)
         before = next((known for known, _ in store.all() if known.name == plugin.name), None)
         if not as_json:
             _show(plugin, held, before)
-        is_wanted = is_sure or agrees("Add it?", as_json=as_json)
+        is_wanted = is_sure or confirm("Add it?", as_json=as_json)
         if is_wanted:
             store.add(plugin)
         if as_json:
@@ -68,16 +68,16 @@ def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool,
 
 def _show(plugin: Plugin, held: PluginContents, before: Plugin | None) -> None:
     version = f" {plugin.version}" if plugin.version else ""
-    print(visible_line(f"{plugin.name}{version}{f': {plugin.description}' if plugin.description else ''}"))
-    print(visible_line(f"  from {plugin.source}{f' at commit {plugin.commit}' if plugin.commit else ''}"))
+    print(sanitised_line(f"{plugin.name}{version}{f': {plugin.description}' if plugin.description else ''}"))
+    print(sanitised_line(f"  from {plugin.source}{f' at commit {plugin.commit}' if plugin.commit else ''}"))
     if before is not None:
         same = "the same files" if before.digest == plugin.digest else "other files"
         was = f" at commit {before.commit}" if before.commit else ""
-        print(visible_line(f"  in place of the one from {before.source}{was}, with {same}"))
+        print(sanitised_line(f"  in place of the one from {before.source}{was}, with {same}"))
     for line in held.lines:
-        print(visible_line(line))
+        print(sanitised_line(line))
     for problem in held.problems:
-        print(f"ebb: {visible_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
     print(_RUNS)
 
 
@@ -86,7 +86,7 @@ def _remove(store: PluginStore, name: str, *, as_json: bool) -> int:
     if as_json:
         print_json(sys.stdout, {"plugin": name, "removed": is_gone})
     else:
-        print(visible_line(f"`{name}` is removed" if is_gone else f"there is no plugin `{name}`"))
+        print(sanitised_line(f"`{name}` is removed" if is_gone else f"there is no plugin `{name}`"))
     return 0
 
 
@@ -98,7 +98,9 @@ def _list(store: PluginStore, config: Config, *, as_json: bool) -> int:
     for plugin, problem in found:
         what = f"not used: {problem}" if problem else plugin.description
         commit = f"@{plugin.commit[:12]}" if plugin.commit else ""
-        print(visible_line(f"{plugin.name:<20}  {plugin.version or '-':<8}  {plugin.source}{commit}  {what}".rstrip()))
+        print(
+            sanitised_line(f"{plugin.name:<20}  {plugin.version or '-':<8}  {plugin.source}{commit}  {what}".rstrip())
+        )
     if not found:
         print("no plugins; `ebb plugin add PATH|GIT-URL` adds one")
     return 0

@@ -18,13 +18,20 @@ from agent.headless.run import HeadlessJob
 from agent.headless.run import run as run_job
 from tools.files.bounded import beginning_of
 from tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
-from tui.cli.arguments import decimal_number, open_sessions, parsed, parser_of, read_settings, whole_number
+from tui.cli.arguments import (
+    decimal_number,
+    open_sessions,
+    parse_subcommand_args,
+    parser_of,
+    read_settings,
+    whole_number,
+)
 from tui.cli.headless import seconds
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
 
-FOUND = 9
+FINDINGS_EXIT_CODE = 9
 """The exit code where something was found that is as bad as `--fail-on` says."""
-LARGEST = 64_000_000
+MAX_REVIEW_BYTES = 64_000_000
 """Bytes of a diff or an answer."""
 
 _PROMPT = (
@@ -48,23 +55,23 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--format", choices=(*FORMATS,), default="text", help="what is printed")
     also = "write it in another format, too, such as sarif=review.sarif; may be given several times"
     parser.add_argument("--write", action="append", default=[], metavar="FORMAT=FILE", help=also)
-    fails = f"exit with {FOUND} where something is at least so bad (never)"
+    fails = f"exit with {FINDINGS_EXIT_CODE} where something is at least so bad (never)"
     parser.add_argument("--fail-on", choices=(*SEVERITIES, "never"), default="never", help=fails)
     parser.add_argument("--from", dest="answer", metavar="FILE", help="ask no model: take this answer, `-` from stdin")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the answer and end")
     parser.add_argument("--max-turns", type=whole_number, metavar="N", help="requests the review may make")
     parser.add_argument("--max-cost", type=decimal_number, metavar="USD", help="dollars after which no request is made")
     parser.add_argument("--max-time", metavar="SECONDS", help="seconds after which it is stopped")
-    options = parsed(parser, arguments, "the review as JSON")
+    options = parse_subcommand_args(parser, arguments, "the review as JSON")
     if options.schema:
         print(json.dumps(SCHEMA, indent=2))
         return 0
-    written = [_written(word) for word in options.write]
+    written = [_parse_write_option(word) for word in options.write]
     review: Review | None
     if options.answer is not None:
-        review = _review_of(_read(options.answer), f"the answer in `{options.answer}`")
+        review = _review_of(_read_answer(options.answer), f"the answer in `{options.answer}`")
     else:
-        code, review = _asked(options)
+        code, review = _run_review(options)
         if review is None:
             return code
     for format, path in written:
@@ -83,11 +90,11 @@ def run(arguments: Sequence[str]) -> int:
             text = log_safe_xml(text, os.environ)
         case _:
             pass  # commands are what `github` is made of
-    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
-    return FOUND if review.has(options.fail_on) else 0
+    sys.stdout.write(sanitised(text) if sys.stdout.isatty() else text)
+    return FINDINGS_EXIT_CODE if review.has(options.fail_on) else 0
 
 
-def _written(word: str) -> tuple[str, Path]:
+def _parse_write_option(word: str) -> tuple[str, Path]:
     format, equals, name = word.partition("=")
     if format not in FORMATS or not equals or not name:
         raise UsageError(f"`--write {word}` must be FORMAT=FILE, with a format of {', '.join(FORMATS)}")
@@ -96,7 +103,7 @@ def _written(word: str) -> tuple[str, Path]:
     return format, Path(name)
 
 
-def _asked(options: argparse.Namespace) -> tuple[int, Review | None]:
+def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
     """What a model says of the change, if it has come to an end, and the exit code. Where nothing has changed, none is
     asked."""
     root, _ = read_settings(options)
@@ -107,7 +114,7 @@ def _asked(options: argparse.Namespace) -> tuple[int, Review | None]:
     # Beside the message and never in it: there `@PATH` in a stranger's change would attach a file.
     job = HeadlessJob(
         _PROMPT.format(what=what), "json", SCHEMA, piped=diff, max_time=seconds(options.max_time), is_quiet=True,
-        visible=visible,
+        visible=sanitised,
     )  # fmt: skip
     out = io.StringIO()
     code = asyncio.run(run_job(open_sessions(options, interactive=False), job, out))
@@ -115,7 +122,7 @@ def _asked(options: argparse.Namespace) -> tuple[int, Review | None]:
     if result["stop_reason"] not in ("answered", "denied"):  # it may have wanted to run what a review does without
         error = result["error"]
         why = f"the review failed: {error['message']}" if error is not None else "the review was not finished"
-        print(f"ebb: {visible(why)}", file=sys.stderr)
+        print(f"ebb: {sanitised(why)}", file=sys.stderr)
         return code, None
     return 0, _review_of(result["result"], "the answer")
 
@@ -140,15 +147,15 @@ def _change(root: Path, base: str | None) -> tuple[str, str]:
             diff += b"\nNew files, which are not in the diff:\n" + new if new else b""
     except GitError as error:
         raise UsageError(f"the change against `{since}` cannot be had: {error}") from error
-    if len(diff) > LARGEST:
-        raise UsageError(f"the change has more than {LARGEST // 1_000_000} MB; review parts of it")
+    if len(diff) > MAX_REVIEW_BYTES:
+        raise UsageError(f"the change has more than {MAX_REVIEW_BYTES // 1_000_000} MB; review parts of it")
     return diff.decode("utf-8", "replace"), what if base is None else f"{what}, as `git diff {since}` shows it"
 
 
-def _read(name: str) -> str:
+def _read_answer(name: str) -> str:
     """An answer, or the object that `--output-format json` prints around one. Raises `UsageError`."""
     try:
-        content = sys.stdin.buffer.read(LARGEST) if name == "-" else beginning_of(name, LARGEST)
+        content = sys.stdin.buffer.read(MAX_REVIEW_BYTES) if name == "-" else beginning_of(name, MAX_REVIEW_BYTES)
         text = content.decode("utf-8")
     except OSError as error:
         raise UsageError(f"cannot read `{name}`: {error.strerror or error}") from error

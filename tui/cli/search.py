@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from agent.errors import ReferenceFailed
 from agent.headless.json_line import print_json
 from tools.base import ToolError
-from tools.outputs.recalled import Memory, RecalledItem, RecallQuery
-from tools.outputs.stored import KeptContent
+from tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
+from tools.outputs.stored import StoredContent
 from tools.read_result import part_of
-from tui.cli.arguments import parsed, parser_of, whole_number, with_sessions
-from tui.text.sanitise import visible, visible_line
+from tui.cli.arguments import parse_subcommand_args, parser_of, whole_number, with_sessions
+from tui.text.sanitise import sanitised, sanitised_line
 
 if TYPE_CHECKING:  # types only
     from agent.sessions import Sessions
 
-MOST = 20
+DEFAULT_RESULTS = 20
 
 
 def search(arguments: Sequence[str]) -> int:
@@ -31,15 +31,19 @@ def search(arguments: Sequence[str]) -> int:
     parser.add_argument("query", nargs="+", help="words; several between quotation marks stand in that order")
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
     parser.add_argument(
-        "--limit", type=whole_number, default=MOST, metavar="N", help=f"how many are shown, {MOST} at first"
+        "--limit",
+        type=whole_number,
+        default=DEFAULT_RESULTS,
+        metavar="N",
+        help=f"how many are shown, {DEFAULT_RESULTS} at first",
     )
-    options = parsed(parser, arguments, "JSON lines")
+    options = parse_subcommand_args(parser, arguments, "JSON lines")
     if not " ".join(options.query).strip() or options.limit < 1:
         parser.error("write some words to search for, and a limit above 0")
 
     progress = SearchProgress()
 
-    async def work(sessions: "Sessions") -> Memory:
+    async def work(sessions: "Sessions") -> RecallResult:
         try:
             recall = await sessions.recall(everywhere=options.all)
             return await recall.search(RecallQuery(" ".join(options.query), limit=options.limit), progress)
@@ -47,7 +51,7 @@ def search(arguments: Sequence[str]) -> int:
             progress.wipe()
 
     memory = with_sessions(options, work)
-    for told in memory.told:
+    for told in memory.notes:
         print(f"ebb: {told}", file=sys.stderr)
     for one in memory.found:
         if options.json:
@@ -67,13 +71,13 @@ def show(options: argparse.Namespace) -> int:
         with closing(found.content):
             _print_part(found)
             for line in found.frame.splitlines():  # bytes that are no text stay as they are
-                print(f"ebb: {visible_line(line)}", file=sys.stderr)
+                print(f"ebb: {sanitised_line(line)}", file=sys.stderr)
 
     with_sessions(options, work)
     return 0
 
 
-def _print_part(found: KeptContent) -> None:
+def _print_part(found: StoredContent) -> None:
     """The bytes that the reference names, as they are; to a terminal nothing that it would take for orders."""
     try:
         start, end = part_of(found)
@@ -89,7 +93,7 @@ def _print_part(found: KeptContent) -> None:
     last = "\n"
     for chunk in itertools.chain(found.content.chunks(start, end), (b"",)):
         text = decoder.decode(chunk, final=not chunk)
-        print(visible(text), end="")
+        print(sanitised(text), end="")
         last = text[-1:] or last
     if last != "\n":
         print()
@@ -100,7 +104,7 @@ def found_lines(one: RecalledItem) -> list[str]:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at))
     what = f"{one.kind} of {one.tool}" if one.tool else one.kind
     head = "  ".join(filter(None, (one.ref, when, what, one.title, "(by its meaning)" if one.by_meaning else "")))
-    return [visible_line(head), *(f"    {line}" for line in visible(one.excerpt).split("\n") if line.strip())]
+    return [sanitised_line(head), *(f"    {line}" for line in sanitised(one.excerpt).split("\n") if line.strip())]
 
 
 class SearchProgress:

@@ -5,20 +5,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.archive.bulk_delete import Kept, delete_sessions, named_sessions, selected_sessions
+from agent.archive.bulk_delete import SkippedSession, delete_sessions, named_sessions, selected_sessions
 from agent.archive.tags import tags_named
 from agent.config.values import Config
 from agent.errors import StoreFailed, UsageError
 from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo, project_of
-from tools.outputs.extent import counted
-from tui.cli.arguments import agrees, parsed, parser_of, told_settings
-from tui.cli.moments import moment_before
+from tools.outputs.extent import pluralize
+from tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings_with_warnings
 from tui.cli.session_lines import line_of
-from tui.text.sanitise import visible, visible_line
-from tui.view.sessions import deleted_told
+from tui.cli.time_arguments import moment_before
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.view.sessions import deleted_message
 
-MOST_SHOWN = 20
+MAX_PREVIEWED_SESSIONS = 20
 """Sessions of a preview; the others are counted."""
 
 
@@ -40,24 +40,26 @@ def delete(arguments: Sequence[str]) -> int:
     filters.add_argument("--all", action="store_true", help="of all projects")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="show what would be deleted, and delete nothing")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     filtered = any((options.older_than, options.tag, options.untagged, options.empty, options.project, options.all))
     if not options.id and not filtered:
         parser.error("which sessions? write their ids, or a filter such as `--older-than 30d`")
     if options.id and filtered:
         parser.error("ids and filters exclude each other: write one or the other")
-    _, config = told_settings(options)
+    _, config = read_settings_with_warnings(options)
     if options.id:
         return _delete_named(config, options)
-    found, kept = _selected(config, options)
-    if options.dry_run or not found or not (options.yes or _agreed(found, kept, options)):
-        return _left(found, kept, options)
+    found, kept = _select_sessions(config, options)
+    if options.dry_run or not found or not (options.yes or _confirm(found, kept, options)):
+        return _report_not_deleted(found, kept, options)
     deleted, refused = delete_sessions(config, found, _Progress(len(found)))
-    _tell(deleted, (*kept, *refused), options)
+    _report_deleted(deleted, (*kept, *refused), options)
     return 0
 
 
-def _selected(config: Config, options: argparse.Namespace) -> tuple[tuple[SessionInfo, ...], tuple[Kept, ...]]:
+def _select_sessions(
+    config: Config, options: argparse.Namespace
+) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
     """Raises `UsageError`."""
     if options.project and options.all:
         raise UsageError("`--project` and `--all` exclude each other: write one or the other")
@@ -81,32 +83,36 @@ def _selected(config: Config, options: argparse.Namespace) -> tuple[tuple[Sessio
 def _delete_named(config: Config, options: argparse.Namespace) -> int:
     found = named_sessions(config, options.id)
     if options.dry_run:
-        return _left(found, (), options)
+        return _report_not_deleted(found, (), options)
     deleted, kept = delete_sessions(config, found, lambda number: None)
     if not options.json:
         for info in deleted:
-            print(deleted_told(info))
+            print(deleted_message(info))
     else:
-        _tell(deleted, kept, options)
+        _report_deleted(deleted, kept, options)
     if kept:
         told = "; ".join(f"session `{one.info.id}` stays: {one.why}" for one in kept)
         raise StoreFailed(told, "in use")
     return 0
 
 
-def _agreed(found: Sequence[SessionInfo], kept: Sequence[Kept], options: argparse.Namespace) -> bool:
+def _confirm(found: Sequence[SessionInfo], kept: Sequence[SkippedSession], options: argparse.Namespace) -> bool:
     if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     _preview(found, kept)
-    return agrees(f"delete {counted(len(found), 'session')} for good?", as_json=False)
+    return confirm(f"delete {pluralize(len(found), 'session')} for good?", as_json=False)
 
 
-def _left(found: Sequence[SessionInfo], kept: Sequence[Kept], options: argparse.Namespace) -> int:
+def _report_not_deleted(
+    found: Sequence[SessionInfo], kept: Sequence[SkippedSession], options: argparse.Namespace
+) -> int:
     """Says what would have been deleted; the exit code."""
     asked = not options.dry_run and bool(found)
     is_answered = asked and not options.json and sys.stdin.isatty() and sys.stdout.isatty()
     if options.json:
-        print_json(sys.stdout, {"deleted": [], "would_delete": [info.id for info in found], "kept": _kept_json(kept)})
+        print_json(
+            sys.stdout, {"deleted": [], "would_delete": [info.id for info in found], "kept": _skipped_json(kept)}
+        )
     elif not is_answered:
         _preview(found, kept)
     if is_answered:
@@ -118,44 +124,46 @@ def _left(found: Sequence[SessionInfo], kept: Sequence[Kept], options: argparse.
     return 0
 
 
-def _preview(found: Sequence[SessionInfo], kept: Sequence[Kept]) -> None:
-    for info in found[:MOST_SHOWN]:
+def _preview(found: Sequence[SessionInfo], kept: Sequence[SkippedSession]) -> None:
+    for info in found[:MAX_PREVIEWED_SESSIONS]:
         print(line_of(info))
-    if len(found) > MOST_SHOWN:
-        print(f"… and {counted(len(found) - MOST_SHOWN, 'more session')}")
+    if len(found) > MAX_PREVIEWED_SESSIONS:
+        print(f"… and {pluralize(len(found) - MAX_PREVIEWED_SESSIONS, 'more session')}")
     if not found:
         print("no session is to be deleted")
     else:
         projects = sorted({info.project for info in found})
         agents = sum(len(info.agents) for info in found)
         parts = [
-            counted(len(found), "session"),
-            f"with {counted(agents, 'session')} of their agents" if agents else "",
-            counted(sum(info.messages for info in found), "message"),
-            f"of {counted(len(projects), 'project')}" if len(projects) > 1 else f"of {projects[0]}",
+            pluralize(len(found), "session"),
+            f"with {pluralize(agents, 'session')} of their agents" if agents else "",
+            pluralize(sum(info.messages for info in found), "message"),
+            f"of {pluralize(len(projects), 'project')}" if len(projects) > 1 else f"of {projects[0]}",
         ]
-        print(visible_line(f"to be deleted: {', '.join(filter(None, parts))}"))
-    _tell_kept(kept)
+        print(sanitised_line(f"to be deleted: {', '.join(filter(None, parts))}"))
+    _print_skipped(kept)
 
 
-def _tell(deleted: Sequence[SessionInfo], kept: Sequence[Kept], options: argparse.Namespace) -> None:
+def _report_deleted(
+    deleted: Sequence[SessionInfo], kept: Sequence[SkippedSession], options: argparse.Namespace
+) -> None:
     if options.json:
-        print_json(sys.stdout, {"deleted": [info.id for info in deleted], "kept": _kept_json(kept)})
+        print_json(sys.stdout, {"deleted": [info.id for info in deleted], "kept": _skipped_json(kept)})
         return
     agents = sum(len(info.agents) for info in deleted)
-    more = f", with {counted(agents, 'session')} of their agents" if agents else ""
-    print(f"deleted {counted(len(deleted), 'session')}{more}")
-    _tell_kept(kept)
+    more = f", with {pluralize(agents, 'session')} of their agents" if agents else ""
+    print(f"deleted {pluralize(len(deleted), 'session')}{more}")
+    _print_skipped(kept)
 
 
-def _tell_kept(kept: Sequence[Kept]) -> None:
-    for one in kept[:MOST_SHOWN]:
-        print(visible(f"stays: {one.info.id}  {visible_line(one.info.title)}: {one.why}"))
-    if len(kept) > MOST_SHOWN:
-        print(f"stay: {len(kept) - MOST_SHOWN:,} more")
+def _print_skipped(kept: Sequence[SkippedSession]) -> None:
+    for one in kept[:MAX_PREVIEWED_SESSIONS]:
+        print(sanitised(f"stays: {one.info.id}  {sanitised_line(one.info.title)}: {one.why}"))
+    if len(kept) > MAX_PREVIEWED_SESSIONS:
+        print(f"stay: {len(kept) - MAX_PREVIEWED_SESSIONS:,} more")
 
 
-def _kept_json(kept: Sequence[Kept]) -> list[dict[str, str]]:
+def _skipped_json(kept: Sequence[SkippedSession]) -> list[dict[str, str]]:
     return [{"id": one.info.id, "why": one.why} for one in kept]
 
 

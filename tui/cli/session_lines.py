@@ -3,15 +3,15 @@
 import time
 
 from agent.records.session_lookup import SessionInfo
-from tui.text.sanitise import visible_line
-from tui.view.sessions import hashed
+from tui.text.sanitise import sanitised_line
+from tui.view.sessions import tags_text
 
 
 def line_of(info: SessionInfo) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
     title = f"└ {info.agent}  {info.title}" if info.agent else info.title
-    title += f"  {hashed(info.tags)}" if info.tags else ""
-    return visible_line(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {title}")
+    title += f"  {tags_text(info.tags)}" if info.tags else ""
+    return sanitised_line(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {title}")
 
 
 def json_fields(info: SessionInfo) -> dict[str, object]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from agent.archive.tags import tags_named
 from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo
-from tui.cli.arguments import parsed, parser_of, with_sessions
-from tui.text.sanitise import visible_line
-from tui.view.sessions import hashed
+from tui.cli.arguments import parse_subcommand_args, parser_of, with_sessions
+from tui.text.sanitise import sanitised_line
+from tui.view.sessions import tags_text
 
 if TYPE_CHECKING:  # types only
     from agent.sessions import Sessions
@@ -23,7 +23,7 @@ def tag(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("id", help="the beginning of the session's id")
     parser.add_argument("tags", nargs="+", metavar="TAG", help="one word each")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     return _change(options, added=options.tags)
 
 
@@ -32,7 +32,7 @@ def untag(arguments: Sequence[str]) -> int:
     parser = parser_of("sessions untag", "Takes tags from a session.")
     parser.add_argument("id", help="the beginning of the session's id")
     parser.add_argument("tags", nargs="*", metavar="TAG", help="those that it has without one of these: all")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     return _change(options, removed=options.tags or None)
 
 
@@ -47,5 +47,5 @@ def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Seq
     if options.json:
         print_json(sys.stdout, {"session": info.id, "title": info.title, "tags": info.tags})
     else:
-        print(visible_line(f"{info.id}  {info.title}  {hashed(info.tags) or '(no tags)'}"))
+        print(sanitised_line(f"{info.id}  {info.title}  {tags_text(info.tags) or '(no tags)'}"))
     return 0

@@ -10,7 +10,7 @@ from agent.messages import Assistant, Message, User
 from agent.records.message_rows import encode_message
 from tui.cli import search
 from tui.cli.arguments import with_sessions
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
 
 
 def show(options: argparse.Namespace) -> int:
@@ -19,8 +19,8 @@ def show(options: argparse.Namespace) -> int:
         return search.show(options)
     log = with_sessions(options, lambda sessions: sessions.log(options.id))
     _print(log.messages, as_json=options.json)
-    if log.told:
-        print(f"ebb: {visible_line(log.told)}", file=sys.stderr)
+    if log.problem:
+        print(f"ebb: {sanitised_line(log.problem)}", file=sys.stderr)
     return 0
 
 
@@ -33,11 +33,11 @@ def _print(messages: Sequence[Message], *, as_json: bool) -> None:
         match message:
             case User() as user:
                 for output in user.outputs:
-                    print(f"  [{output.status}] {visible(output.text)}\n")
+                    print(f"  [{output.status}] {sanitised(output.text)}\n")
                 if user.text:
-                    print(f"> {visible(user.text)}\n")
+                    print(f"> {sanitised(user.text)}\n")
             case Assistant() as reply:
                 if reply.text:
-                    print(f"{visible(reply.text)}\n")
+                    print(f"{sanitised(reply.text)}\n")
                 for call in reply.calls:
-                    print(visible(f"  {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"))
+                    print(sanitised(f"  {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"))

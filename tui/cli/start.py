@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import UsageError
-from tui.cli.arguments import environment_of, read_settings, sessions_of, told_settings
+from tui.cli.arguments import environment_of, read_settings, read_settings_with_warnings, sessions_of
 from tui.cli.piped_input import has_piped_input, piped_input, take_terminal
 from tui.plain.capability import is_unable
 from tui.session.drafts import Drafts
-from tui.terminal.signals import ended_by_signals
+from tui.terminal.signals import shut_down_on_signals
 
 if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs it
     from agent.config.settings import Settings
     from agent.config.values import Config
     from agent.sessions import Sessions
 
-_PATIENCE = 0.001
+_SWITCH_INTERVAL_S = 0.001
 """Seconds that a key waits for a thread that computes; by default five times as long, and that several times."""
 
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
     # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    root, config = told_settings(options)
+    root, config = read_settings_with_warnings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
     if not is_served and (options.plain or is_unable(os.environ)):
         left, code = asyncio.run(_lines(options, root, config, drafts, piped, is_there=is_there))
@@ -47,17 +47,17 @@ def run(options: argparse.Namespace) -> int:
     if left and not options.ephemeral and not is_served and not is_gone:
         where = f"-w {options.worktree} " if options.worktree is not None else ""
         print(f"Go on with this session: ebb {where}-r {left}")
-        if drafts.holds(left):
+        if drafts.has_draft(left):
             print("What you had not sent will be in its prompt.")
     return code
 
 
 async def _screen(options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts) -> tuple[str | None, int]:
-    sys.setswitchinterval(_PATIENCE)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: lines need no Textual
-    from tui.startup import Later  # noqa: PLC0415  # deferred: as above
+    from tui.startup import LazySessions  # noqa: PLC0415  # deferred: as above
 
-    sessions = Later(lambda: _sessions(options, root, config))
+    sessions = LazySessions(lambda: _sessions(options, root, config))
 
     app = EbbApp(
         sessions,
@@ -81,7 +81,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
         else:  # nothing is to be closed, and it would take long to load what does that
             app.exit()
 
-    with ended_by_signals(leave, app.outside.abandon) as ending:
+    with shut_down_on_signals(leave, app.outside.abandon) as ending:
         try:
             left = await app.run_async()
             if left and sessions.made is not None and not await (await sessions.made.library()).holds(left):
@@ -92,9 +92,9 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     if app.jobs.refused is not None:
         raise app.jobs.refused
     if app.fault is not None:
-        from agent.crash import crashed, secrets_of  # noqa: PLC0415  # deferred: this is not to happen
+        from agent.crash import crash_error, secrets_of  # noqa: PLC0415  # deferred: this is not to happen
 
-        raise crashed(app.fault, config.folders.logs, tuple(secrets_of(config, os.environ)))
+        raise crash_error(app.fault, config.folders.logs, tuple(secrets_of(config, os.environ)))
     return left, ending.code or app.return_code or 0
 
 
@@ -131,9 +131,9 @@ async def _lines(
 
 def _sessions(options: argparse.Namespace, root: Path, config: "Config", *, is_there: bool = True) -> "Sessions":
     """The sessions of a folder. From here on nothing but the front end prints."""
-    from agent.crash import print_nothing  # noqa: PLC0415  # deferred: behind the first paint
+    from agent.crash import log_stray_errors  # noqa: PLC0415  # deferred: behind the first paint
 
-    print_nothing(config.folders.logs)
+    log_stray_errors(config.folders.logs)
     return sessions_of(root, config, options, interactive=is_there)
 
 

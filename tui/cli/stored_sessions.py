@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo
-from tui.cli.arguments import first_word, parsed, parser_of, whole_number, with_sessions
+from tui.cli.arguments import first_word, parse_subcommand_args, parser_of, whole_number, with_sessions
 from tui.cli.subcommands import subcommand_at
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
 
 if TYPE_CHECKING:  # types only: the list needs no more than its rows
     from agent.sessions import Sessions
 
-MOST_LISTED = 100
+MAX_LISTED_SESSIONS = 100
 """Sessions that are listed, without those of their agents."""
 _VERBS: Mapping[str, str] = {
     "search": "search:search",
@@ -42,9 +42,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
     tagged = "for list: only sessions with this tag; given twice, with both"
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tagged)
-    most = f"for list: how many, the newest; {MOST_LISTED} without it"
-    parser.add_argument("--limit", type=whole_number, default=MOST_LISTED, metavar="N", help=most)
-    options = parsed(parser, arguments, "JSON lines")
+    most = f"for list: how many, the newest; {MAX_LISTED_SESSIONS} without it"
+    parser.add_argument("--limit", type=whole_number, default=MAX_LISTED_SESSIONS, metavar="N", help=most)
+    options = parse_subcommand_args(parser, arguments, "JSON lines")
     if options.limit < 1:
         parser.error("write a limit above 0")
     if options.action != "list" and not options.id:
@@ -68,14 +68,16 @@ def _list(options: argparse.Namespace) -> None:
     """It is asked for often, so it loads neither models nor tools, nor an event loop."""
     from agent.archive.session_page import newest_sessions  # noqa: PLC0415  # deferred: only the list needs it
     from agent.archive.tags import tags_named  # noqa: PLC0415  # deferred: as above
-    from tui.cli.arguments import told_settings  # noqa: PLC0415  # deferred: as above
+    from tui.cli.arguments import read_settings_with_warnings  # noqa: PLC0415  # deferred: as above
     from tui.cli.session_lines import json_fields, line_of  # noqa: PLC0415  # deferred: as above
-    from tui.view.sessions import hashed  # noqa: PLC0415  # deferred: as above
+    from tui.view.sessions import tags_text  # noqa: PLC0415  # deferred: as above
 
     tags = tags_named(options.tag)
-    found, told = newest_sessions(told_settings(options)[1], options.limit + 1, everywhere=options.all, tags=tags)
+    found, told = newest_sessions(
+        read_settings_with_warnings(options)[1], options.limit + 1, everywhere=options.all, tags=tags
+    )
     if told:
-        print(f"ebb: {visible_line(told)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(told)}", file=sys.stderr)
     for info in found[: options.limit]:
         if options.json:
             print_json(sys.stdout, json_fields(info))
@@ -86,7 +88,7 @@ def _list(options: argparse.Namespace) -> None:
     if found or options.json:
         return
     if tags:
-        print(f"no session in this project has {hashed(tags)}; `--all` lists those of other projects")
+        print(f"no session in this project has {tags_text(tags)}; `--all` lists those of other projects")
     else:
         print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
 
@@ -106,4 +108,4 @@ def _change(options: argparse.Namespace) -> None:
     if options.json:
         print_json(sys.stdout, {"session": info.id, "title": info.title})
     else:
-        print(visible(told))
+        print(sanitised(told))

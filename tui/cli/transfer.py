@@ -14,10 +14,10 @@ from agent.archive.readable_export import READABLE_FORMS, ReadableForm, export_r
 from agent.config.values import Config
 from agent.errors import UsageError
 from agent.headless.json_line import print_json
-from agent.providers.keys import with_kept_keys
-from tools.outputs.extent import counted
-from tui.cli.arguments import parsed, parser_of, read_settings
-from tui.text.sanitise import visible, visible_line
+from agent.providers.keys import with_stored_keys
+from tools.outputs.extent import pluralize
+from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from tui.text.sanitise import sanitised, sanitised_line
 
 
 def export(arguments: Sequence[str]) -> int:
@@ -35,9 +35,9 @@ def export(arguments: Sequence[str]) -> int:
     parser.add_argument("--format", choices=("zip", *READABLE_FORMS), help=forms)
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     parser.add_argument("--raw", action="store_true", help="mask nothing: keys that were read or printed stand in it")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
-    environment = None if options.raw else with_kept_keys(config.folders.config, os.environ)
+    environment = None if options.raw else with_stored_keys(config.folders.config, os.environ)
     if options.file and options.output:
         parser.error("which file? write it behind the id or behind -o, not both")
     options.file = options.output or options.file
@@ -47,7 +47,7 @@ def export(arguments: Sequence[str]) -> int:
     if options.file == "-":
         if sys.stdout.isatty():
             raise UsageError("the file is not for a terminal: name one, or send the output somewhere")
-        export_session(config, options.id, cast(BinaryIO, _Forward(sys.stdout.buffer)), environment=environment)
+        export_session(config, options.id, cast(BinaryIO, _WriteOnlyStream(sys.stdout.buffer)), environment=environment)
         sys.stdout.buffer.flush()
         return 0
     path = Path(options.file) if options.file else None
@@ -58,10 +58,9 @@ def export(arguments: Sequence[str]) -> int:
     if options.json:
         print_json(sys.stdout, {**asdict(exported), "file": str(path)})
     else:
-        print(
-            f"exported {exported.session}  {visible_line(exported.title)}\n{counted(exported.messages, 'message')} and "
-            f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}, {_masked_told(exported.masked)}"
-        )
+        stored = f"{pluralize(exported.messages, 'message')} and {pluralize(exported.outputs, 'stored output')}"
+        print(f"exported {exported.session}  {sanitised_line(exported.title)}")
+        print(f"{stored} are in {sanitised(str(path))}, {_masking_note(exported.masked)}")
     return 0
 
 
@@ -80,32 +79,34 @@ def _export_readable(
                 config, options.id, form, lambda text: file.write(text.encode("utf-8", "replace")), environment
             )
     if written.told:
-        print(f"ebb: {visible_line(written.told)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(written.told)}", file=sys.stderr)
     if options.json:
         print_json(sys.stdout, {**asdict(written), "format": form, "file": options.file})
     elif options.file not in (None, "-"):
         hidden = "as they were" if environment is None else "; keys and passwords that can be told are taken out"
-        many = counted(written.messages, "message")
-        print(f"{many} of {written.session} are in {visible(options.file)}{' ' if environment is None else ''}{hidden}")
+        many = pluralize(written.messages, "message")
+        print(
+            f"{many} of {written.session} are in {sanitised(options.file)}{' ' if environment is None else ''}{hidden}"
+        )
     return 0
 
 
 def _to_stdout() -> Callable[[str], object]:
     """To a terminal nothing is written that could steer it."""
     if sys.stdout.isatty():
-        return lambda text: sys.stdout.write(visible(text))
+        return lambda text: sys.stdout.write(sanitised(text))
     sys.stdout.flush()
     return lambda text: sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
-def _masked_told(count: int | None) -> str:
+def _masking_note(count: int | None) -> str:
     if count is None:
         return "as they were: a key or password that an output showed is among them"
-    masked = f"with {counted(count, 'secret')} masked" if count else "in which no secret was found"
+    masked = f"with {pluralize(count, 'secret')} masked" if count else "in which no secret was found"
     return f"{masked}; a password that looks like any word cannot be told"
 
 
-def bring_in(arguments: Sequence[str]) -> int:
+def import_archive(arguments: Sequence[str]) -> int:
     """`ebb sessions import FILE`; the exit code."""
     parser = parser_of(
         "sessions import",
@@ -113,7 +114,7 @@ def bring_in(arguments: Sequence[str]) -> int:
         "configuration says, whatever it was allowed before.",
     )
     parser.add_argument("file")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     imported = import_session(config, Path(options.file))
     if options.json:
@@ -121,14 +122,14 @@ def bring_in(arguments: Sequence[str]) -> int:
     elif not imported.is_new:
         print(f"{imported.session} is here already: nothing has changed")
     else:
-        print(f"imported {imported.session}  {visible_line(imported.title)}")
+        print(f"imported {imported.session}  {sanitised_line(imported.title)}")
         if imported.session != imported.exported_id:
             print(f"{imported.exported_id} is another session here, so it has a new id")
         print(f"Go on with it: ebb -r {imported.session}")
     return 0
 
 
-class _Forward:
+class _WriteOnlyStream:
     """A stream that is only written to, from front to back, wherever it leads."""
 
     def __init__(self, file: BinaryIO) -> None:

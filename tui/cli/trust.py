@@ -8,16 +8,16 @@ from agent.errors import UsageError
 from agent.extensions.agent_files import find_agents
 from agent.extensions.custom_commands import find_commands
 from agent.extensions.skills import find_skills
-from agent.extensions.trust import FolderTrust, Item
+from agent.extensions.trust import FolderTrust, TrustItem
 from agent.extensions.trust_question import folder_question
 from agent.headless.json_line import print_json
-from agent.hooks.declared import declared_hooks
+from agent.hooks.declarations import declared_hooks
 from agent.lsp.find import language_server_items
 from agent.mcp.approvals import item_of
-from agent.mcp.declared import Declared, Unusable, declared_servers
+from agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
 from tools.files.endings import endings_in
-from tui.cli.arguments import agrees, environment_of, parsed, parser_of, read_settings
-from tui.text.sanitise import visible, visible_line
+from tui.cli.arguments import confirm, environment_of, parse_subcommand_args, parser_of, read_settings
+from tui.text.sanitise import sanitised, sanitised_line
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -30,55 +30,57 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("action", nargs="?", choices=("list", "approve", "refuse", "forget"), default="list")
     parser.add_argument("names", nargs="*", metavar="KIND:NAME", help="as the list names them; without one, all of it")
     parser.add_argument("--yes", action="store_true", help="approve what is shown without a question")
-    options = parsed(parser, arguments, "one JSON object")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     trust = FolderTrust(config)
-    items = {item.key: item for item in _brought(config)}
+    items = {item.key: item for item in _project_items(config)}
     match options.action:
         case "approve":
-            chosen = [items[key] for key in _chosen(items, options.names) if trust.standing(items[key]) != "on"]
+            chosen = [items[key] for key in _selected_keys(items, options.names) if trust.standing(items[key]) != "on"]
             if chosen and not options.json:
-                print(visible(folder_question([(item, trust.before(item)) for item in chosen])))
-            if chosen and not (options.yes or agrees("Approve it?", as_json=options.json)):
+                print(sanitised(folder_question([(item, trust.before(item)) for item in chosen])))
+            if chosen and not (options.yes or confirm("Approve it?", as_json=options.json)):
                 raise UsageError("nothing was approved: say yes in a terminal, or give `--yes`")
             trust.decide(chosen, "approved")
         case "refuse":
-            trust.decide([items[key] for key in _chosen(items, options.names)], "refused")
+            trust.decide([items[key] for key in _selected_keys(items, options.names)], "refused")
         case "forget":
-            trust.forget(_chosen(trust.decided, options.names))
+            trust.forget(_selected_keys(trust.decisions, options.names))
     rows = [*_rows(trust, items)]
     if options.json:
         print_json(sys.stdout, {"project": str(config.project), "brings": rows})
         return 0
     for row in rows:
-        print(visible_line(f"{row['standing']:<12}  {row['name']:<28}  {row['source']}"))
+        print(sanitised_line(f"{row['standing']:<12}  {row['name']:<28}  {row['source']}"))
     if not rows:
         print("this folder brings nothing that would have to be approved")
     return 0
 
 
-def _brought(config: Config) -> Iterable[Item]:
+def _project_items(config: Config) -> Iterable[TrustItem]:
     """All that the project brings. Why some of it is left out is told."""
     (skills, of_skills), (commands, of_commands) = find_skills(config), find_commands(config)
     (agents, of_agents), hooks = find_agents(config), declared_hooks(config)
     environment = environment_of(config)
     servers = declared_servers(config, environment)
-    unusable = (one.line for one in servers if isinstance(one, Unusable) and one.owner == "project" and not one.is_off)
+    unusable = (
+        one.line for one in servers if isinstance(one, UnusableServer) and one.owner == "project" and not one.is_off
+    )
     for problem in (*of_skills, *of_commands, *of_agents, *hooks.problems, *unusable):
-        print(f"ebb: {visible_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
     language_servers = language_server_items(config, config.folder, environment, endings_in(config.project))
     found = (
         *(skill.item for skill in skills),
         *(command.item for command in commands),
         *(agent.item for agent in agents),
         *(hook.file.item for hook in hooks.hooks if hook.file is not None and hook.owner == "project"),
-        *(item_of(one) for one in servers if isinstance(one, Declared)),
+        *(item_of(one) for one in servers if isinstance(one, DeclaredServer)),
         *(language_servers if config.lsp_enabled else ()),
     )
     return (item for item in found if item.owner == "project")
 
 
-def _chosen(known: Mapping[str, object], names: Sequence[str]) -> list[str]:
+def _selected_keys(known: Mapping[str, object], names: Sequence[str]) -> list[str]:
     """The keys of those that are named; without names, of all. Raises `UsageError`."""
     for name in names:
         if name not in known:
@@ -86,11 +88,11 @@ def _chosen(known: Mapping[str, object], names: Sequence[str]) -> list[str]:
     return list(names or known)
 
 
-def _rows(trust: FolderTrust, items: Mapping[str, Item]) -> Iterable[dict[str, str]]:
+def _rows(trust: FolderTrust, items: Mapping[str, TrustItem]) -> Iterable[dict[str, str]]:
     """What there is, and what was decided about that is not there now."""
     for key, item in items.items():
         standing = trust.standing(item)
         yield {"name": key, "standing": "approved" if standing == "on" else standing, "source": item.source}
-    for key, decided in trust.decided.items():
+    for key, decided in trust.decisions.items():
         if key not in items:
             yield {"name": key, "standing": decided.verdict, "source": decided.source}

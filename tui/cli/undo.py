@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from agent.checkpoints.file_state import PlannedPath, RestorePlan, shown_path
+from agent.checkpoints.file_state import PlannedPath, RestorePlan, path_label
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.session_checkpoints import open_project
 from agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
 from agent.errors import RestoreFailed, UsageError
 from agent.headless.json_line import print_json
-from tools.outputs.extent import counted
-from tui.cli.arguments import parsed, parser_of, told_settings, whole_number
-from tui.text.sanitise import visible_line
+from tools.outputs.extent import pluralize
+from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings, whole_number
+from tui.text.sanitise import sanitised_line
 
 NOT_COVERED = (
     "What it cannot take back: ignored files that commands changed, other folders, commits and branches, databases, "
@@ -32,16 +32,16 @@ def run(arguments: Sequence[str]) -> int:
     others = parser.add_mutually_exclusive_group()
     others.add_argument("--force", action="store_true", help="also over what somebody else has changed since")
     others.add_argument("--skip", action="store_true", help="leave what somebody else has changed since as it is")
-    options = parsed(parser, arguments, "JSON")
-    root, config = told_settings(options)
+    options = parse_subcommand_args(parser, arguments, "JSON")
+    root, config = read_settings_with_warnings(options)
     if not config.checkpoints_enabled:
         raise UsageError("no checkpoints are kept here: `checkpoints.enabled` is false")
     with closing(open_project(config, root.resolve())) as project:
         if project.set_aside:
-            print(f"ebb: {visible_line(project.set_aside)}", file=sys.stderr)
+            print(f"ebb: {sanitised_line(project.set_aside)}", file=sys.stderr)
         for path in project.recover():
-            print(f"ebb: an undo that was cut off was finished: {visible_line(shown_path(path))}", file=sys.stderr)
-        project.finish_cut_off("")
+            print(f"ebb: an undo that was cut off was finished: {sanitised_line(path_label(path))}", file=sys.stderr)
+        project.finish_interrupted("")
         points = project.points()
         if options.list:
             _list(project, points, as_json=options.json)
@@ -59,22 +59,23 @@ def run(arguments: Sequence[str]) -> int:
             restored = project.restore(plan, point.place, kind, forced=options.force)
             left = {one.path: one for one in restored.left}  # git may have been at work meanwhile
             plan = replace(plan, paths=tuple(left.get(one.path, one) for one in plan.paths))
-        _tell(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
+        _print_outcome(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
     return 0
 
 
 def _refuse_unasked(plan: RestorePlan, *, asked: bool) -> None:
     if plan.of("ask") and not asked:
-        told = "; ".join(f"`{visible_line(one.path)}`: {one.why}" for one in plan.of("ask")[:5])
+        told = "; ".join(f"`{sanitised_line(one.path)}`: {one.why}" for one in plan.of("ask")[:5])
+        count = pluralize(len(plan.of("ask")), "file")
         raise RestoreFailed(
-            f"nothing was changed, since {counted(len(plan.of('ask')), 'file')} would lose what is in it now: {told}. "
+            f"nothing was changed, since {count} would lose what is in it now: {told}. "
             "`--force` overwrites that (`--redo` brings it back), `--skip` leaves it"
         )
 
 
 def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: bool) -> None:
     for point in reversed(points):
-        files = [shown_path(change.path) for change in project.changes_of((point.id,))]
+        files = [path_label(change.path) for change in project.changes_of((point.id,))]
         if as_json:
             print_json(
                 sys.stdout,
@@ -87,28 +88,28 @@ def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: 
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(point.at))
         undone = "  (taken back)" if point.is_undone else ""
         print(
-            visible_line(
-                f"{point.id:>5}  {when}  {point.kind:<6}  {counted(len(files), 'path'):>9}  {point.title}{undone}"
+            sanitised_line(
+                f"{point.id:>5}  {when}  {point.kind:<6}  {pluralize(len(files), 'path'):>9}  {point.title}{undone}"
             )
         )
     if not points and not as_json:
         print("no turn has changed files in this folder, as far as that is kept")
 
 
-def _tell(point: UndoPoint, plan: RestorePlan, forced: bool, made: int, *, as_json: bool) -> None:
-    chosen = {one.path for one in plan.chosen(forced=forced)}
+def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, made: int, *, as_json: bool) -> None:
+    chosen = {one.path for one in plan.paths_to_restore(forced=forced)}
     if as_json:
         rows = [
-            {"path": shown_path(one.path), "outcome": _outcome(one, one.path in chosen), "why": one.why}
+            {"path": path_label(one.path), "outcome": _outcome(one, one.path in chosen), "why": one.why}
             for one in plan.paths
         ]
         print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": made or None, "paths": rows})
         return
     done = "took back" if made else "would take back"
-    print(visible_line(f"{done} {point.kind} {point.id}: {point.title}"))
+    print(sanitised_line(f"{done} {point.kind} {point.id}: {point.title}"))
     for one in plan.paths:
         why = f" ({one.why})" if one.why else ""
-        print(visible_line(f"  {_outcome(one, one.path in chosen):<10} {shown_path(one.path)}{why}"))
+        print(sanitised_line(f"  {_outcome(one, one.path in chosen):<10} {path_label(one.path)}{why}"))
     if made:
         print(f"`ebb undo {made}` brings it back")
 

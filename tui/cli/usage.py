@@ -13,11 +13,11 @@ from rich.text import Text
 
 from agent.archive.usage_report import USAGE_GROUPS, UsageLine, UsageReport, usage_report
 from agent.headless.json_line import print_json
-from tui.cli.arguments import parsed, parser_of, told_settings
-from tui.cli.moments import moment_before
+from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings
+from tui.cli.time_arguments import moment_before
 from tui.text.locale import draws_letters_only
-from tui.text.sanitise import visible_line
-from tui.view.usage import bar, cost_of, hit_of, measured_by, name_of, tokens_of, total_told, usage_rows
+from tui.text.sanitise import sanitised_line
+from tui.view.usage import bar, cost_of, hit_of, measured_by, name_of, tokens_of, total_lines, usage_rows
 
 USUAL = "30d"
 """How far back it looks by day."""
@@ -30,7 +30,7 @@ _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
 )
 _DISPENSABLE = ("cached", "sessions", "requests")
 """Columns that a narrow terminal does without, in this order."""
-_LEAST_FOR_NAMES = 36
+_MIN_NAMES_WIDTH = 36
 """Columns that names and bars have together before it does."""
 
 
@@ -45,8 +45,8 @@ def run(arguments: Sequence[str]) -> int:
     since = f"count from then on: `7d`, `6mo`, or a day, `2026-01-31`; without it {USUAL} by day, and all otherwise"
     parser.add_argument("--since", metavar="WHEN", help=since)
     parser.add_argument("--project", metavar="DIR", help="only the sessions of this folder")
-    options = parsed(parser, arguments, "one JSON object")
-    _, config = told_settings(options)
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    _, config = read_settings_with_warnings(options)
     when = options.since or (USUAL if options.by == "day" else "")
     moment = moment_before(when) if when else None
     project = str(Path(options.project).expanduser().resolve()) if options.project else None
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 def _heading(report: UsageReport, since: float | None, project: str | None) -> str:
     whose = f"of {project}" if project else "of all projects"
     when = time.strftime("since %Y-%m-%d", time.localtime(since)) if since is not None else "ever"
-    return visible_line(f"Usage by {report.by}, {whose}, {when}")
+    return sanitised_line(f"Usage by {report.by}, {whose}, {when}")
 
 
 def _fields(report: UsageReport, since: float | None, project: str | None) -> dict[str, object]:
@@ -89,7 +89,7 @@ def _print(report: UsageReport, heading: str) -> None:
     columns = [(title, [_plain(of(line), letters=letters) for line in rows]) for title, of in _COLUMNS]
     sizes = {title: max(map(len, (title, *cells))) + 2 for title, cells in columns}
     for title in _DISPENSABLE:
-        if wide - sum(sizes.values()) < _LEAST_FOR_NAMES:
+        if wide - sum(sizes.values()) < _MIN_NAMES_WIDTH:
             del sizes[title]
     left = max(wide - sum(sizes.values()), 12)
     name = min(max(len(name_of(line)) for line in rows), max(10, left - 10))
@@ -106,7 +106,7 @@ def _print(report: UsageReport, heading: str) -> None:
         table.add_row(Text(name_of(line)), drawn, *(cells[place] for _, cells in kept))
     console.print(table)
     console.print(Text(f"bars: {measure}", "dim"))
-    for told in total_told(report, hidden):
+    for told in total_lines(report, hidden):
         console.print(Text(_plain(told, letters=letters)))
 
 

@@ -10,17 +10,17 @@ from agent.config.load import find_folders
 from agent.errors import UsageError
 from tools.process.git import GitError
 from tools.process.git_worktrees import Worktree, enter_worktree, how_to_bring_back, state_of
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 
 def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Namespace], int]) -> int:
     """Has a front end work in the work tree that the command line names, and says how to bring the work back; the exit
     code. Raises `UsageError`."""
     out = sys.stdout if options.prompt is None else sys.stderr
-    worktree = _entered(options, find_folders(os.environ).worktrees)
+    worktree = _enter(options, find_folders(os.environ).worktrees)
     begins = f"a new work tree, from {worktree.repository.head[:9]}" if worktree.is_new else "a work tree"
     branch = f"on branch {worktree.branch}" if worktree.branch else "on no branch"
-    print(f"ebb: {begins}, {branch}: {visible_line(str(worktree.folder))}", file=sys.stderr)
+    print(f"ebb: {begins}, {branch}: {sanitised_line(str(worktree.folder))}", file=sys.stderr)
     options.cd = str(worktree.folder)
     try:
         return front(options)
@@ -30,10 +30,10 @@ def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Names
         except GitError as error:
             lines = (f"what is in `{worktree.place}` is not known: {error}",)
         for line in lines:
-            print(f"ebb: {visible_line(line)}", file=out)
+            print(f"ebb: {sanitised_line(line)}", file=out)
 
 
-def _entered(options: argparse.Namespace, places: Path) -> Worktree:
+def _enter(options: argparse.Namespace, places: Path) -> Worktree:
     root = Path(options.cd).expanduser()
     if not root.is_dir():
         raise UsageError(f"there is no folder `{options.cd}`; give one that exists with -C")

@@ -9,7 +9,7 @@ from agent.config.options import MODES
 from tools.read_result import ReadResult
 from tools.recall import Recall
 
-DEPTH = "EBB_TASK_DEPTH"
+DEPTH_VARIABLE = "EBB_TASK_DEPTH"
 """The variable that tells a server for other agents that it runs in a task of one: it offers no tasks then."""
 
 INSTRUCTIONS = (

@@ -8,21 +8,21 @@ from typing import Any
 
 import mcp_types as types
 
-from agent.archive.recall import SessionRecall, fetching, looking_up
+from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from agent.archive.tags import tags_named
 from agent.records.session_lookup import SessionInfo
 from agent.sessions import Sessions
 from tools.base import Result, Tool, ToolError, Workspace
-from tools.outputs.stored import KeptContent
+from tools.outputs.stored import StoredContent
 from tools.read_result import ReadResult
 from tools.recall import Recall
 
-FOUND = 20
+DEFAULT_SESSIONS = 20
 """Sessions that are listed, unless more are wanted."""
 NO_SCOPE = "the user lets a session recall only what it said itself (`recall.scope` is `session`), and this is none"
 
 
-class Lookups:
+class SessionLookups:
     """Of the project that the server works in. Methods raise `ToolError` and `AgentError`."""
 
     def __init__(self, sessions: Sessions) -> None:
@@ -41,7 +41,7 @@ class Lookups:
         if everywhere and scope != "all":
             raise ToolError(f"`scope` cannot be `all`: the user lets you look at this {scope} only (`recall.scope`)")
         library = await self._sessions.library()
-        limit, words = arguments.get("limit", FOUND), arguments.get("query", "").strip()
+        limit, words = arguments.get("limit", DEFAULT_SESSIONS), arguments.get("query", "").strip()
         tags = tags_named(arguments.get("tags", ()))
         excerpts = dict[str, str]()
         if words:
@@ -70,12 +70,14 @@ class Lookups:
                 f"`{ref[:100]}` names no session: here references begin with `ebb://`, as `recall` finds them"
             )
         recall: SessionRecall = await self._sessions.recall(everywhere=self._scope() == "all")
-        fetch = fetching(recall)
+        fetch = fetch_for_tools(recall)
 
-        async def kept(ref: str) -> KeptContent:
+        async def kept(ref: str) -> StoredContent:
             return await fetch(ref, None)
 
-        workspace = Workspace(self._sessions.root, Path(), kept=kept, fetch=fetch, look_up=looking_up(recall))
+        workspace = Workspace(
+            self._sessions.root, Path(), stored_content=kept, fetch=fetch, look_up=search_for_tools(recall)
+        )
         return _answer(await tool.run(arguments, workspace))
 
 

@@ -9,7 +9,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from agent.config.values import Config
-from agent.crash import crashed
+from agent.crash import crash_error
 from agent.errors import AgentError
 from agent.sessions import Sessions
 from tools.base import ToolError
@@ -17,10 +17,10 @@ from tools.schema import mismatches
 from tools.version import VERSION
 from tui.acp.transport import LineTransport
 from tui.mcp_server.definitions import INSTRUCTIONS, READ_RESULT, RECALL, SESSIONS_SEARCH, TASK, WITH_TASKS
-from tui.mcp_server.lookups import Lookups
+from tui.mcp_server.lookups import SessionLookups
 from tui.mcp_server.streams import FromClient, ToClient
 from tui.mcp_server.task import OpenSessions, Tasks
-from tui.terminal.signals import ended_by_signals
+from tui.terminal.signals import shut_down_on_signals
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Answer: TypeAlias = Callable[[Mapping[str, Any], Context], Awaitable[types.CallToolResult]]
@@ -33,7 +33,7 @@ class ToolServer:
         self._config = config
         self._sessions: Sessions = open_sessions(config)
         self._tasks = Tasks(config, open_sessions)
-        lookups = Lookups(self._sessions)
+        lookups = SessionLookups(self._sessions)
         self._tools: dict[str, tuple[types.Tool, Answer]] = {
             "recall": (RECALL, lambda arguments, _: lookups.recall(arguments)),
             "read_result": (READ_RESULT, lambda arguments, _: lookups.read_result(arguments)),
@@ -52,7 +52,7 @@ class ToolServer:
 
     async def serve(self, transport: LineTransport) -> int:
         """Answers until the client goes, or somebody ends the program; the exit code."""
-        with ended_by_signals(transport.end) as ending:
+        with shut_down_on_signals(transport.end) as ending:
             try:
                 options = self._server.create_initialization_options()
                 await self._server.run(FromClient(transport), ToClient(transport), options)
@@ -73,13 +73,13 @@ class ToolServer:
         arguments = params.arguments or {}
         problems = mismatches(arguments, tool.input_schema)
         if problems:
-            return _failed(f"these arguments do not fit: {'; '.join(problems)}")
+            return _error_result(f"these arguments do not fit: {'; '.join(problems)}")
         try:
             return await answer(arguments, context)
         except (ToolError, AgentError) as error:
-            return _failed(str(error))
+            return _error_result(str(error))
         except Exception as error:  # noqa: BLE001  # the outermost place of a call: what nobody expected is told here
-            return _failed(str(crashed(error, self._config.folders.logs)))
+            return _error_result(str(crash_error(error, self._config.folders.logs)))
 
     async def _task(self, arguments: Mapping[str, Any], context: Context) -> types.CallToolResult:
         async def report(count: float, said: str) -> None:
@@ -88,5 +88,5 @@ class ToolServer:
         return await self._tasks.run(arguments, report)
 
 
-def _failed(told: str) -> types.CallToolResult:
+def _error_result(told: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=told)], is_error=True)

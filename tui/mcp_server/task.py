@@ -10,7 +10,7 @@ import mcp_types as types
 
 from agent.config.options import Mode, stricter_mode
 from agent.config.values import Config
-from agent.crash import crashed
+from agent.crash import crash_error
 from agent.errors import AgentError, UsageError
 from agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
 from agent.headless.result import RunOutcome, RunResult
@@ -18,19 +18,19 @@ from agent.headless.stop import RunStopper, stopped_after
 from agent.headless.turns import Turns
 from agent.sessions import Sessions
 from tools.base import ToolError
-from tools.outputs.extent import counted, listed
-from tui.view.titles import title_of
+from tools.outputs.extent import join_limited, pluralize
+from tui.view.call_titles import title_of
 
 OpenSessions: TypeAlias = Callable[[Config], Sessions]
 """The sessions of the server's folder, with these settings, for one task alone."""
 Report: TypeAlias = Callable[[float, str], Awaitable[None]]
 """Tells how far a task is: a number that grows, and what it does."""
 
-MOST_TASKS = 4
+MAX_TASKS = 4
 """At once."""
-MOST_NAMED = 20
+MAX_NAMED_ITEMS = 20
 """Files and denied calls that an answer names."""
-PATIENCE = 10.0
+CLOSE_TIMEOUT_S = 10.0
 """Seconds that tasks have to end in order once nobody waits for them any more."""
 
 
@@ -44,14 +44,14 @@ class Tasks:
 
     async def run(self, arguments: Mapping[str, Any], report: Report) -> types.CallToolResult:
         """Raises `ToolError` and `AgentError` where it cannot be begun. Cancelled, it interrupts the task."""
-        if len(self._running) >= MOST_TASKS:
-            raise ToolError(f"{MOST_TASKS} tasks are running, which is the most: wait for one, or cancel it")
+        if len(self._running) >= MAX_TASKS:
+            raise ToolError(f"{MAX_TASKS} tasks are running, which is the most: wait for one, or cancel it")
         stop, progress = RunStopper(), _Progress(report)
         # In a task of its own: a cancellation must not reach into a session that is about to put things in order.
         work = asyncio.create_task(self._work(arguments, stop, progress.take))
         self._running[work] = stop
         work.add_done_callback(self._running.pop)
-        telling = asyncio.create_task(progress.tell())
+        telling = asyncio.create_task(progress.report_changes())
         try:
             outcome = await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -69,7 +69,7 @@ class Tasks:
             stop.request()
         running = {*self._running}
         if running:
-            _, late = await asyncio.wait(running, timeout=PATIENCE)
+            _, late = await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
             for work in late:
                 work.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -85,7 +85,7 @@ class Tasks:
             except AgentError as error:
                 outcome.fail(error.code, str(error), error.exit_code)
             except Exception as error:  # noqa: BLE001  # the outermost place of a task: what nobody expected is told here
-                fault = crashed(error, sessions.config.folders.logs)
+                fault = crash_error(error, sessions.config.folders.logs)
                 outcome.fail(fault.code, str(fault), fault.exit_code)
             finally:
                 await sessions.close()
@@ -110,12 +110,12 @@ class Tasks:
         resume = await self._session_of(sessions, arguments.get("session", ""))
         session = await stop.wish.race(sessions.open(resume))
         if session is None:
-            return outcome.interrupted()
+            return outcome.mark_interrupted()
         outcome.session, outcome.mode, stop.session = session.id, session.mode, session
         session.listen(hear)
         try:
-            if stop.wish.requested():
-                outcome.interrupted()
+            if stop.wish.is_requested():
+                outcome.mark_interrupted()
             else:
                 await Turns(session, outcome, hear, stop).answer(arguments["prompt"])
         finally:
@@ -143,19 +143,19 @@ class _Progress:
     def take(self, event: Event) -> None:
         match event:
             case StepStarted(step=step):
-                self._say(f"step {step}")
+                self._set_status(f"step {step}")
             case ToolStarted(name=name, arguments=arguments):
-                self._say(title_of(name, arguments))
+                self._set_status(title_of(name, arguments))
             case ReplyFinished():
-                self._say("")
+                self._set_status("")
             case _:
                 pass
 
-    def _say(self, text: str) -> None:
+    def _set_status(self, text: str) -> None:
         self._count, self._said = self._count + 1, text or self._said
         self._news.set()
 
-    async def tell(self) -> None:
+    async def report_changes(self) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
@@ -174,9 +174,9 @@ def _answer(outcome: RunOutcome) -> types.CallToolResult:
 def _facts(result: RunResult) -> list[str]:
     facts = [result.stop_reason if result.error is None else f"{result.stop_reason}: {result.error.message}"]
     facts += [f"session {result.session}"] if result.session else []
-    facts.append(counted(result.steps, "step"))
-    facts += [f"changed: {listed(list(result.files_changed), MOST_NAMED)}"] if result.files_changed else []
+    facts.append(pluralize(result.steps, "step"))
+    facts += [f"changed: {join_limited(list(result.files_changed), MAX_NAMED_ITEMS)}"] if result.files_changed else []
     if result.denied:
         denied = [f"{call.tool} ({call.rule})" for call in result.denied]
-        facts.append(f"not allowed, so not done: {listed(denied, MOST_NAMED)}")
+        facts.append(f"not allowed, so not done: {join_limited(denied, MAX_NAMED_ITEMS)}")
     return facts

@@ -32,9 +32,9 @@ from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
 from tui.session.controller import SessionController
 from tui.session.drafts import Drafts
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
 from tui.view.blocks import Failure, OpenQuestion, TurnTotal
-from tui.view.reduce import placed
+from tui.view.reduce import with_relative_paths
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.session import Session
@@ -50,7 +50,7 @@ class WantedAnswer:
     asked_at: float
 
 
-class HeardController(SessionController):
+class PrintingController(SessionController):
     """A talk that also tells what happens in it."""
 
     def __init__(
@@ -66,7 +66,7 @@ class HeardController(SessionController):
 
     def advance(self, event: Event) -> None:
         super().advance(event)
-        self._hear(placed(event, self.folder))
+        self._hear(with_relative_paths(event, self.folder))
 
     def end_turn(self, took: float) -> None:
         super().end_turn(took)
@@ -96,11 +96,13 @@ class PlainFront(LineJobs):
         settings: Settings | None = None,
     ) -> None:
         super().__init__()
-        self._controller = HeardController(sessions, self._changed, drafts, self._hear, self.say)
+        self._controller = PrintingController(
+            sessions, self._ask_open_question, drafts, self._print_event, self.print_lines
+        )
         self.context = LineContext(
             self._controller,
             history,
-            self.say,
+            self.print_lines,
             self._ask,
             self._write,
             model,
@@ -137,29 +139,29 @@ class PlainFront(LineJobs):
     async def run(self, reader: PromptReader) -> str | None:
         self._reader = reader
         self.start(self._open_first)
-        self._saying = asyncio.create_task(self._say_piped())
+        self._saying = asyncio.create_task(self._send_piped())
         try:
             while True:
-                self._hear_line(await reader.read(), reader.arrival)
+                self._handle_line(await reader.read(), reader.arrival)
         except EOFError:
             pass
         finally:
             self._saying.cancel()
-            id = await self.end(reader.written)
-            await reader.rest()
+            id = await self.end(reader.draft)
+            await reader.wait_until_printed()
         if self._failure is not None:
             raise self._failure
         return id
 
-    async def answered(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Returns once all that was piped in has been said, and nothing is left to be done."""
         if self._saying is not None:
             await asyncio.wait([self._saying])
-        await self.finished()
+        await self.wait_until_done()
 
-    async def _say_piped(self) -> None:
+    async def _send_piped(self) -> None:
         for part in self._piped:
-            await self.finished()
+            await self.wait_until_done()
             if part.startswith("/") and isinstance(parse(part), Invocation):
                 self.take(part)
             else:
@@ -167,7 +169,7 @@ class PlainFront(LineJobs):
                 self.start()
 
     @property
-    def controller(self) -> HeardController:
+    def controller(self) -> PrintingController:
         return self._controller
 
     @property
@@ -184,25 +186,27 @@ class PlainFront(LineJobs):
         match self._leaving.ctrl_c(is_written=False, works=self.is_busy):
             case "stop":
                 self.is_held = True
-                self.say(("Interrupting.",))
+                self.print_lines(("Interrupting.",))
                 self.controller.interrupt()
             case "leave":
                 self.leave()
             case _:
-                self.say(("Ctrl-C again leaves.",))
+                self.print_lines(("Ctrl-C again leaves.",))
 
     def may_end(self) -> bool:
         """What Ctrl-D does where nothing is written: whether no more lines are to be read."""
         if self._leaving.ctrl_d(works=self.is_busy) == "leave":
             return True
-        self.say(("Ctrl-D again leaves.",))
+        self.print_lines(("Ctrl-D again leaves.",))
         return False
 
     async def _open_first(self) -> None:
         if self._given is not None:
             await self.controller.adopt(self._given)
         else:
-            if self.model is None and not self._choose and self._read_by().edits:  # somebody is there to be asked
+            if (
+                self.model is None and not self._choose and self._read_by().has_line_editing
+            ):  # somebody is there to be asked
                 self.model = await first_model(self.context)
             resume = await pick_session(self.context) if self._choose else ""
             if self._choose and not resume:
@@ -211,21 +215,21 @@ class PlainFront(LineJobs):
         await self.greeter.look()
         greet(self.context)
         if self.controller.session is not None:
-            self.aside(self.controller.session.prepare())
+            self.start_background(self.controller.session.prepare())
 
     # What the user types
 
-    def _hear_line(self, line: str, came: Arrival) -> None:
+    def _handle_line(self, line: str, came: Arrival) -> None:
         """Takes a line for what is asked only if it can have been typed for that."""
         is_ahead = self._asked is not None and not self._wanted and came.at < self._asked_at + self._guard
         if not self._guard or not (is_ahead or self._is_type_ahead(came)):
-            self._hear_prompted(line)
+            self._handle_prompted_line(line)
         elif is_short(line):
-            self.say((f"{line.strip()!r} came too soon to be an answer. Type it again.",))
+            self.print_lines((f"{line.strip()!r} came too soon to be an answer. Type it again.",))
         elif is_ahead:
             self.take(line)  # typed before the question was there
         else:
-            self._put_by(line)
+            self._stash_line(line)
 
     def _is_type_ahead(self, came: Arrival) -> bool:
         """Whether a line came before what a command asks, or at a question with other lines. What a command asks
@@ -234,15 +238,17 @@ class PlainFront(LineJobs):
             return came.at < self._wanted[0].asked_at or not came.is_alone
         return self._asked is not None and not came.is_alone
 
-    def _put_by(self, line: str) -> None:
+    def _stash_line(self, line: str) -> None:
         """Keeps a line for the prompt that came with others, as a part of what is pasted does."""
-        written = self._reader.written if self._reader is not None else ""
-        if self._reader is not None and self._reader.put("\n".join(filter(None, (written, line)))):
-            self.say(("Lines that arrive together answer nothing. They will be in the prompt after this question.",))
+        written = self._reader.draft if self._reader is not None else ""
+        if self._reader is not None and self._reader.prefill("\n".join(filter(None, (written, line)))):
+            self.print_lines(
+                ("Lines that arrive together answer nothing. They will be in the prompt after this question.",)
+            )
         else:
-            self.say((f"This arrived together with other lines: it answers nothing, and was not sent: {line}",))
+            self.print_lines((f"This arrived together with other lines: it answers nothing, and was not sent: {line}",))
 
-    def _hear_prompted(self, line: str) -> None:
+    def _handle_prompted_line(self, line: str) -> None:
         if self._wanted:
             self._wanted.pop(0).answer.set_result(line)
             self.prompt()
@@ -258,11 +264,11 @@ class PlainFront(LineJobs):
 
     def _answer(self, question: OpenQuestion, line: str) -> None:
         if not isinstance(question, QuestionAsked) and wants_to_change(question, line):
-            self._changing = self.aside(self._change(question))
+            self._changing = self.start_background(self._change(question))
             return
         answer = answer_of(question, line)
         if answer is None:
-            self.say(how_to_answer(question))
+            self.print_lines(how_to_answer(question))
         else:
             self._take_answer(question, answer)
 
@@ -272,9 +278,9 @@ class PlainFront(LineJobs):
             decision = await change(self.context, question)
         except UsageError as error:
             decision = None
-            self.say((f"Error: {error}",))
+            self.print_lines((f"Error: {error}",))
         if decision is None:
-            self.say(how_to_answer(question))
+            self.print_lines(how_to_answer(question))
         else:
             self._take_answer(question, decision)
 
@@ -282,18 +288,18 @@ class PlainFront(LineJobs):
         self._asked = None
         self._answered.add(question.id)
         self.prompt()
-        self.say(answer_text(answer))
+        self.print_lines(answer_text(answer))
         self.controller.answer(question.id, answer)
 
     # What the user is told
 
-    def _hear(self, event: Event) -> None:
+    def _print_event(self, event: Event) -> None:
         settings = self.context.settings
         is_full = settings is not None and settings.config.tui_detail == "full"
         self._printing, lines = lines_of(self._printing, event, is_full=is_full)
-        self.say(lines)
+        self.print_lines(lines)
 
-    def _changed(self) -> None:
+    def _ask_open_question(self) -> None:
         """Asks what is to be asked now."""
         questions = self.controller.view.asked
         self._answered &= {question.id for question in questions}
@@ -305,7 +311,7 @@ class PlainFront(LineJobs):
                 self._changing = None
             if due is not None:
                 self._asked_at = monotonic()
-                self.say(lines_of_question(due))
+                self.print_lines(lines_of_question(due))
             self.prompt()
 
     async def _ask(self, prompt: str) -> str:
@@ -319,20 +325,20 @@ class PlainFront(LineJobs):
             self.prompt()
 
     def _write(self, text: str, unsent: bool = False) -> None:
-        if self._reader is not None and not self._reader.put(text):
+        if self._reader is not None and not self._reader.prefill(text):
             if unsent:
                 self.controller.queue.add(text)
                 self.is_held = True
             else:
-                self.say((text,))
+                self.print_lines((text,))
 
     def _read_by(self) -> PromptReader:
         assert self._reader is not None
         return self._reader
 
-    def say(self, lines: Sequence[str]) -> None:
+    def print_lines(self, lines: Sequence[str]) -> None:
         if self._reader is not None:
-            self._reader.show([visible(line) for line in lines])
+            self._reader.show([sanitised(line) for line in lines])
 
     def prompt(self) -> None:
         if self._reader is not None:

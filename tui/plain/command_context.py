@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.errors import AgentError
 from agent.events.permissions import Decision, PermissionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.commands import COMMANDS
 from tui.plain.lines import Lines
 from tui.plain.panel import show_panel
@@ -15,17 +15,17 @@ from tui.plain.print_events import lines_of_text, plain_lines, words_of
 from tui.session.compaction import ManualCompaction, size_of
 from tui.session.view_edits import carry_out_written, propose_written
 from tui.terminal.edit_file import edit_file
-from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it
-from tui.text.inks import Line
-from tui.text.sanitise import visible
+from tui.terminal.edit_text import edit_with, editor_of, ignore_interrupt_keys
+from tui.text.sanitise import sanitised
+from tui.text.spans import Line
 from tui.view.blocks import AnswerText, SessionView, UserText
+from tui.view.call_titles import path_of
 from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 from tui.view.context import overview_lines
 from tui.view.greeting import greeting_words
-from tui.view.panel import Panel, PanelRow, Taken
-from tui.view.permission import changeable, changed
+from tui.view.panel import Panel, PanelRow, RowChosen
+from tui.view.permission import changeable, with_changed_argument
 from tui.view.plan import FILE
-from tui.view.titles import path_of
 
 HELP = (
     "Type a message and press Enter. A line that ends with \\ continues on the next.",
@@ -49,20 +49,20 @@ class LineContext(Lines):
     async def leave(self) -> None:
         self.close()
 
-    async def show(self, panel: Panel) -> Taken | None:
+    async def show(self, panel: Panel) -> RowChosen | None:
         return await show_panel(self, panel)
 
     async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
-        self.say(plain_lines(lines))
+        self.print_lines(plain_lines(lines))
         return (await self.ask(f"y {yes}; an empty line cancels: ")).strip().lower() == "y"
 
     async def play_demo(self) -> None:
         from tui.session.demo import print_demo  # noqa: PLC0415  # deferred: few see it
 
-        await self.reader().lend(lambda: str(print_demo(None)))
+        await self.reader().lend_terminal(lambda: str(print_demo(None)))
 
     def hint(self, text: str) -> None:
-        self.say((text,))
+        self.print_lines((text,))
 
     def insert(self, text: str) -> None:
         self.write(text)
@@ -72,14 +72,14 @@ class LineContext(Lines):
 
     async def show_help(self) -> None:
         commands = (f"{command.usage}: {command.help}" for command in COMMANDS)
-        self.say((*HELP, EDITING if self.reader().edits else PRINTING, "Commands:", *commands))
+        self.print_lines((*HELP, EDITING if self.reader().has_line_editing else PRINTING, "Commands:", *commands))
 
     async def show_palette(self) -> None:
         await self.show_help()
 
     async def show_context(self) -> None:
         if self.controller.session is not None:
-            self.say(
+            self.print_lines(
                 plain_lines(overview_lines(await self.controller.sessions.overview(self.controller.session.id), 80))
             )
 
@@ -87,7 +87,7 @@ class LineContext(Lines):
         """Once its price was agreed to."""
         offered = await propose_written(self.controller, written)
         if not offered.is_possible:
-            self.say((offered.text,))
+            self.print_lines((offered.text,))
         elif (await self.ask(f"{offered.text}. Do it? y or n: ")).strip().lower() in ("y", "yes"):
             await carry_out_written(self.controller, written)
 
@@ -97,7 +97,7 @@ class LineContext(Lines):
     async def find_message(self) -> None:
         said, empty = "What you wrote before, the newest first.", "Nothing was written yet."
         rows = tuple(PanelRow(text, ((text, "text"),)) for text in self.history.entries())
-        if taken := await self.show(Panel("history", ((("Messages", "strong"),),), rows, said=said, empty=empty)):
+        if taken := await self.show(Panel("history", ((("Messages", "strong"),),), rows, plain_head=said, empty=empty)):
             self.write(taken.value)
 
     async def edit_message(self, text: str) -> None:
@@ -107,8 +107,8 @@ class LineContext(Lines):
             return self.controller.fail(error)
         if written:
             self.write(written, unsent=True)
-            if not self.reader().edits:
-                self.say(("An empty line sends what you wrote.",))
+            if not self.reader().has_line_editing:
+                self.print_lines(("An empty line sends what you wrote.",))
         return None
 
     async def edit_file(self, path: Path) -> None:
@@ -123,35 +123,35 @@ class LineContext(Lines):
     def copy(self, text: str) -> None:
         """A clipboard is reached with what steers a terminal, which lines do without: it is printed as it was
         written."""
-        self.say(lines_of_text(text) or ("Nothing to copy.",))
+        self.print_lines(lines_of_text(text) or ("Nothing to copy.",))
 
     async def print_conversation(self) -> None:
-        self.say(
+        self.print_lines(
             [line for block in self.controller.view.blocks for line in words_of(block)] or ("Nothing was said yet.",)
         )
 
-    def applied(self, key: str) -> None:
+    def apply_setting(self, key: str) -> None:
         """Nothing that can be changed is seen in lines."""
 
 
 async def compact(context: Lines, by_hand: ManualCompaction) -> None:
-    context.say((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
+    context.print_lines((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
     if (await context.ask("y lets the model write the summary; an empty line cancels: ")).strip().lower() != "y":
         return
     try:
         drafted = await by_hand.draft()
-        text = by_hand.completed(by_hand.text)
+        text = by_hand.with_missing_facts(by_hand.text)
         while not drafted.is_interrupted:
             told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
             gate = plain_lines(gate_lines(by_hand.missing(text), size_of(text) == 0))
-            context.say((*lines_of_text(text), told, *gate))
+            context.print_lines((*lines_of_text(text), told, *gate))
             answer = await context.ask("y compacts, other words are added to the summary, an empty line cancels: ")
             if not answer.strip():
                 break
             if answer.strip().lower() == "y":
                 await by_hand.apply(text)
                 break
-            text = by_hand.completed(f"{text.rstrip()}\n{answer}")
+            text = by_hand.with_missing_facts(f"{text.rstrip()}\n{answer}")
     except AgentError as error:
         context.controller.fail(error)
 
@@ -160,7 +160,7 @@ def greet(context: Lines) -> None:
     """Says which session is open, and how it ended when it goes on."""
     said, view = context.greeter.greeting(), context.controller.view
     if said is not None:
-        context.say((*greeting_words(said), *before_this(view), *last_said(view)))
+        context.print_lines((*greeting_words(said), *before_this(view), *last_exchange(view)))
         if draft := context.controller.take_draft():
             context.write(draft, unsent=True)
 
@@ -170,7 +170,7 @@ def before_this(view: SessionView) -> tuple[str, ...]:
     return words_of(view.past[0]) if view.earlier else ()
 
 
-def last_said(view: SessionView) -> tuple[str, ...]:
+def last_exchange(view: SessionView) -> tuple[str, ...]:
     """The last message and its answer, of a session that goes on."""
     said = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
     if not said:
@@ -178,7 +178,7 @@ def last_said(view: SessionView) -> tuple[str, ...]:
     last = view.blocks[said[-1] :]
     answers = [block for block in last if isinstance(block, AnswerText)][-1:]
     words = tuple(line for block in (last[0], *answers) for line in words_of(block))
-    return (f"The session goes on after {counted(len(said), 'message')} of yours. The last one:", *words)
+    return (f"The session goes on after {pluralize(len(said), 'message')} of yours. The last one:", *words)
 
 
 COMMAND = "Command to run: "
@@ -190,19 +190,21 @@ async def change(context: Lines, question: PermissionAsked | PlanSubmitted) -> D
         plan = await in_editor(context, question.plan, FILE)
         return PlanDecision("edit", plan=plan) if plan.strip() and plan != question.plan else None
     before = str(question.arguments[changeable(question)])
-    if changeable(question) == "command" and visible(before) == before:
-        if not context.reader().begin(COMMAND, before):
-            context.say(("Type the command to run in its place; an empty line goes back to the question.",))
+    if changeable(question) == "command" and sanitised(before) == before:
+        if not context.reader().prefill_answer(COMMAND, before):
+            context.print_lines(("Type the command to run in its place; an empty line goes back to the question.",))
         text = await context.ask(COMMAND)
         if not text.strip():
             return None
-        return Decision("allow") if text == before else Decision("allow", arguments=changed(question, text))
+        return (
+            Decision("allow") if text == before else Decision("allow", arguments=with_changed_argument(question, text))
+        )
     text = await in_editor(context, before, path_of(question.arguments))
-    return Decision("edit", arguments=changed(question, text)) if text != before else None
+    return Decision("edit", arguments=with_changed_argument(question, text)) if text != before else None
 
 
 async def in_editor(context: Lines, text: str, name: str) -> str:
     """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
     command = editor_of(os.environ)
-    with keys_left_to_it():
-        return await context.reader().lend(lambda: changed_by(command, text, name))
+    with ignore_interrupt_keys():
+        return await context.reader().lend_terminal(lambda: edit_with(command, text, name))

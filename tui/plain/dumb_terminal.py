@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from tui.plain.reader import PROMPT, LineKeys, goes_on, joined
+from tui.plain.reader import PROMPT, LineKeys, is_continued, join_continued
 from tui.prompt.key_arrivals import Arrival
 
-LONGEST_LINE = 4_095
+MAX_LINE_BYTES = 4_095
 """Bytes after which a terminal drops what is typed on a line."""
 
 
-_LINES = 1_000
+_MAX_JOINED_READS = 1_000
 """Reads that are taken for one, at most."""
 
 
@@ -71,7 +71,7 @@ class CookedReader:
             self._is_prompted = False
             self._show_prompt()
 
-    async def rest(self) -> None:
+    async def wait_until_printed(self) -> None:
         """Lines are printed at once."""
 
     def ask(self, prompt: str) -> None:
@@ -82,13 +82,13 @@ class CookedReader:
                 self._is_prompted = False
             self._show_prompt()
 
-    def put(self, text: str) -> bool:
+    def prefill(self, text: str) -> bool:
         return False
 
-    def begin(self, prompt: str, text: str) -> bool:
+    def prefill_answer(self, prompt: str, text: str) -> bool:
         return False
 
-    async def lend(self, work: Callable[[], str]) -> str:
+    async def lend_terminal(self, work: Callable[[], str]) -> str:
         self._loop.remove_reader(self._source)
         self._is_lent, self._is_prompted = True, False
         try:
@@ -102,12 +102,12 @@ class CookedReader:
             self._show_prompt()
 
     @property
-    def edits(self) -> bool:
+    def has_line_editing(self) -> bool:
         return False
 
     @property
-    def written(self) -> str:
-        return joined([*self._parts, ""]).rstrip() if self._parts else ""
+    def draft(self) -> str:
+        return join_continued([*self._parts, ""]).rstrip() if self._parts else ""
 
     def close(self) -> None:
         self._loop.remove_reader(self._source)
@@ -123,8 +123,8 @@ class CookedReader:
         if self._is_lent:
             return  # it is meant for who has the terminal
         self._typed = ""  # the terminal has dropped what was typed as well
-        if self.written:
-            self._keys.cleared(self.written)
+        if self.draft:
+            self._keys.cleared(self.draft)
             self._parts.clear()
             self.show(("Taken away; `/history` brings it back.",))
         else:
@@ -134,7 +134,7 @@ class CookedReader:
         """Takes all that is there. A terminal gives line by line what came at once."""
         came, whole = monotonic(), list[str]()
         self._reads += 1
-        for _ in range(_LINES):
+        for _ in range(_MAX_JOINED_READS):
             raw = self._read()
             if not raw:
                 if not os.isatty(self._source) or self._keys.may_end():
@@ -159,15 +159,15 @@ class CookedReader:
 
     def _lines_in(self, raw: bytes) -> list[str]:
         """The messages that end with what was read."""
-        if len(raw) == LONGEST_LINE + 1:
+        if len(raw) == MAX_LINE_BYTES + 1:
             self.show(("Note: the terminal takes no more on one line; end a line with \\ to go on with the next.",))
         *lines, self._typed = (self._typed + self._decoder.decode(raw)).split("\n")
         whole = list[str]()
         for line in lines:
             self._is_prompted = False  # the terminal has gone on to the next line
             self._parts.append(line)
-            if not goes_on(line):
-                whole.append(joined(self._parts).removesuffix("\n"))
+            if not is_continued(line):
+                whole.append(join_continued(self._parts).removesuffix("\n"))
                 self._parts.clear()
         return whole
 

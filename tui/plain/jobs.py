@@ -4,7 +4,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Coroutine, Sequence
 
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.actions.registry import ACTIONS
 from tui.commands import Invocation
 from tui.plain.command_context import LineContext
@@ -30,7 +30,7 @@ class LineJobs(JobQueue):
         """The bug that ends the program."""
 
     @abstractmethod
-    def say(self, lines: Sequence[str]) -> None: ...
+    def print_lines(self, lines: Sequence[str]) -> None: ...
 
     @abstractmethod
     def prompt(self) -> None:
@@ -41,23 +41,23 @@ class LineJobs(JobQueue):
         if self._reader is not None:
             self._reader.close()
 
-    async def finished(self) -> None:
+    async def wait_until_done(self) -> None:
         """Returns once nothing is left to be done."""
         while self.is_busy or self._commands:
             await asyncio.wait(set(self._tasks))
 
-    def aside(self, work: Awaitable[None]) -> "asyncio.Task[None]":
+    def start_background(self, work: Awaitable[None]) -> "asyncio.Task[None]":
         """Begins work that is no command, beside a job."""
-        return self._begin(self.beside(work))
+        return self._begin(self.with_error_notice(work))
 
     def run_job(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = self._begin(work)
         self.prompt()
         return task
 
-    def run_aside(self, work: Coroutine[object, object, None]) -> object:
+    def run_in_background(self, work: Coroutine[object, object, None]) -> object:
         self._commands += 1
-        task = self._begin(self._counted(work))
+        task = self._begin(self._run_counted(work))
         self.prompt()
         return task
 
@@ -74,7 +74,7 @@ class LineJobs(JobQueue):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _counted(self, work: Awaitable[None]) -> None:
+    async def _run_counted(self, work: Awaitable[None]) -> None:
         try:
             await work
         finally:
@@ -87,24 +87,24 @@ class LineJobs(JobQueue):
     async def open_session(self) -> bool:
         return await self.controller.open(None, self.model)
 
-    def queued(self, *, later: bool) -> None:
+    def on_message_queued(self, *, later: bool) -> None:
         if self.is_busy:
-            self.say((f"Queued: {'it is sent when the turn is over' if later else 'the model sees it next'}.",))
+            self.print_lines((f"Queued: {'it is sent when the turn is over' if later else 'the model sees it next'}.",))
 
-    def take_back_queue(self) -> None:
+    def return_queue_to_prompt(self) -> None:
         """Where it cannot be edited, it goes on waiting."""
         self.prompt()
         queue = self.controller.queue
         if queue and self._reader is not None:
-            if self._reader.put("\n\n".join(item.text for item in queue.items)):
+            if self._reader.prefill("\n\n".join(item.text for item in queue.items)):
                 queue.take_back()
-                self.say(("What was not sent yet is in the prompt again.",))
+                self.print_lines(("What was not sent yet is in the prompt again.",))
             else:
-                self.say((f"{counted(len(queue), 'message')} not sent yet. An empty line sends what waits.",))
+                self.print_lines((f"{pluralize(len(queue), 'message')} not sent yet. An empty line sends what waits.",))
 
-    def put_back(self, written: str) -> None:
-        if self._reader is not None and not self._reader.written:
-            self._reader.put(written)
+    def restore_to_prompt(self, written: str) -> None:
+        if self._reader is not None and not self._reader.draft:
+            self._reader.prefill(written)
 
     async def stop(self) -> None:
         tasks = set(self._tasks)

@@ -25,63 +25,70 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
-from tui.plain.reader import PROMPT, LineKeys, Offered, goes_on
-from tui.prompt.completion import mentioned, with_files
+from tui.plain.reader import PROMPT, CompletionItem, LineKeys, is_continued
+from tui.prompt.completion import mention_prefix, with_files
 from tui.prompt.key_arrivals import Arrival
-from tui.session.completion import Offers
-from tui.terminal.replies import PAUSE, PIECES, REPLY_TIMEOUT, TerminalReplies, may_be_pasted, pasted_in
+from tui.session.completion import SessionPromptCompleter
+from tui.terminal.replies import (
+    MAX_JOINED_READS,
+    READ_PAUSE_S,
+    REPLY_TIMEOUT,
+    TerminalReplies,
+    may_be_pasted,
+    pasted_in,
+)
 from tui.text.graphemes import grapheme_end, grapheme_start
-from tui.text.sanitise import drawn, invisible_count, invisible_words, visible_line
+from tui.text.sanitise import invisible_count, invisible_words, sanitised_line, with_control_pictures
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.session import Session
 
 
-class PlainOffering:
+class SessionLineCompleter:
     """For the session that `session` gives; there may be none yet."""
 
     def __init__(self, session: "Callable[[], Session | None]") -> None:
-        self._offers = Offers(session)
+        self._offers = SessionPromptCompleter(session)
 
-    def texts(self, before: str) -> Sequence[Offered]:
-        return [(each.insert, visible_line(each.label)) for each in self._offers.candidates(before)]
+    def texts(self, before: str) -> Sequence[CompletionItem]:
+        return [(each.insert, sanitised_line(each.label)) for each in self._offers.candidates(before)]
 
     def is_file(self, before: str) -> bool:
-        return mentioned(before) is not None and self._offers.files is not None
+        return mention_prefix(before) is not None and self._offers.files is not None
 
-    async def files(self, before: str, behind: str) -> Sequence[Offered]:
+    async def files(self, before: str, behind: str) -> Sequence[CompletionItem]:
         """Resources of servers, and the files that begin as it is written, or else the likeliest."""
-        written, files = mentioned(before), self._offers.files
+        written, files = mention_prefix(before), self._offers.files
         paths: tuple[str, ...] = ()
         if written is not None and files is not None:
             async for found in files.matching(written):
                 paths = found
         exact = tuple(path for path in paths if path.lower().startswith((written or "").lower()))
         named = with_files(before, behind, exact or paths)
-        return [*self.texts(before), *((each.insert, visible_line(each.label)) for each in named)]
+        return [*self.texts(before), *((each.insert, sanitised_line(each.label)) for each in named)]
 
 
 _ENDING = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
 """What ends a line, or may hold several."""
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
-MOST = 20
+MAX_PRINTED_COMPLETIONS = 20
 """Lines of what is offered that are printed."""
 
 
 class LineCompleter(Protocol):
     """What may be typed next."""
 
-    def texts(self, before: str) -> Sequence[Offered]:
+    def texts(self, before: str) -> Sequence[CompletionItem]:
         """What a text may become."""
 
     def is_file(self, before: str) -> bool:
         """Whether a text ends in the beginning of a file's name."""
 
-    async def files(self, before: str, behind: str) -> Sequence[Offered]:
+    async def files(self, before: str, behind: str) -> Sequence[CompletionItem]:
         """What it may become with the name of a file at its end."""
 
 
-class _Typed(Vt100Input):
+class _TimedInput(Vt100Input):
     """The keys of a terminal, and when they came."""
 
     arrival = Arrival(0.0, 0)
@@ -97,7 +104,7 @@ class _Typed(Vt100Input):
     def read_keys(self) -> list[KeyPress]:
         pieces = [self.stdin_reader.read()]
         if may_be_pasted(pieces[0].encode()):
-            while len(pieces) < PIECES and select.select([self.fileno()], [], [], PAUSE)[0]:
+            while len(pieces) < MAX_JOINED_READS and select.select([self.fileno()], [], [], READ_PAUSE_S)[0]:
                 pieces.append(self.stdin_reader.read())
         sent = [pieces.pop()] if pieces[1:] and pieces[-1] == "\r" else []  # as by a program that pastes, then sends
         for typed in ("".join(pieces), *sent):
@@ -109,7 +116,7 @@ class _Typed(Vt100Input):
 
     def flush_keys(self) -> list[KeyPress]:
         if not self._replies.is_certain:
-            self.vt100_parser.feed(self._replies.given_up())
+            self.vt100_parser.feed(self._replies.give_up())
         return super().flush_keys()
 
     def _feed(self, typed: str) -> None:
@@ -117,25 +124,25 @@ class _Typed(Vt100Input):
         if parser._in_bracketed_paste:  # it does not say so otherwise
             parser.feed(typed)
             return
-        if replies.is_certain and now >= self._begun_at + REPLY_TIMEOUT and not replies.goes_on(typed):
-            replies.given_up()
+        if replies.is_certain and now >= self._begun_at + REPLY_TIMEOUT and not replies.completes_reply(typed):
+            replies.give_up()
         held, replies.begun = replies.begun, ""
         typed, begun, pasted = (held + typed).partition(_PASTE_START)
-        for piece in replies.taken_from(typed)[0]:
+        for piece in replies.split_replies(typed)[0]:
             for text, is_pasted in pasted_in(piece):
                 parser.feed(f"{_PASTE_START}{text}{_PASTE_END}" if is_pasted else text)
         if not (held and replies.begun.startswith(held)):
             self._begun_at = now
         if begun:
-            parser.feed(replies.given_up() + begun + pasted)
+            parser.feed(replies.give_up() + begun + pasted)
 
 
-class _DrawnSafely(Processor):
+class _SanitisingProcessor(Processor):
     """Draws what could steer the terminal, or hide, as something to be seen. The text stays as it is."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = transformation_input.fragments
-        line, at = drawn(fragment_list_to_text(fragments)), 0
+        line, at = with_control_pictures(fragment_list_to_text(fragments)), 0
         safe: StyleAndTextTuples = []
         for style, text, *_ in fragments:
             safe.append((style, line[at : at + len(text)]))
@@ -156,7 +163,7 @@ class EditedReader:
         self._unprinted: list[str] = []
         self._printing: asyncio.Task[None] | None = None
         self._is_closed = False
-        self._input = _Typed(sys.stdin)
+        self._input = _TimedInput(sys.stdin)
         self._arrival = self._input.arrival
         self._session: PromptSession[str] = PromptSession(
             lambda: self._prompt,
@@ -165,14 +172,14 @@ class EditedReader:
             reserve_space_for_menu=0,
             enable_suspend=True,
             key_bindings=self._bindings(),
-            input_processors=[_DrawnSafely()],
+            input_processors=[_SanitisingProcessor()],
             rprompt=lambda: invisible_words(invisible_count(self._session.default_buffer.text)),
             # It is told where the cursor is by nobody: to ask the terminal would be one more thing that is written.
             output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
         )
 
     async def read(self) -> str:
-        await self.rest()
+        await self.wait_until_printed()
         if self._is_closed:
             raise EOFError
         try:
@@ -192,7 +199,7 @@ class EditedReader:
         if self._unprinted and self._printing is None:
             self._printing = asyncio.get_running_loop().create_task(self._print())
 
-    async def rest(self) -> None:
+    async def wait_until_printed(self) -> None:
         while self._printing is not None:
             await self._printing
 
@@ -204,7 +211,7 @@ class EditedReader:
             buffer.document = Document(self._drafts.pop(self._key, ""))
         self._session.app.invalidate()
 
-    def put(self, text: str) -> bool:
+    def prefill(self, text: str) -> bool:
         buffer = self._session.default_buffer
         if self._is_typed_into and not self._key:
             buffer.document = Document(f"{text}\n\n{buffer.text}" if buffer.text else text)
@@ -212,20 +219,20 @@ class EditedReader:
             self._drafts[""] = text
         return True
 
-    def begin(self, prompt: str, text: str) -> bool:
+    def prefill_answer(self, prompt: str, text: str) -> bool:
         self._drafts[prompt] = text
         return True
 
-    async def lend(self, work: Callable[[], str]) -> str:
+    async def lend_terminal(self, work: Callable[[], str]) -> str:
         async with in_terminal():
             return await asyncio.to_thread(work)
 
     @property
-    def edits(self) -> bool:
+    def has_line_editing(self) -> bool:
         return True
 
     @property
-    def written(self) -> str:
+    def draft(self) -> str:
         return self._session.default_buffer.text if self._is_typed_into and not self._key else self._drafts.get("", "")
 
     def close(self) -> None:
@@ -259,15 +266,15 @@ class EditedReader:
         """Writes what all that is offered has in common, and prints what that is."""
         before, behind = buffer.document.text_before_cursor, buffer.document.text_after_cursor
 
-        def take(offered: Sequence[Offered]) -> None:
+        def take(offered: Sequence[CompletionItem]) -> None:
             if buffer.document.text_before_cursor != before or buffer.document.text_after_cursor != behind:
                 return  # somebody typed meanwhile
             common = os.path.commonprefix([text for text, _ in offered])  # noqa: RUF071  # of letters, as they are typed
             if len(common) > len(before) or len(offered) == 1:
                 buffer.document = Document(common + behind, len(common))
             if len(offered) > 1:
-                more = len(offered) - MOST
-                said = [shown for _, shown in offered[:MOST]]
+                more = len(offered) - MAX_PRINTED_COMPLETIONS
+                said = [shown for _, shown in offered[:MAX_PRINTED_COMPLETIONS]]
                 self.show([*said, f"{more} more: type on to find them."] if more > 0 else said)
 
         async def find() -> None:
@@ -284,7 +291,7 @@ class EditedReader:
         @bindings.add("enter", filter=has_focus(DEFAULT_BUFFER))
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if goes_on(buffer.document.text_before_cursor) and not self._key:
+            if is_continued(buffer.document.text_before_cursor) and not self._key:
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
             else:
@@ -340,13 +347,13 @@ class EditedReader:
 
 def _before(document: Document) -> int:
     """Code points of the character in front of the cursor; 0 at the beginning of a line."""
-    line = drawn(document.current_line_before_cursor)
+    line = with_control_pictures(document.current_line_before_cursor)
     return len(line) - grapheme_start(line, len(line))
 
 
 def _behind(document: Document) -> int:
     """Those of the character behind it; 0 at the end of a line."""
-    return grapheme_end(drawn(document.current_line_after_cursor), 0)
+    return grapheme_end(with_control_pictures(document.current_line_after_cursor), 0)
 
 
 def _size() -> Size:

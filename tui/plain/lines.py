@@ -28,7 +28,7 @@ class Lines:
 
     controller: SessionController
     history: History
-    say: Callable[[Sequence[str]], None]
+    print_lines: Callable[[Sequence[str]], None]
     """Prints lines."""
     ask: Callable[[str], Awaitable[str]]
     """What the user types next; empty when the user does not want to answer."""
@@ -44,4 +44,4 @@ class Lines:
 
     async def ask_hidden(self, question: str) -> str:
         """As `ask`, for what is not shown as it is typed; empty, too, where that cannot be."""
-        return await self.reader().lend(lambda: read_hidden(question))
+        return await self.reader().lend_terminal(lambda: read_hidden(question))

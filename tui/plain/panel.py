@@ -6,40 +6,40 @@ from agent.errors import AgentError
 from tui.plain.lines import Lines
 from tui.plain.print_events import plain_lines
 from tui.plain.questions import diff_words
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 from tui.view.panel import (
     NO_ROW,
-    Copied,
+    CopyText,
     DiffText,
     LoadedText,
     PagedText,
     Panel,
     PanelAction,
     PanelRow,
-    Taken,
-    Told,
+    RowChosen,
+    ShowMessage,
     about_row,
     action_of,
-    found,
-    in_words,
+    matching_rows,
+    row_words,
 )
 
 PAGE = 40
 """Lines that are printed at once."""
-MOST = 20
+MAX_PRINTED_ROWS = 20
 """Rows that are printed at once."""
 
 
-async def show_panel(context: Lines, panel: Panel) -> Taken | None:
+async def show_panel(context: Lines, panel: Panel) -> RowChosen | None:
     """What the user takes from the list; None where nothing was taken."""
     words = panel.words
-    panel = await _found(panel, words)
+    panel = await _search_panel(panel, words)
     head, *besides = plain_lines(panel.head)
     if not panel.rows:
-        context.say(panel.said.split("\n") if panel.about else (*besides, panel.empty or head))
+        context.print_lines(panel.plain_head.split("\n") if panel.about else (*besides, panel.empty or head))
         return None
-    context.say(besides)
-    rows = found(panel, words) or panel.rows
+    context.print_lines(besides)
+    rows = matching_rows(panel, words) or panel.rows
     row = next((row for row in rows if row.value == words and not row.is_heading), None)
     if row is None:
         row, action = await _choose(context, panel, rows[::-1] if panel.is_newest_last else rows, head)
@@ -49,12 +49,12 @@ async def show_panel(context: Lines, panel: Panel) -> Taken | None:
         return None
     if action is None:
         if panel.looks:
-            await _tell(context, row)
+            await _print_row(context, row)
         action = await _action(context, panel, row)
     return await _do(context, panel, action, row) if action is not None else None
 
 
-async def _found(panel: Panel, words: str) -> Panel:
+async def _search_panel(panel: Panel, words: str) -> Panel:
     """The panel with all that the words find."""
     if panel.find is not None:
         async for better in panel.find(words):
@@ -73,7 +73,9 @@ async def _choose(
     shown = numbered = {row.value: row for row in rows if not row.is_heading}
     while True:
         numbers = {value: number for number, value in enumerate(numbered, 1)}
-        context.say(list_of(panel.said or head, [(numbers[value], in_words(row)) for value, row in shown.items()]))
+        context.print_lines(
+            list_of(panel.plain_head or head, [(numbers[value], row_words(row)) for value, row in shown.items()])
+        )
         answer = (await context.ask(f"Number, or words to find;{named} an empty line closes: ")).strip()
         if not answer:
             return None, None
@@ -83,38 +85,38 @@ async def _choose(
         row = next((numbered[value] for value, at in numbers.items() if str(at) == number), None)
         action = next((action for action in panel.actions if action.word and action.word == word.lower()), None)
         if row is not None and not word and only_reads:
-            await _tell(context, row)
+            await _print_row(context, row)
             continue
         if row is not None and (not word or (action is not None and action.can(row))):
             return row, action
-        better = found(await _found(panel, answer), answer)
+        better = matching_rows(await _search_panel(panel, answer), answer)
         some = {row.value: numbered.get(row.value, row) for row in better if not row.is_heading}
         if not some:
-            context.say((f"Nothing in the list matches {answer!r}.",))
+            context.print_lines((f"Nothing in the list matches {answer!r}.",))
         numbered, shown = {**numbered, **some}, some or shown
 
 
 def list_of(heading: str, rows: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     """A numbered list; of a long one the beginning."""
-    left = len(rows) - MOST
+    left = len(rows) - MAX_PRINTED_ROWS
     more = (f"{left} more: type words to find them.",) if left > 0 else ()
-    return (heading, *(f"{number}: {visible_line(words)}" for number, words in rows[:MOST]), *more)
+    return (heading, *(f"{number}: {sanitised_line(words)}" for number, words in rows[:MAX_PRINTED_ROWS]), *more)
 
 
-async def _tell(context: Lines, row: PanelRow) -> None:
+async def _print_row(context: Lines, row: PanelRow) -> None:
     """Prints all there is to read of a row, a page at a time."""
     match row.content:
         case PagedText():
-            await _read(context, row.content)
+            await _print_pages(context, row.content)
         case DiffText(diff):
-            context.say((in_words(row), *diff_words(diff)))
+            context.print_lines((row_words(row), *diff_words(diff)))
         case LoadedText(load, of):
-            context.say(plain_lines(await load(*of)))
+            context.print_lines(plain_lines(await load(*of)))
         case None:
-            context.say((in_words(row), *plain_lines(about_row(row))))
+            context.print_lines((row_words(row), *plain_lines(about_row(row))))
 
 
-async def _read(context: Lines, text: PagedText) -> None:
+async def _print_pages(context: Lines, text: PagedText) -> None:
     first = 1
     while True:
         try:
@@ -122,7 +124,9 @@ async def _read(context: Lines, text: PagedText) -> None:
         except AgentError as error:
             return context.controller.fail(error)
         last = page.first + len(page.lines) - 1
-        context.say((f"{text.ref}, lines {page.first} to {last} of {page.total}:", *map(visible_line, page.lines)))
+        context.print_lines(
+            (f"{text.ref}, lines {page.first} to {last} of {page.total}:", *map(sanitised_line, page.lines))
+        )
         if last >= page.total or not page.lines:
             return None
         answer = (await context.ask("Enter for more, a line number, or q: ")).strip().lower()
@@ -145,7 +149,7 @@ async def _action(context: Lines, panel: Panel, row: PanelRow) -> PanelAction | 
     return actions.get((await context.ask(question)).strip().lower())
 
 
-async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) -> Taken | None:
+async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) -> RowChosen | None:
     words = ""
     if action.asks is not None:
         hidden = action.asks.is_hidden
@@ -154,11 +158,11 @@ async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) 
             return None
         words = "" if words == action.asks.nothing else words
     if action.do is None:
-        return Taken(row.value, action.word)
+        return RowChosen(row.value, action.word)
     if panel.watch is not None and panel.now is not None:
         panel.watch(_heads(context, panel, panel.now))
     if action.asks is not None and action.asks.meanwhile:
-        context.say((action.asks.meanwhile,))
+        context.print_lines((action.asks.meanwhile,))
     try:
         outcome = await action.do(row, words)
     except AgentError as error:
@@ -169,15 +173,15 @@ async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) 
         if panel.watch is not None:
             panel.watch(None)
     match outcome:
-        case Taken():
+        case RowChosen():
             return outcome
-        case Told(text) | Copied(text):
-            context.say((text,))
-        case Panel(told=Told(text)):
-            context.say((text,))
+        case ShowMessage(text) | CopyText(text):
+            context.print_lines((text,))
+        case Panel(message=ShowMessage(text)):
+            context.print_lines((text,))
         case Panel():
             now = next((each for each in outcome.rows if each.value == row.value), row)
-            context.say(plain_lines(about_row(now)) if outcome.tail else (in_words(now),))
+            context.print_lines(plain_lines(about_row(now)) if outcome.tail else (row_words(now),))
         case "whole" | None:
             pass
     return None
@@ -190,6 +194,6 @@ def _heads(context: Lines, panel: Panel, now: Callable[[], Panel]) -> Callable[[
     def changed() -> None:
         lines = [line for line in plain_lines(now().head)[1:] if line not in told]
         told.update(lines)
-        context.say(lines)
+        context.print_lines(lines)
 
     return changed

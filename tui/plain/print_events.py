@@ -22,41 +22,41 @@ from agent.events.session import (
 )
 from agent.events.view import CompactionStarted, FilesChanged, NothingCompacted
 from agent.messages import BY_USER
-from tools.outputs.extent import counted
-from tui.text.inks import Line
-from tui.text.sanitise import visible, visible_line
+from tools.outputs.extent import pluralize
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.text.spans import Line
+from tui.view.block_groups import LookupGroup, is_lookup, lookup_summary
 from tui.view.blocks import (
     AnswerText,
     Block,
     Call,
-    Earlier,
     Failure,
     Notice,
+    OlderMessages,
+    ReasoningBlock,
     Retry,
     SessionView,
     SummaryBlock,
-    Thought,
     TurnTotal,
     UserText,
 )
-from tui.view.folds import Lookups, is_lookup, told_lookups
+from tui.view.call_titles import title_of as title_of_call
 from tui.view.outcomes import count_of, why_failed
 from tui.view.outcomes import outcome_of as outcome_of_call
 from tui.view.plan import text_of as plan_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, title_of
 from tui.view.reduce import advance
-from tui.view.titles import title_of as title_of_call
 from tui.view.turn_total import total_words
 
 SHORTEST = 40
 """Characters below which a sentence waits for the next one."""
-LONGEST = 1_000
+MAX_PENDING_CHARS = 1_000
 """Characters after which what is said is printed without an end of a sentence."""
 
 _SENTENCE = re.compile(r"[.!?…:;][\"'”’)\]*_`]*\s+|[。！？]")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _SPACE = re.compile(r"\s")
-_DRAWN = re.compile("[─-▟]+")
+_DRAWING_CHARS = re.compile("[─-▟]+")
 """Boxes, bars and rules, which say nothing when they are read aloud."""
 
 
@@ -68,9 +68,9 @@ class Printing:
     """The end of the answer so far, of which no sentence is complete."""
     in_code: bool = False
     """Between two fences, where only lines end."""
-    said: bool = False
+    has_turn_text: bool = False
     """The model has said something in this turn."""
-    heard: bool = False
+    has_step_text: bool = False
     """It has said something since its step began."""
     calls: Mapping[str, Call] = field(default_factory=dict)
     """By their ids."""
@@ -78,7 +78,7 @@ class Printing:
     """Reads and searches in a row that are over, each with its own line: one is printed for all."""
 
 
-_TELLS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, QuestionAsked, PlanSubmitted)
+_ANNOUNCED_EVENTS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, QuestionAsked, PlanSubmitted)
 """Events behind which something is said that is not their line."""
 
 
@@ -90,7 +90,7 @@ def lines_of(before: Printing, event: Event, *, is_full: bool = False) -> tuple[
         call = before.calls.get(event.call_id)
         if call is not None and is_lookup(call):
             return replace(after, lookups=(*before.lookups, (call, lines[-1]))), lines[:-1]
-    if not before.lookups or not (lines or isinstance(event, _TELLS)):
+    if not before.lookups or not (lines or isinstance(event, _ANNOUNCED_EVENTS)):
         return after, lines
     return replace(after, lookups=()), (_looked_up(before.lookups), *lines)
 
@@ -98,8 +98,8 @@ def lines_of(before: Printing, event: Event, *, is_full: bool = False) -> tuple[
 def _looked_up(lookups: Sequence[tuple[Call, str]]) -> str:
     if len(lookups) == 1:
         return lookups[0][1]
-    said, which = told_lookups(Lookups(tuple(call for call, _ in lookups)))
-    return f"{said}: {visible_line(which)}."
+    said, which = lookup_summary(LookupGroup(tuple(call for call, _ in lookups)))
+    return f"{said}: {sanitised_line(which)}."
 
 
 def _lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]:
@@ -107,23 +107,23 @@ def _lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]
         case TurnStarted():
             return Printing(), ()
         case StepStarted():
-            after, lines = _settled(before)
-            return replace(after, heard=False), lines
+            after, lines = _flush_pending(before)
+            return replace(after, has_step_text=False), lines
         case TextDelta(text=text):
-            return _said(before, text)
+            return _add_text(before, text)
         case (
             ToolStarted(call_id=id, name=name, arguments=arguments)
             | PermissionAsked(call_id=id, name=name, arguments=arguments)
             | CallEdited(call_id=id, name=name, arguments=arguments)
         ):
-            return _settled(replace(before, calls={**before.calls, id: Call(id, name, arguments)}))
+            return _flush_pending(replace(before, calls={**before.calls, id: Call(id, name, arguments)}))
         case CallDenied(call_id=id, name=name, arguments=arguments):
-            return _settled(before, f"Tool {title_of_call(name, arguments)}: denied.")
+            return _flush_pending(before, f"Tool {title_of_call(name, arguments)}: denied.")
         case ToolFinished(status="denied"):
             return before, ()  # said already: the call was denied
         case ToolFinished():
             printed = lines_of_text(event.text) if event.call_id.startswith(BY_USER) else ()
-            return _settled(
+            return _flush_pending(
                 before,
                 *printed,
                 f"Tool {_title(before, event)}: {outcome_of(event)}.",
@@ -131,25 +131,29 @@ def _lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]
         case CallsRead():
             return replace(before, pending="", in_code=False), ("What the model wrote there is a call.",)
         case RetryScheduled() | WindowLearned():
-            void = ("What the model said since your message or the last tool is discarded.",) if before.heard else ()
-            return replace(before, pending="", in_code=False, heard=False), (*lines_of_new(event), *void)
+            void = (
+                ("What the model said since your message or the last tool is discarded.",)
+                if before.has_step_text
+                else ()
+            )
+            return replace(before, pending="", in_code=False, has_step_text=False), (*lines_of_new(event), *void)
         case HookStatus(text=text) if text:
-            return _settled(before, visible_line(text))
+            return _flush_pending(before, sanitised_line(text))
         case FilesChanged():
             return before, ()  # said with the turn's end
         case CompactionStarted(used=used):
-            return _settled(before, f"Compacting {used:,} tokens.")
+            return _flush_pending(before, f"Compacting {used:,} tokens.")
         case NothingCompacted():
-            return _settled(before, "Nothing was compacted.")
-        case TurnFinished(text=text) if text and not before.said:
-            return _settled(before, *lines_of_text(text), *lines_of_new(event))
+            return _flush_pending(before, "Nothing was compacted.")
+        case TurnFinished(text=text) if text and not before.has_turn_text:
+            return _flush_pending(before, *lines_of_text(text), *lines_of_new(event))
         case _:
-            return _settled(before, *lines_of_new(event))
+            return _flush_pending(before, *lines_of_new(event))
 
 
 def _title(before: Printing, event: ToolFinished) -> str:
     call = before.calls.get(event.call_id)
-    return title_of_call(call.name, call.arguments) if call is not None else visible_line(event.name)
+    return title_of_call(call.name, call.arguments) if call is not None else sanitised_line(event.name)
 
 
 def lines_of_new(event: Event) -> tuple[str, ...]:
@@ -166,7 +170,7 @@ def words_of(block: Block) -> tuple[str, ...]:
             return (f"You: {first}", *rest)
         case AnswerText(text=text):
             return lines_of_text(text)
-        case Thought():
+        case ReasoningBlock():
             return ()
         case Call(name="submit_plan"):
             return (f"Plan, {outcome_of_call(block, '') or block.status}:", *lines_of_text(plan_of(block)))
@@ -174,7 +178,7 @@ def words_of(block: Block) -> tuple[str, ...]:
             return (f"Tool {title_of_call(block.name, block.arguments)}: {block.status}.",)
         case Retry(delay=delay, reason=reason):
             which = f"{block.which}, in {delay:.0f} s"
-            return (f"The request failed: {visible_line(reason).rstrip('.')}. It is sent again: {which}.",)
+            return (f"The request failed: {sanitised_line(reason).rstrip('.')}. It is sent again: {which}.",)
         case Notice(text=text):
             first, *rest = lines_of_text(text) or ("",)
             return (f"Note: {first}", *rest)
@@ -185,28 +189,28 @@ def words_of(block: Block) -> tuple[str, ...]:
             return (f"Error: {first}", *rest)
         case RunningCompaction() | Compaction() | UndoneReceipt():
             title = title_of(block)
-            return (visible_line(title[:1].upper() + title[1:]).replace("→", "to"),)
-        case Earlier(messages=messages, problem=problem):
-            how = visible_line(problem) or "`/print` prints them, too."
-            return (f"{counted(messages, 'earlier message')} before this: {how}",)
+            return (sanitised_line(title[:1].upper() + title[1:]).replace("→", "to"),)
+        case OlderMessages(messages=messages, problem=problem):
+            how = sanitised_line(problem) or "`/print` prints them, too."
+            return (f"{pluralize(messages, 'earlier message')} before this: {how}",)
         case SummaryBlock(text=text):
             return ("Summary of what was said before:", *lines_of_text(text))
 
 
 def outcome_of(event: ToolFinished) -> str:
     """How a call ended, in words."""
-    changed = f", changed {visible_line(', '.join(event.changed))}" if event.changed else ""
+    changed = f", changed {sanitised_line(', '.join(event.changed))}" if event.changed else ""
     match event.status:
         case "done" if event.name == "submit_plan":
             return "accepted"
         case "done":
             problems = event.problems.count if event.problems else 0
-            brought = f", {counted(problems, 'new problem')}" if problems else ""
-            return f"done, {counted(count_of(event), 'line')}{changed}{brought}"
+            brought = f", {pluralize(problems, 'new problem')}" if problems else ""
+            return f"done, {pluralize(count_of(event), 'line')}{changed}{brought}"
         case "failed":
             said, program = why_failed(event), event.program
             parts = (program.how, *said[-1:]) if program else said[:1]
-            why = ": ".join(visible_line(part)[:300].rstrip(".") for part in parts)
+            why = ": ".join(sanitised_line(part)[:300].rstrip(".") for part in parts)
             return f"failed{changed}: {why}" if why else f"failed{changed}"
         case _:
             return f"{event.status}{changed}"
@@ -214,29 +218,29 @@ def outcome_of(event: ToolFinished) -> str:
 
 def lines_of_text(text: str) -> tuple[str, ...]:
     """A text of others, a line each, without anything that steers a terminal."""
-    return tuple(visible(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
+    return tuple(sanitised(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
 
 
 def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
     """Lines of words in colours without their colours, and without what is only drawn."""
-    return tuple(_DRAWN.sub("", "".join(words for words, _ in line)).rstrip() for line in lines)
+    return tuple(_DRAWING_CHARS.sub("", "".join(words for words, _ in line)).rstrip() for line in lines)
 
 
-def rested(before: Printing) -> tuple[str, ...]:
+def pending_lines(before: Printing) -> tuple[str, ...]:
     """The lines of what is not printed yet."""
     return lines_of_text(before.pending)
 
 
-def _settled(before: Printing, *lines: str) -> tuple[Printing, tuple[str, ...]]:
+def _flush_pending(before: Printing, *lines: str) -> tuple[Printing, tuple[str, ...]]:
     """These lines behind what was said before them."""
-    return replace(before, pending="", in_code=False), (*rested(before), *lines)
+    return replace(before, pending="", in_code=False), (*pending_lines(before), *lines)
 
 
-def _said(before: Printing, text: str) -> tuple[Printing, tuple[str, ...]]:
+def _add_text(before: Printing, text: str) -> tuple[Printing, tuple[str, ...]]:
     """The sentences that a piece of an answer brings to an end. It looks at that piece only, however long they are."""
     pending, looked_at = before.pending + text, max(0, len(before.pending) - 8)
-    after = replace(before, pending=pending, said=True, heard=True)
-    if not _SPACE.search(text) and not _SENTENCE.search(text) and len(pending) < LONGEST:
+    after = replace(before, pending=pending, has_turn_text=True, has_step_text=True)
+    if not _SPACE.search(text) and not _SENTENCE.search(text) and len(pending) < MAX_PENDING_CHARS:
         return after, ()
     lines: list[str] = []
     in_code, start = before.in_code, 0
@@ -247,14 +251,14 @@ def _said(before: Printing, text: str) -> tuple[Printing, tuple[str, ...]]:
         piece = pending[start:end]
         if piece.endswith("\n") and _FENCE.match(piece):
             in_code = not in_code
-        lines += visible(piece).expandtabs(4).rstrip().split("\n")
+        lines += sanitised(piece).expandtabs(4).rstrip().split("\n")
         start = end
     return replace(after, pending=pending[start:], in_code=in_code), tuple(lines)
 
 
 def _end(text: str, start: int, looked_at: int, in_code: bool) -> int | None:
     """Where the line or sentence ends that begins at `start`; None when it is not complete."""
-    most = min(len(text), start + LONGEST)
+    most = min(len(text), start + MAX_PENDING_CHARS)
     newline = text.find("\n", looked_at, most)
     if not in_code and not _FENCE.match(text, start):
         for found in _SENTENCE.finditer(text, looked_at, newline if newline >= 0 else most):
@@ -262,7 +266,7 @@ def _end(text: str, start: int, looked_at: int, in_code: bool) -> int | None:
                 return found.end()
     if newline >= 0:
         return newline + 1
-    if len(text) - start >= LONGEST:
+    if len(text) - start >= MAX_PENDING_CHARS:
         blank = text.rfind(" ", start, most)
         return blank + 1 if blank > start else most
     return None

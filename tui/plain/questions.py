@@ -6,18 +6,18 @@ from typing import Literal
 
 from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from tools.outputs.extent import counted as so_many
+from tools.outputs.extent import pluralize as so_many
 from tui.commands import parse
 from tui.plain.print_events import lines_of_text
-from tui.text.sanitise import visible, visible_line
-from tui.text.unified_diff import DiffLine, Hunk, Remark, counted, files_of
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.text.unified_diff import DiffLine, Hunk, Remark, count_changes, files_of
 from tui.view.blocks import OpenQuestion
-from tui.view.permission import SCOPES, dangers_told
+from tui.view.call_titles import command_of, path_of
+from tui.view.permission import SCOPES, danger_texts
 from tui.view.plan import HEADLINE
 from tui.view.question import Choice, typed_choice
 from tui.view.questions import panel_of
 from tui.view.rule_wording import words_of_rule
-from tui.view.titles import command_of, path_of
 
 ANSWER = "Answer: "
 
@@ -50,7 +50,7 @@ def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
     listed = tuple(_choice(number, choice) for number, choice in enumerate(panel_of(question).choices, 1))
     match question:
         case PermissionAsked(rules_file=file, offers=offers):
-            place = visible_line(file)
+            place = sanitised_line(file)
             rules = (f"p and such a number: in this project, from now on; kept in {place}",) if offers and place else ()
             return (*listed, *rules, "Other words: no, and the model is told them.")
         case PlanSubmitted():
@@ -64,9 +64,9 @@ def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
 
 def _choice(number: int, choice: Choice) -> str:
     letter = f" or {choice.key}" if choice.key else ""
-    rule = f"; the rule is {visible_line(choice.beside)}" if choice.is_lasting and choice.beside else ""
-    more = f"; it {visible_line(choice.more)}" if choice.more else ""
-    return f"{number}{letter}: {visible_line(choice.says)}{rule}{more}"
+    rule = f"; the rule is {sanitised_line(choice.rule_text)}" if choice.is_lasting and choice.rule_text else ""
+    more = f"; it {sanitised_line(choice.more)}" if choice.more else ""
+    return f"{number}{letter}: {sanitised_line(choice.label)}{rule}{more}"
 
 
 def wants_to_change(question: OpenQuestion, line: str) -> bool:
@@ -80,7 +80,7 @@ def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | st
     words = line.strip()
     if isinstance(question, QuestionAsked):
         return _answer_in_words(question, words)
-    chosen = _chosen(question, words)
+    chosen = _decision_of(question, words)
     if isinstance(chosen, Decision | PlanDecision):
         return chosen
     word = words.lower()
@@ -104,7 +104,7 @@ def _answer_in_words(question: QuestionAsked, words: str) -> str | None:
     return words if question.takes_words or not words else None
 
 
-def _chosen(
+def _decision_of(
     question: PermissionAsked | PlanSubmitted, words: str
 ) -> Decision | PlanDecision | Literal["nothing"] | None:
     """What a number, a letter or one of a few words decides; None where the line is none of them."""
@@ -140,13 +140,13 @@ def is_short(line: str) -> bool:
 
 
 def _headline(question: PermissionAsked) -> str:
-    name, path = visible_line(question.name), visible_line(path_of(question.arguments))
+    name, path = sanitised_line(question.name), sanitised_line(path_of(question.arguments))
     if question.host:
-        return f"Question: may {name}, which runs this command, reach {visible_line(question.host)}?"
+        return f"Question: may {name}, which runs this command, reach {sanitised_line(question.host)}?"
     if command_of(question.arguments):
         return f"Question: may {name} run this command?"
     if question.preview:
-        added, removed = counted(question.preview)
+        added, removed = count_changes(question.preview)
         return (
             f"Question: may {name} change {path or 'these files'}? {so_many(added, 'line')} added, {removed} removed."
         )
@@ -160,13 +160,13 @@ def _subject(question: PermissionAsked) -> tuple[str, ...]:
         return lines_of_text(command)
     if question.preview:
         return diff_words(question.preview)
-    return tuple(f"{visible_line(name)}: {visible(str(value))}" for name, value in question.arguments.items())
+    return tuple(f"{sanitised_line(name)}: {sanitised(str(value))}" for name, value in question.arguments.items())
 
 
 def diff_words(diff: str) -> tuple[str, ...]:
     """A unified diff with the kind of each line, and where it stands, in words before it."""
     lines: list[str] = []
-    for file in files_of(visible(diff).expandtabs(4)):
+    for file in files_of(sanitised(diff).expandtabs(4)):
         if file.name:
             lines.append(f"File {file.name}" + (f", {file.state}" if file.state != "changed" else ""))
         for part in file.parts:
@@ -185,7 +185,7 @@ def _line_words(line: DiffLine) -> str:
 
 
 def _dangers(question: PermissionAsked) -> tuple[str, ...]:
-    return tuple(f"Dangerous: {told}." for told in dangers_told(question))
+    return tuple(f"Dangerous: {told}." for told in danger_texts(question))
 
 
 def _reason(question: PermissionAsked) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from tui.prompt.key_arrivals import Arrival
 
 PROMPT = "> "
 
-Offered: TypeAlias = tuple[str, str]
+CompletionItem: TypeAlias = tuple[str, str]
 """What a text may become, and how that is shown."""
 
 
@@ -39,28 +39,28 @@ class PromptReader(Protocol):
     def show(self, lines: Sequence[str]) -> None:
         """Prints lines, above what is being typed."""
 
-    async def rest(self) -> None:
+    async def wait_until_printed(self) -> None:
         """Returns once all lines are printed."""
 
     def ask(self, prompt: str) -> None:
         """What is typed from now on is for this: `PROMPT` for messages, empty for messages while the session works, or
         a question. What was being typed for another one is kept for when that is back."""
 
-    def put(self, text: str) -> bool:
+    def prefill(self, text: str) -> bool:
         """Lets the user go on with a text, as if it had been typed; False where that cannot be."""
 
-    def begin(self, prompt: str, text: str) -> bool:
+    def prefill_answer(self, prompt: str, text: str) -> bool:
         """Lets the answer to a question that is asked next begin with a text; False where that cannot be."""
 
-    async def lend(self, work: Callable[[], str]) -> str:
+    async def lend_terminal(self, work: Callable[[], str]) -> str:
         """What the work gives, which has the terminal for itself meanwhile."""
 
     @property
-    def edits(self) -> bool:
+    def has_line_editing(self) -> bool:
         """Whether keys move in what is typed, complete it and bring back what was typed before."""
 
     @property
-    def written(self) -> str:
+    def draft(self) -> str:
         """The message that is being typed, as far as that is known."""
 
     def close(self) -> None:
@@ -77,11 +77,11 @@ def read_hidden(question: str) -> str:
             return ""
 
 
-def joined(lines: Sequence[str]) -> str:
+def join_continued(lines: Sequence[str]) -> str:
     """Lines that end with a backslash, but the last, as one message."""
     return "\n".join([*(line[:-1] for line in lines[:-1]), *lines[-1:]])
 
 
-def goes_on(line: str) -> bool:
+def is_continued(line: str) -> bool:
     """Whether the next line belongs to the same message: it ends with a backslash that is not one of a pair."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1

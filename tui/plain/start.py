@@ -9,7 +9,7 @@ from tui.plain.capability import is_unable
 from tui.plain.reader import LineKeys, PromptReader
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import Arrival
-from tui.terminal.signals import ended_by_signals
+from tui.terminal.signals import shut_down_on_signals
 
 
 async def run_plain(
@@ -18,8 +18,8 @@ async def run_plain(
     """Runs a session in lines until the user leaves or the terminal is gone; with nobody there, until all is answered.
     Its id, if anything was said in it, and the exit code."""
     if not is_there:
-        return await front.run(Unattended(front.answered)), int(front.has_failed)
-    with ended_by_signals(front.leave) as ending:
+        return await front.run(NonInteractiveReader(front.wait_until_answered)), int(front.has_failed)
+    with shut_down_on_signals(front.leave) as ending:
         left = await front.run(_reader(front, history, environment))
     return left, ending.code
 
@@ -30,12 +30,12 @@ def _reader(front: PlainFront, history: History, environment: Mapping[str, str])
         from tui.plain.dumb_terminal import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
 
         return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
-    from tui.plain.line_editor import EditedReader, PlainOffering  # noqa: PLC0415  # deferred: as above
+    from tui.plain.line_editor import EditedReader, SessionLineCompleter  # noqa: PLC0415  # deferred: as above
 
-    return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.controller.session), keys)
+    return EditedReader(history.entries()[::-1], SessionLineCompleter(lambda: front.controller.session), keys)
 
 
-class Unattended:
+class NonInteractiveReader:
     """Prints to standard output."""
 
     def __init__(self, finished: Callable[[], Awaitable[None]]) -> None:
@@ -55,27 +55,27 @@ class Unattended:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
 
-    async def rest(self) -> None:
+    async def wait_until_printed(self) -> None:
         """Lines are printed at once."""
 
     def ask(self, prompt: str) -> None:
         """Nobody is there to read it."""
 
-    def put(self, text: str) -> bool:
+    def prefill(self, text: str) -> bool:
         return False
 
-    def begin(self, prompt: str, text: str) -> bool:
+    def prefill_answer(self, prompt: str, text: str) -> bool:
         return False
 
-    async def lend(self, work: Callable[[], str]) -> str:
+    async def lend_terminal(self, work: Callable[[], str]) -> str:
         return ""
 
     @property
-    def edits(self) -> bool:
+    def has_line_editing(self) -> bool:
         return False
 
     @property
-    def written(self) -> str:
+    def draft(self) -> str:
         return ""
 
     def close(self) -> None:

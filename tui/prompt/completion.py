@@ -8,12 +8,12 @@ from tools.lazy import dataclass, regex
 from tui.commands import completions, other_names
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
-    from agent.extensions.session_extensions import Named
+    from agent.extensions.session_extensions import UserInvocable
     from agent.mcp.status import ServerStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class PromptCompletion:
     insert: str
     """What the prompt holds once the candidate is taken."""
     label: str
@@ -24,43 +24,45 @@ class Completion:
     """What the prompt holds behind the cursor then."""
 
 
-MOST = 50
+MAX_RESOURCES = 50
 """Resources that are offered at once."""
 
 _MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
 
-def candidates(text: str, servers: "Sequence[ServerStatus]", named: "Sequence[Named]" = ()) -> tuple[Completion, ...]:
+def candidates(
+    text: str, servers: "Sequence[ServerStatus]", named: "Sequence[UserInvocable]" = ()
+) -> tuple[PromptCompletion, ...]:
     """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one.
     `named`: the commands and skills of the user and the project."""
     mention = _MENTION.search(text)
     if mention is not None:
         return _resources(text[: mention.start()], mention[1], servers)
     commands = tuple(
-        Completion(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help)
+        PromptCompletion(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help)
         for command in completions(text)
     )
     others = tuple(
-        Completion(f"/{name}", f"/{name}", f"as `/{command.name}`: {command.help}")
+        PromptCompletion(f"/{name}", f"/{name}", f"as `/{command.name}`: {command.help}")
         for name, command in other_names(text)
     )
-    return (*commands, *_named(text, named), *_prompts(text, servers), *others)
+    return (*commands, *_command_completions(text, named), *_prompts(text, servers), *others)
 
 
-def mentioned(before: str) -> str | None:
+def mention_prefix(before: str) -> str | None:
     """What is written so far of the file that the text in front of the cursor ends in; None when it ends in none."""
     mention = _MENTION.search(before)
     return mention[1].removeprefix('"') if mention is not None else None
 
 
-def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[Completion, ...]:
+def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[PromptCompletion, ...]:
     """Candidates for paths in the place of what is written of one. `behind`: what follows the cursor."""
     from agent.context.mentions import written_as  # noqa: PLC0415  # deferred: much is loaded with it
 
     mention = _MENTION.search(before)
     start = before[: mention.start()] if mention is not None else before
     return tuple(
-        Completion(
+        PromptCompletion(
             f"{start}{written_as(path)}" + ("" if path.endswith("/") or behind[:1].isspace() else " "),
             path,
             "",
@@ -71,11 +73,11 @@ def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[Completi
     )
 
 
-def _named(text: str, named: "Sequence[Named]") -> tuple[Completion, ...]:
+def _command_completions(text: str, named: "Sequence[UserInvocable]") -> tuple[PromptCompletion, ...]:
     if not re.fullmatch(r"/[\w.:-]*", text):
         return ()
     return tuple(
-        Completion(
+        PromptCompletion(
             f"/{each.name} " if each.hint else f"/{each.name}",
             f"/{each.name} {each.hint}".rstrip(),
             f"{' '.join(each.description.split())} ({each.owner}, {each.source})",
@@ -86,11 +88,11 @@ def _named(text: str, named: "Sequence[Named]") -> tuple[Completion, ...]:
     )
 
 
-def _prompts(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:
+def _prompts(text: str, servers: "Sequence[ServerStatus]") -> tuple[PromptCompletion, ...]:
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(
-        Completion(
+        PromptCompletion(
             f"/{prompt.command} " if prompt.arguments else f"/{prompt.command}",
             f"/{prompt.command} {prompt.usage}".rstrip(),
             " ".join(prompt.description.split()),
@@ -102,7 +104,7 @@ def _prompts(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, 
     )
 
 
-def _resources(before: str, written: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:
+def _resources(before: str, written: str, servers: "Sequence[ServerStatus]") -> tuple[PromptCompletion, ...]:
     named = [f"{server.name}:{each.uri}" for server in servers for each in server.state.resources]
     found = [name for name in named if written.lower() in name.lower()]
-    return tuple(Completion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MOST])
+    return tuple(PromptCompletion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MAX_RESOURCES])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Literal, TypeAlias
 
-TWICE = 2.0
+DOUBLE_PRESS_S = 2.0
 """Seconds: as long as a hint at it is shown."""
 
 
@@ -17,7 +17,7 @@ class DoublePress:
     def again(self) -> bool:
         """Whether it was asked for a moment ago, too. The third time in a row begins anew."""
         now, before = monotonic(), self._asked_at
-        is_again = before is not None and now - before < TWICE
+        is_again = before is not None and now - before < DOUBLE_PRESS_S
         self._asked_at = None if is_again else now
         return is_again
 
@@ -50,7 +50,7 @@ class LeaveKeys:
         return self._means("warn" if works and self._recent() != "warn" else "leave", works)
 
     def _recent(self) -> LeaveMeaning | None:
-        return self._meant if self._clock() - self._at < TWICE else None
+        return self._meant if self._clock() - self._at < DOUBLE_PRESS_S else None
 
     def _means(self, meant: LeaveMeaning, works: bool) -> LeaveMeaning:
         self._meant, self._at, self._worked = meant, self._clock(), works

@@ -15,24 +15,24 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-MOST = 50
+MAX_PATHS = 50
 """Paths that are offered at once."""
-OLD = 15.0
+MAX_LIST_AGE_S = 15.0
 """Seconds after which the list is made anew when it is needed again."""
-_FIRST = 2_000
+_MAX_EARLY_PATHS = 2_000
 """Paths that are known before the list is made: those with the fewest folders before them."""
-_SLICE = 200
+_BATCH_PATHS = 200
 """Paths that are compared between two looks at the clock."""
-_AT_ONCE = 0.002
+_YIELD_INTERVAL_S = 0.002
 """Seconds that are spent on comparing before others have their turn."""
-_SOON = 0.03
+_FIRST_RESULTS_S = 0.03
 """Seconds after which what was found so far is offered."""
 _BOUNDARY = "/_-. "
 
 Score = tuple[int, int, int, str]
 
 
-class Hunt:
+class PathSearch:
     """One search among paths that may become more meanwhile. No path is compared twice."""
 
     def __init__(self, written: str) -> None:
@@ -44,31 +44,31 @@ class Hunt:
         self._apart: list[Score] = []
         self._near_at = self._apart_at = 0
 
-    def go_on(self, paths: Sequence[str]) -> bool:
+    def advance(self, paths: Sequence[str]) -> bool:
         """Compares a few more of the paths, of which the first are those of last time. Tells whether there were any."""
         if self._near_at < len(paths):
-            part = paths[self._near_at : self._near_at + _SLICE]
+            part = paths[self._near_at : self._near_at + _BATCH_PATHS]
             self._near_at += len(part)
             self._near = _likeliest(self._near, scores(self._wanted, part, self._letters, is_near=True))
             return True
-        if len(self._near) < MOST and self._apart_at < len(paths):
-            part = paths[self._apart_at : self._apart_at + _SLICE]
+        if len(self._near) < MAX_PATHS and self._apart_at < len(paths):
+            part = paths[self._apart_at : self._apart_at + _BATCH_PATHS]
             self._apart_at += len(part)
             self._apart = _likeliest(self._apart, scores(self._wanted, part, self._letters, is_near=False))
             return True
         return False
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def matches(self) -> tuple[str, ...]:
         """The likeliest first."""
-        found = self._near if len(self._near) >= MOST else [*self._near, *self._apart]
-        return tuple(score[-1] for score in nsmallest(MOST, found))
+        found = self._near if len(self._near) >= MAX_PATHS else [*self._near, *self._apart]
+        return tuple(score[-1] for score in nsmallest(MAX_PATHS, found))
 
 
 def _likeliest(before: list[Score], more: Sequence[Score]) -> list[Score]:
     """Both, or those of them that may still be offered."""
     both = [*before, *more] if more else before
-    return both if len(both) <= 20 * MOST else nsmallest(MOST, both)
+    return both if len(both) <= 20 * MAX_PATHS else nsmallest(MAX_PATHS, both)
 
 
 class ProjectFiles:
@@ -87,26 +87,26 @@ class ProjectFiles:
         if not written:
             yield await asyncio.to_thread(_top, self._root)
             return
-        paths, hunt = self._paths, Hunt(written)
+        paths, hunt = self._paths, PathSearch(written)
         shown: tuple[str, ...] | None = None
         while True:
             making = self._making
             is_made = making is None or making.done()
             if paths is not self._paths:
-                paths, hunt = self._paths, Hunt(written)
-            async for found in _hunted(hunt, paths):
+                paths, hunt = self._paths, PathSearch(written)
+            async for found in _search_paths(hunt, paths):
                 if found != shown:
                     shown = found
                     yield found
             if making is None or is_made:
                 break
-            await asyncio.wait([making], timeout=_SOON if shown else _SOON / 3)
+            await asyncio.wait([making], timeout=_FIRST_RESULTS_S if shown else _FIRST_RESULTS_S / 3)
         if not shown and (exactly := await asyncio.to_thread(typed_exactly, self._root, written)):
             yield exactly
 
     def refresh(self) -> None:
         """Makes the list in the background when it is old or was never made."""
-        is_old = self._made_at is None or monotonic() - self._made_at > OLD
+        is_old = self._made_at is None or monotonic() - self._made_at > MAX_LIST_AGE_S
         if is_old and (self._making is None or self._making.done()):
             self._making = asyncio.create_task(self._make())
 
@@ -128,7 +128,7 @@ class ProjectFiles:
             """What is near is known before the process that lists all files has begun."""
             try:
                 near = (path for path in nearest_below(str(self._root)) if not is_generated(path))
-                for path in islice(near, _FIRST):
+                for path in islice(near, _MAX_EARLY_PATHS):
                     paths.append(path)
                     (folders if path.endswith("/") else first).add(path.removesuffix("/"))
             finally:
@@ -153,17 +153,17 @@ class ProjectFiles:
         self._paths, self._made_at = paths, monotonic()
 
 
-async def _hunted(hunt: Hunt, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
+async def _search_paths(hunt: PathSearch, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
     """What is found among the paths, now and then before all were compared, and then."""
     begun = rested = monotonic()
-    while hunt.go_on(paths):
-        if monotonic() - rested > _AT_ONCE:
-            if monotonic() - begun > _SOON:
-                yield hunt.found
+    while hunt.advance(paths):
+        if monotonic() - rested > _YIELD_INTERVAL_S:
+            if monotonic() - begun > _FIRST_RESULTS_S:
+                yield hunt.matches
                 begun = monotonic()
             await asyncio.sleep(0)
             rested = monotonic()
-    yield hunt.found
+    yield hunt.matches
 
 
 def _top(root: Path) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def _top(root: Path) -> tuple[str, ...]:
     found = entries_of(str(root))
     entries = [(name, is_folder) for name, is_folder in found if not name.startswith(".") and not is_generated(name)]
     named = [f"{name}/" for name, is_folder in entries if is_folder]
-    return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MOST])
+    return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MAX_PATHS])
 
 
 def scores(wanted: str, paths: Sequence[str], letters: re.Pattern[str], *, is_near: bool) -> list[Score]:
@@ -224,4 +224,4 @@ def typed_exactly(root: Path, written: str) -> tuple[str, ...]:
             ]
     except (OSError, ValueError):
         return ()
-    return tuple(sorted(named)[:MOST])
+    return tuple(sorted(named)[:MAX_PATHS])

@@ -14,9 +14,9 @@ from pathlib import Path
 from tools.files.private_folder import make_private
 from tools.lazy import dataclass
 
-LONGEST = 65_536
+MAX_ENTRY_CHARS = 65_536
 """Characters of a message that is kept in the file."""
-_READ = 8 * 1024 * 1024
+_MAX_READ_BYTES = 8 * 1024 * 1024
 """Bytes at the end of the file that are read: the newest messages, many thousands of them."""
 
 
@@ -41,7 +41,7 @@ class History:
         if text and not text[0].isspace() and text.split(maxsplit=1)[0] != "/key":
             is_again = next(reversed(self._said.items()), None) == (text, True)
             self._take(text, True)
-            if self._file is not None and len(text) <= LONGEST and not is_again:
+            if self._file is not None and len(text) <= MAX_ENTRY_CHARS and not is_again:
                 with contextlib.suppress(OSError):  # a full or read-only disk costs the history, never the message
                     _append(self._file, self._line_of(text))
         self.rest()
@@ -89,7 +89,7 @@ class History:
                 self._read_to = 0
             if size == self._read_to:
                 return
-            start = max(self._read_to, size - _READ)
+            start = max(self._read_to, size - _MAX_READ_BYTES)
             with self._file.open("rb") as file:
                 file.seek(start)
                 data = file.read(size - start)
@@ -110,14 +110,14 @@ class HistorySearch:
     at: int = 0
 
     @property
-    def shown(self) -> str:
+    def current(self) -> str:
         """The message that is gone to; empty when there is none."""
         return self.found[self.at] if self.found else ""
 
     @property
     def place(self) -> tuple[int, int]:
         """Where in the message the word begins and ends."""
-        start = _folded(self.shown, self.sought).find(_folded(self.sought, self.sought))
+        start = _fold_case(self.current, self.sought).find(_fold_case(self.sought, self.sought))
         return (start, start + len(self.sought)) if self.sought and start >= 0 else (0, 0)
 
     def older(self) -> "HistorySearch":
@@ -130,13 +130,13 @@ class HistorySearch:
 def looked_for(sought: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
     """The search for a word, at the first message that holds it; at the one where the search before was, when that
     holds it, too. Capitals count once there are some in the word."""
-    wanted = _folded(sought, sought)
-    found = tuple(entry for entry in entries if wanted in _folded(entry, sought))
-    at = found.index(before.shown) if before is not None and before.shown in found else 0
+    wanted = _fold_case(sought, sought)
+    found = tuple(entry for entry in entries if wanted in _fold_case(entry, sought))
+    at = found.index(before.current) if before is not None and before.current in found else 0
     return HistorySearch(sought, found, at)
 
 
-def _folded(text: str, sought: str) -> str:
+def _fold_case(text: str, sought: str) -> str:
     """The text as it is compared; it keeps its length."""
     if sought != sought.lower():
         return text

@@ -83,7 +83,7 @@ class Arrivals:
         """The same of what is no key, as a click, and says nothing of the next key."""
         return purpose_of(pressed, self._before, self._meant, painted, self.guard)
 
-    def meant_nothing(self) -> None:
+    def mark_ignored(self) -> None:
         """The question does not know the key that came last: somebody writes, and what follows at once answers nothing
         either."""
         self._meant = "ahead"

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from tools.files.pictures import LARGEST_PICTURE, picture_type
+from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from tools.lazy import dataclass, regex
 from tui.text.sanitise import invisible_count
 
 if TYPE_CHECKING:  # types only: much is loaded with them
     from agent.messages import Image, Note
 
-MOST_LINES, MOST_CHARACTERS = 20, 2_000
+MAX_INLINE_LINES, MAX_INLINE_CHARS = 20, 2_000
 """A longer text is folded."""
-UNFOLDED = 200_000
+MAX_UNFOLDED_CHARS = 200_000
 """Characters of a text that can be unfolded in the prompt."""
 
 _UNIT = regex(r"\[(?:(?:pasted|prompt) [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
@@ -39,17 +39,17 @@ class Pastes:
     def fold(self, text: str) -> str:
         """What stands in a message for a pasted text: a short one itself."""
         lines = text.count("\n") + (not text.endswith("\n"))
-        if lines <= MOST_LINES and len(text) <= MOST_CHARACTERS:
+        if lines <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARS:
             return text
-        return self._folded("pasted", text, lines)
+        return self._fold_text("pasted", text, lines)
 
     def with_prompt(self, command: str, prompt: str) -> str:
         """A command as it was typed, and what stands for what it says to the model. One that comes back out of the
         queue has that already: another one takes its place."""
         typed = _UNIT.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
-        return f"{typed} {self._folded('prompt', prompt, prompt.count(chr(10)) + 1)}"
+        return f"{typed} {self._fold_text('prompt', prompt, prompt.count(chr(10)) + 1)}"
 
-    def _folded(self, kind: str, text: str, lines: int) -> str:
+    def _fold_text(self, kind: str, text: str, lines: int) -> str:
         size = f"{lines:,} lines" if lines > 2 else f"{len(text):,} characters"
         name = f"[{kind} {size} #{self._next(kind)}]"
         self._kept[name] = text
@@ -63,7 +63,7 @@ class Pastes:
         media_type = picture_type(data)
         if media_type is None:
             raise ValueError("models do not accept this kind of picture: use PNG, JPEG, GIF or WebP")
-        if len(data) > LARGEST_PICTURE:
+        if len(data) > MAX_PICTURE_BYTES:
             raise ValueError("the picture is larger than 3.9 MB: scale it down first")
         encoded = base64.b64encode(data).decode("ascii")
         size = image_size(Image(media_type, encoded).data)
@@ -87,7 +87,7 @@ class Pastes:
         kept = self._kept.get(name)
         return kept if isinstance(kept, str) else None
 
-    def unfolded(self, text: str) -> str:
+    def unfold(self, text: str) -> str:
         """The message with the texts that its units stand for."""
         return _UNIT.sub(lambda match: self.text_of(match[0]) or match[0], text)
 
@@ -107,11 +107,11 @@ class Pastes:
             whole = self.text_of(name)
             if whole is not None:
                 edited = _once(edited, whole, name)
-        return edited if len(edited) <= UNFOLDED else self.fold(edited)
+        return edited if len(edited) <= MAX_UNFOLDED_CHARS else self.fold(edited)
 
-    def beside(self, text: str) -> "tuple[Image | Note, ...]":
+    def attachments(self, text: str) -> "tuple[Image | Note, ...]":
         """What goes to the model with a message: all that its units stand for."""
-        from agent.context.mentions import headed, pasted  # noqa: PLC0415  # deferred: much is loaded with it
+        from agent.context.mentions import note_with_heading, pasted_note  # noqa: PLC0415  # deferred: much is loaded with it
         from agent.messages import Image  # noqa: PLC0415  # as above
 
         parts: list[Image | Note] = []
@@ -120,9 +120,9 @@ class Pastes:
                 case PastedPicture(media_type, data):
                     parts.append(Image(media_type, data))
                 case str() as whole if name.startswith("[prompt"):
-                    parts.append(headed(f"{name} is:\n\n", whole, "pasted", name))
+                    parts.append(note_with_heading(f"{name} is:\n\n", whole, "pasted", name))
                 case str() as whole:
-                    parts.append(pasted(name, whole))
+                    parts.append(pasted_note(name, whole))
         return tuple(parts)
 
 
@@ -150,7 +150,7 @@ def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
         written = environment.get("HOME", "~") + written[1:]
     path = Path(written)
     try:
-        if not path.is_absolute() or not path.is_file() or path.stat().st_size > LARGEST_PICTURE:
+        if not path.is_absolute() or not path.is_file() or path.stat().st_size > MAX_PICTURE_BYTES:
             return None
         with path.open("rb") as file:
             if picture_type(file.read(16)) is None:

@@ -16,7 +16,7 @@ _MOTIONS = ("h", "j", "k", "l", "w", "b", "e", "0", "^", "$", "gg", "G")
 _CHANGES = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
 STARTS = "/!#@"
 """With what something begins that is no plain message: in an empty text it is written at once."""
-_MOST = 9_999
+_MAX_COUNT = 9_999
 """The largest count."""
 
 
@@ -42,7 +42,7 @@ class Vim:
     """Text and cursor when the insert mode was entered by a command."""
 
     @property
-    def shown(self) -> str:
+    def status_text(self) -> str:
         """The mode and what is pending, for people to read."""
         return f"{self.mode.upper()} {self.pending}".rstrip()
 
@@ -76,7 +76,7 @@ def _command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
     if match is None:
         return VimStep(replace(vim, pending=""), text, cursor)
     rest, operator = match["rest"], match["operator"]
-    count = min(int(match["count"] or 1) * int(match["again"] or 1), _MOST)
+    count = min(int(match["count"] or 1) * int(match["again"] or 1), _MAX_COUNT)
     has_count = bool(match["count"] or match["again"])
     if rest in ("", "g"):
         return VimStep(replace(vim, pending=keys), text, cursor)
@@ -90,7 +90,7 @@ def _command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
     if rest == "u":
         return VimStep(vim, text, cursor, "undo")
     if rest == ".":
-        return _repeated(vim, text, cursor)
+        return _repeat_change(vim, text, cursor)
     if rest in _CHANGES:
         return _change(vim, keys, rest, count, text, cursor)
     return VimStep(vim, text, cursor)
@@ -111,7 +111,7 @@ def _enter_insert(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
     return VimStep(replace(vim, mode="insert", last=Repeat(tuple(keys)), entered=(text, cursor)), text, cursor)
 
 
-def _repeated(vim: Vim, text: str, cursor: int) -> VimStep:
+def _repeat_change(vim: Vim, text: str, cursor: int) -> VimStep:
     last, step = vim.last, VimStep(vim, text, cursor)
     for key in last.keys:
         step = press(step.vim, key, step.text, step.cursor)
@@ -265,7 +265,7 @@ def _operate(
         target = min(target, max(_line_end(text, cursor), _first_word(text, target) if count > 1 else 0))
     start, end = min(cursor, target), max(cursor, target) + (extent == "inclusive")
     end = min(end, len(text)) if motion != "$" else min(end, _line_end(text, max(cursor, target)))
-    return _taken(vim, keys, operator, start, end, text, cursor)
+    return _apply_operator(vim, keys, operator, start, end, text, cursor)
 
 
 def _word_end_from(text: str, cursor: int, count: int) -> int:
@@ -276,7 +276,7 @@ def _word_end_from(text: str, cursor: int, count: int) -> int:
     return _repeat_motion(_word_end, text, at, count - 1) if count > 1 else at
 
 
-def _taken(vim: Vim, keys: str, operator: str, start: int, end: int, text: str, cursor: int) -> VimStep:
+def _apply_operator(vim: Vim, keys: str, operator: str, start: int, end: int, text: str, cursor: int) -> VimStep:
     vim = replace(vim, register=text[start:end], is_lines=False)
     if operator == "y":
         return VimStep(vim, text, _on_character(text, start))
@@ -306,10 +306,10 @@ def _change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: in
     start, end = _line_start(text, cursor), _line_end(text, cursor)
     match command:
         case "x":
-            return _taken(vim, keys, "d", cursor, min(cursor + count, end), text, cursor)
+            return _apply_operator(vim, keys, "d", cursor, min(cursor + count, end), text, cursor)
         case "D" | "C":
             last = _line_end(text, _line_down(text, cursor, count - 1))
-            return _taken(vim, keys, "d" if command == "D" else "c", cursor, last, text, cursor)
+            return _apply_operator(vim, keys, "d" if command == "D" else "c", cursor, last, text, cursor)
         case "i":
             return _enter_insert(vim, keys, text, cursor)
         case "a":
@@ -323,10 +323,10 @@ def _change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: in
         case "O":
             return _enter_insert(vim, keys, f"{text[:start]}\n{text[start:]}", start)
         case _:
-            return _put(vim, keys, count, text, cursor, is_behind=command == "p")
+            return _paste(vim, keys, count, text, cursor, is_behind=command == "p")
 
 
-def _put(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_behind: bool) -> VimStep:
+def _paste(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_behind: bool) -> VimStep:
     if not vim.register and not vim.is_lines:
         return VimStep(vim, text, cursor)
     count = min(count, max(1, 1_000_000 // (len(vim.register) + 1)))

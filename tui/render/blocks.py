@@ -8,18 +8,19 @@ from rich.style import Style
 from rich.text import Text
 
 from agent.context.control_calls import PLAN
-from tools.outputs.extent import counted
-from tui.render.diff_lines import Drawn, SegmentLine
+from tools.outputs.extent import pluralize
+from tui.render.diff_lines import RenderedDiff, SegmentLine
 from tui.render.diff_rows import layout_of, without_blank_ends, without_name
 from tui.render.markdown import advance_pieces
-from tui.render.prose import PaletteConsole, highlighted, prose
-from tui.text.inks import Ink, coded
+from tui.render.prose import PaletteConsole, highlight_code, prose
 from tui.text.numbers import seconds
-from tui.text.sanitise import decided, visible, visible_line
-from tui.text.styles import Palette, inked, painted
+from tui.text.sanitise import sanitised, sanitised_line, stable_prefix
+from tui.text.spans import TextStyle, parse_inline_code
+from tui.text.styles import Palette, clipped_text, styled_line
 from tui.text.unified_diff import Hunk, Remark, files_of
 from tui.view import receipts
 from tui.view.advice import advice_for
+from tui.view.block_groups import LookupGroup, lookup_summary
 from tui.view.blocks import (
     MARGIN,
     MODEL_BAR,
@@ -29,34 +30,33 @@ from tui.view.blocks import (
     Call,
     CallStatus,
     Detail,
-    Earlier,
     Failure,
     Notice,
+    OlderMessages,
+    ReasoningBlock,
     Retry,
     SummaryBlock,
-    Thought,
     TurnTotal,
     UserText,
 )
-from tui.view.folds import Lookups, told_lookups
-from tui.view.outcomes import FEW, diff_of, few_lines, file_of, last_printed, outcome_of
+from tui.view.call_titles import argument_lines, command_of, title_of
+from tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, file_of, last_printed, outcome_of
 from tui.view.plan import text_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
-from tui.view.titles import argument_lines, command_of, title_of
 from tui.view.todos import items_of, short_list, todo_lines
-from tui.view.turn_total import total_told
+from tui.view.turn_total import total_text
 
 _TAIL_LINES = 8
 """Of what a running command has printed, at most a quarter of the screen."""
 _PLAN_LINES = 24
-_LONGEST_ANSWER = 150_000
+_MAX_MARKDOWN_CHARS = 150_000
 """Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
 _PLAIN_LINES = 60
-_LONGEST_LINE = 4_000
+_MAX_LINE_CHARS = 4_000
 """Characters of one line of plain text. A longer one is broken at a blank: only the end of an answer is drawn again."""
 _SCREENFUL = 2 / 3
 """The part of the terminal's rows that a diff takes where it is not opened."""
-_LONGEST_IN_SHORT = 200
+_MAX_SHORT_DIFF_CHARS = 200
 """Characters of a line of such a diff."""
 _TODO_ITEMS = 12
 _OPEN_LINES = 400
@@ -71,11 +71,11 @@ def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> 
     palette, opened = console.palette, detail == "full"
     match block:
         case UserText(text=text):
-            return _said(text, width, console)
+            return _user_lines(text, width, console)
         case AnswerText(text=text):
             return AnswerPainter(width, console).draw(text)
-        case Thought():
-            return _thought(block, opened, width, console)
+        case ReasoningBlock():
+            return _reasoning_lines(block, opened, width, console)
         case Call():
             return _call(block, detail, width, console)
         case Retry(delay=delay, reason=reason, attempts=attempts, left=left):
@@ -85,7 +85,7 @@ def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> 
         case Notice(text=text):
             return _note("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
-            return _note("·", total_told(block), palette.dim, "dim", width, console)
+            return _note("·", total_text(block), palette.dim, "dim", width, console)
         case Failure(code=code, message=message, cause=cause, todo=todo):
             advice = advice_for(code, message, cause)
             happened = message.removesuffix(todo).rstrip() if advice else message
@@ -95,8 +95,8 @@ def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> 
             return _receipt(block, opened, width, console)
         case RunningCompaction() | UndoneReceipt():
             return [_receipt_line(receipts.title_of(block), width, console)]
-        case Earlier(messages=messages, problem=problem):
-            return [_line(_earlier(messages, visible_line(problem), console.palette), width, console)]
+        case OlderMessages(messages=messages, problem=problem):
+            return [_line(_earlier(messages, sanitised_line(problem), console.palette), width, console)]
         case SummaryBlock(text=text):
             return _summary(text, opened, width, console)
 
@@ -117,10 +117,10 @@ class AnswerPainter:
 
     def draw(self, text: str) -> list[SegmentLine]:
         """The lines of the text, which starts with the text of the last call."""
-        text = decided(text)
+        text = stable_prefix(text)
         new, before = text[self._seen :], text[max(0, self._seen - 2) : self._seen]
-        formatted = 0 if self._is_plain else max(0, _LONGEST_ANSWER - self._seen)
-        self._rest += visible(new[:formatted], before)
+        formatted = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen)
+        self._rest += sanitised(new[:formatted], before)
         self._seen = len(text)
         if not self._is_plain:
             pieces, self._rest, self._gap = advance_pieces((), self._rest, self._gap)
@@ -128,7 +128,7 @@ class AnswerPainter:
                 self._drawn += self._piece(piece.source, piece.gap)
         if len(new) > formatted:
             self._is_plain = True
-            *whole, self._rest = _broken(self._rest + visible(new[formatted:], new[:formatted] or before))
+            *whole, self._rest = _split_long_lines(self._rest + sanitised(new[formatted:], new[:formatted] or before))
             for start in range(0, len(whole), _PLAIN_LINES):
                 self._drawn += self._plain("\n".join(whole[start : start + _PLAIN_LINES]))
         if not self._rest.strip():
@@ -137,34 +137,34 @@ class AnswerPainter:
 
     def _plain(self, text: str) -> list[SegmentLine]:
         words = Text(text.expandtabs(4), self._console.palette.text, end="")
-        return self._beside_bar(self._console.lines(words, self._width))
+        return self._with_bar(self._console.lines(words, self._width))
 
     def _piece(self, source: str, gap: bool) -> list[SegmentLine]:
         lines = self._console.lines(prose(source, self._console.palette), self._width)
-        return self._beside_bar(([[]] if gap and self._drawn else []) + lines)
+        return self._with_bar(([[]] if gap and self._drawn else []) + lines)
 
-    def _beside_bar(self, lines: list[SegmentLine]) -> list[SegmentLine]:
+    def _with_bar(self, lines: list[SegmentLine]) -> list[SegmentLine]:
         bar = Segment(f"{MODEL_BAR} ", self._console.palette.model_bar)
         return [[bar, *line] for line in lines]
 
 
-def _broken(text: str) -> list[str]:
+def _split_long_lines(text: str) -> list[str]:
     """The lines of a text, at least one. Where a line is broken depends on what stands before, not on what follows."""
     lines = []
     for line in text.split("\n"):
         start = 0
-        while len(line) - start > _LONGEST_LINE:
-            blank = line.rfind(" ", start, start + _LONGEST_LINE)
-            end = blank + 1 if blank >= 0 else start + _LONGEST_LINE
+        while len(line) - start > _MAX_LINE_CHARS:
+            blank = line.rfind(" ", start, start + _MAX_LINE_CHARS)
+            end = blank + 1 if blank >= 0 else start + _MAX_LINE_CHARS
             lines.append(line[start:end])
             start = end
         lines.append(line[start:])
     return lines
 
 
-def _said(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+def _user_lines(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), palette.text, end="")
+    words = Text(sanitised(_middle_cut(text)).expandtabs(4).strip("\n"), palette.text, end="")
     lines = []
     for line in console.lines(words, max(1, width - MARGIN - 1)):
         padded = Segment.adjust_line_length([Segment(f"{USER_BAR} ", palette.user_bar), *line], width)
@@ -172,13 +172,16 @@ def _said(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     return lines
 
 
-def _thought(block: Thought, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
+def _reasoning_lines(block: ReasoningBlock, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    words = visible(block.text).strip()
+    words = sanitised(block.text).strip()
     if opened:
-        return [_line(Text("✻ thought", palette.dim), width, console), *_quoted(words, palette.comment, width, console)]
+        return [
+            _line(Text("✻ thought", palette.dim), width, console),
+            *_quote_lines(words, palette.comment, width, console),
+        ]
     shown = words.rsplit("\n", 1)[-1] if block.streaming else words.split("\n", 1)[0]
-    title = Text.assemble(("✻ ", palette.dim), (visible_line(shown), palette.comment), end="")
+    title = Text.assemble(("✻ ", palette.dim), (sanitised_line(shown), palette.comment), end="")
     return [_line(title, width, console)]
 
 
@@ -187,16 +190,16 @@ def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> li
     title = _line(
         Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
     )
-    return [title, *(_quoted(visible(text).strip(), palette.dim, width, console) if opened else [])]
+    return [title, *(_quote_lines(sanitised(text).strip(), palette.dim, width, console) if opened else [])]
 
 
 def _earlier(messages: int, problem: str, palette: Palette) -> Text:
     how = (problem, palette.bad) if problem else ("scroll up, or Enter here, to read them", palette.dim)
-    return Text.assemble(("≋ ", palette.accent), (f"{counted(messages, 'earlier message')}  ", palette.dim), how)
+    return Text.assemble(("≋ ", palette.accent), (f"{pluralize(messages, 'earlier message')}  ", palette.dim), how)
 
 
-def _note(mark: str, text: str, style: Style, ink: Ink, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    words = inked(coded(visible(_middle_cut(text)).expandtabs(4).strip("\n"), ink), console.palette)
+def _note(mark: str, text: str, style: Style, ink: TextStyle, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    words = styled_line(parse_inline_code(sanitised(_middle_cut(text)).expandtabs(4).strip("\n"), ink), console.palette)
     lines = console.lines(words, max(1, width - MARGIN))
     return [[Segment(f"{mark} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
 
@@ -208,13 +211,13 @@ def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsol
     palette = console.palette
     for weight, text in receipts.details_of(block):
         ink = palette.text if weight == "head" else palette.dim
-        lines += _quoted(visible_line(text), ink, width, console, wrap=weight == "head")
+        lines += _quote_lines(sanitised_line(text), ink, width, console, wrap=weight == "head")
     return lines
 
 
 def _receipt_line(text: str, width: int, console: PaletteConsole) -> SegmentLine:
     palette = console.palette
-    return _line(Text.assemble(("≋ ", palette.accent), (visible_line(text), palette.dim)), width, console)
+    return _line(Text.assemble(("≋ ", palette.accent), (sanitised_line(text), palette.dim)), width, console)
 
 
 def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> list[SegmentLine]:
@@ -231,8 +234,8 @@ def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> l
     said, is_printed = few_lines(block)
     if not said and detail == "normal" and block.status == "done" and block.name != PLAN:
         return lines + _call_work(block, diff, width, console)
-    drawn = _quoted("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
-    return lines + (drawn if is_printed else drawn[:FEW])
+    drawn = _quote_lines("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
+    return lines + (drawn if is_printed else drawn[:MAX_FAILURE_LINES])
 
 
 def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
@@ -240,26 +243,26 @@ def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
     plan = text_of(block)
     drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # without the margin
     if not opened and len(drawn) > _PLAN_LINES:
-        more = Text(f"… {counted(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim)
+        more = Text(f"… {pluralize(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim)
         drawn = [*drawn[:_PLAN_LINES], _line(more, max(1, width - MARGIN - 2), console)]
-    return _ruled(drawn, console.palette)
+    return _with_rule(drawn, console.palette)
 
 
 def _call_work(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """What a call that ended well has done: a short diff, the list that it keeps, or the end of what it printed."""
     if diff:
-        return _ruled(_short_diff(diff, file_of(block), max(1, width - MARGIN - 2), console), console.palette)
+        return _with_rule(_short_diff(diff, file_of(block), max(1, width - MARGIN - 2), console), console.palette)
     if block.name == "todo":
-        listed = painted(short_list(items_of(block), _TODO_ITEMS), console.palette)
-        return _ruled(console.lines(listed, max(1, width - MARGIN - 2)), console.palette) if listed else []
-    said = "\n".join(line[:_LONGEST_LINE] for line in last_printed(block))
-    return _quoted(said, console.palette.dim, width, console, wrap=False) if said else []
+        listed = clipped_text(short_list(items_of(block), _TODO_ITEMS), console.palette)
+        return _with_rule(console.lines(listed, max(1, width - MARGIN - 2)), console.palette) if listed else []
+    said = "\n".join(line[:_MAX_LINE_CHARS] for line in last_printed(block))
+    return _quote_lines(said, console.palette.dim, width, console, wrap=False) if said else []
 
 
-def paint_lookups(lookups: Lookups, width: int, console: PaletteConsole) -> list[SegmentLine]:
+def paint_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """Reads and searches in a row as one line."""
     palette = console.palette
-    said, which = told_lookups(lookups)
+    said, which = lookup_summary(lookups)
     mark, ink = _mark("running" if any(call.status == "running" for call in lookups.calls) else "done", palette)
     title = Text.assemble((f"{mark} ", ink), (said, palette.text), (f"  {which}", palette.dim), end="")
     return [_line(title, width, console)]
@@ -302,21 +305,21 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     lines: list[SegmentLine] = []
     command = command_of(block.arguments)
     if command:
-        lines += _ruled(console.lines(highlighted(command, "bash", palette), inner), palette)
+        lines += _with_rule(console.lines(highlight_code(command, "bash", palette), inner), palette)
     elif diff:
-        lines += _ruled(_diff_lines(diff, file_of(block), inner, console), palette)
+        lines += _with_rule(_diff_lines(diff, file_of(block), inner, console), palette)
     elif block.name == "todo":
-        lines += _ruled(console.lines(painted(todo_lines(items_of(block)), palette), inner), palette)
+        lines += _with_rule(console.lines(clipped_text(todo_lines(items_of(block)), palette), inner), palette)
     elif block.arguments:
-        lines += _quoted(_middle_cut("\n".join(argument_lines(block.arguments))), palette.text, width, console)
+        lines += _quote_lines(_middle_cut("\n".join(argument_lines(block.arguments))), palette.text, width, console)
     said = _middle_cut(block.text or block.tail)
     if diff and block.status == "done":  # the diff says the rest
         said = "\n".join(block.problems.lines) if block.problems else ""
     if said.strip():
-        lines += _ruled([[]], palette) if lines else []
-        lines += _quoted(said.strip("\n"), palette.dim, width, console)
+        lines += _with_rule([[]], palette) if lines else []
+        lines += _quote_lines(said.strip("\n"), palette.dim, width, console)
     if block.changed:
-        lines += _quoted("changed " + ", ".join(block.changed), palette.dim, width, console)
+        lines += _quote_lines("changed " + ", ".join(block.changed), palette.dim, width, console)
     return lines
 
 
@@ -326,14 +329,14 @@ def _short_diff(diff: str, name: str, width: int, console: PaletteConsole) -> li
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in files_of(diff))
     files = tuple(map(without_blank_ends, files))
     layout = without_name(layout_of(files, most=most, name=name))
-    return _drawn_lines(Drawn(layout, width, console), most + 1, "", width, console)
+    return _drawn_lines(RenderedDiff(layout, width, console), most + 1, "", width, console)
 
 
 def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
-    if isinstance(part, Remark) or all(len(line.text) <= _LONGEST_IN_SHORT for line in part.lines):
+    if isinstance(part, Remark) or all(len(line.text) <= _MAX_SHORT_DIFF_CHARS for line in part.lines):
         return part
     cut = (
-        line if len(line.text) <= _LONGEST_IN_SHORT else replace(line, text=f"{line.text[:_LONGEST_IN_SHORT]}…")
+        line if len(line.text) <= _MAX_SHORT_DIFF_CHARS else replace(line, text=f"{line.text[:_MAX_SHORT_DIFF_CHARS]}…")
         for line in part.lines
     )
     return replace(part, lines=tuple(cut))
@@ -342,14 +345,14 @@ def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """The beginning of a diff; what is left out is said."""
     layout = layout_of(files_of(diff), width=width, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
-    return _drawn_lines(Drawn(layout, width, console), _OPEN_ROWS, _WHERE_ALL_IS, width, console)
+    return _drawn_lines(RenderedDiff(layout, width, console), _OPEN_ROWS, _WHERE_ALL_IS, width, console)
 
 
-def _drawn_lines(drawn: Drawn, most: int, how: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+def _drawn_lines(drawn: RenderedDiff, most: int, how: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     lines = [drawn.line(y) for y in range(min(drawn.count, most))]
     if drawn.count > most:
         left_out = drawn.count - most
-        rest = f"{counted(left_out, 'more line')} of the screen {'is' if left_out == 1 else 'are'}"
+        rest = f"{pluralize(left_out, 'more line')} of the screen {'is' if left_out == 1 else 'are'}"
         lines.append(_line(Text(f"… {rest} not shown{how}", console.palette.dim), width, console))
     return lines
 
@@ -358,8 +361,8 @@ def _printed_so_far(tail: str, width: int, console: PaletteConsole) -> list[Segm
     """The last lines of what a running call has printed, and that there are earlier ones."""
     most = max(3, min(_TAIL_LINES, console.height // 4))
     said = tail.rstrip("\n").split("\n")
-    earlier = _quoted("…", console.palette.dim, width, console) if len(said) > most else []
-    return earlier + _quoted("\n".join(said[-most:]), console.palette.text, width, console, wrap=False)
+    earlier = _quote_lines("…", console.palette.dim, width, console) if len(said) > most else []
+    return earlier + _quote_lines("\n".join(said[-most:]), console.palette.text, width, console, wrap=False)
 
 
 def _middle_cut(text: str) -> str:
@@ -371,19 +374,19 @@ def _middle_cut(text: str) -> str:
     if len(lines) <= _OPEN_LINES:
         return text
     half = _OPEN_LINES // 2
-    return "\n".join((*lines[:half], f"… {counted(len(lines) - 2 * half, 'line')} …", *lines[-half:]))
+    return "\n".join((*lines[:half], f"… {pluralize(len(lines) - 2 * half, 'line')} …", *lines[-half:]))
 
 
-def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
+def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
     """Text behind a thin rule, wrapped, or cut at the edge."""
     inner = max(1, width - MARGIN - 2)
-    words = Text(visible(text).expandtabs(4), style, end="")
+    words = Text(sanitised(text).expandtabs(4), style, end="")
     if not wrap:
         words.no_wrap, words.overflow = True, "ellipsis"
-    return _ruled(console.lines(words, inner), console.palette)
+    return _with_rule(console.lines(words, inner), console.palette)
 
 
-def _ruled(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
+def _with_rule(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
     return [[Segment("  │ ", palette.rule), *line] for line in lines]
 
 

@@ -12,32 +12,32 @@ from rich.text import Text
 
 from tui.render.diff_pairing import marks_of
 from tui.render.diff_rows import DiffRow, FileRow, GapRow, Layout, LineRow, PairRow, RemarkRow
-from tui.render.prose import PaletteConsole, highlighted, language_of
-from tui.text.sanitise import visible, visible_line
+from tui.render.prose import PaletteConsole, highlight_code, language_of
+from tui.text.sanitise import sanitised, sanitised_line
 from tui.text.styles import Palette
 from tui.text.unified_diff import DiffLine, FileDiff
 
 SegmentLine: TypeAlias = list[Segment]
 
-LONGEST = 100_000
+MAX_LINE_CHARS = 100_000
 """Characters of a line that are shown."""
 NO_END = "no newline at the end of the file"
 _TAB = 4
 _JOINER = "\N{ZERO WIDTH JOINER}"
-_MOST_REACH = 16
+_MAX_CHARS_PER_CELL = 16
 """Characters a cell that are looked at to keep a sign together."""
 _CHUNK = 200
 """Lines that are coloured together."""
-_LONGEST_COLOURED = 2_000
+_MAX_HIGHLIGHTED_CHARS = 2_000
 """Characters of a line that gets the colours of its language."""
-_KEPT_DRAWN = 1_000
+_MAX_CACHED_ROWS = 1_000
 """Rows whose lines are kept for the next look."""
 _GUTTER = 24
 """Columns from which on the number of a line is shown."""
 _SIGNS = {"added": "+", "removed": "-", "kept": " "}
 
 
-class Drawn:
+class RenderedDiff:
     """The lines of a layout at a width. None is wider, and nothing in them is a control character; two sides take three
     columns at least."""
 
@@ -71,9 +71,9 @@ class Drawn:
 
     def _row(self, index: int) -> list[SegmentLine]:
         if index not in self._kept:
-            if len(self._kept) >= _KEPT_DRAWN:
+            if len(self._kept) >= _MAX_CACHED_ROWS:
                 self._kept.clear()
-            self._kept[index] = self._drawn(self._layout.rows[index])
+            self._kept[index] = self._render_row(self._layout.rows[index])
         return self._kept[index]
 
     def _height(self, row: DiffRow) -> int:
@@ -86,7 +86,7 @@ class Drawn:
             case FileRow() | GapRow() | RemarkRow():
                 return 1
 
-    def _drawn(self, row: DiffRow) -> list[SegmentLine]:
+    def _render_row(self, row: DiffRow) -> list[SegmentLine]:
         palette = self._palette
         match row:
             case LineRow():
@@ -94,16 +94,16 @@ class Drawn:
             case PairRow(old=old, new=new):
                 return self._pair(old, new)
             case FileRow(file=file):
-                return [self._told(_file_line(file, palette))]
+                return [self._text_line(_file_line(file, palette))]
             case GapRow(heading=heading):
-                return [self._told(_inked(f"⋯ {visible_line(heading)}".rstrip(), palette.dim))]
+                return [self._text_line(_styled_text(f"⋯ {sanitised_line(heading)}".rstrip(), palette.dim))]
             case RemarkRow(text=text):
-                return [self._told(_inked(visible_line(text), palette.dim))]
+                return [self._text_line(_styled_text(sanitised_line(text), palette.dim))]
 
-    def _told(self, text: Text) -> SegmentLine:
+    def _text_line(self, text: Text) -> SegmentLine:
         text.no_wrap, text.overflow, text.end = True, "ellipsis", ""
         text.truncate(self._width, overflow="ellipsis")
-        return _fitted(list(text.render(self._console)), self._width, Style.null())
+        return _pad_to_width(list(text.render(self._console)), self._width, Style.null())
 
     def _pair(self, old: LineRow | None, new: LineRow | None) -> list[SegmentLine]:
         right = self._width - self._side - 1
@@ -124,11 +124,11 @@ class Drawn:
         pieces = self._pieces(row, width)
         own = pieces if row.line.ends else pieces[:-1]
         parts = [*text.divide(list(accumulate(map(len, own)))[:-1])]  # at once: each cut copies what is left
-        parts += [] if row.line.ends else [_inked(pieces[-1], self._palette.dim)]
+        parts += [] if row.line.ends else [_styled_text(pieces[-1], self._palette.dim)]
         for index, part in enumerate(parts):
             part.end = ""
             line = [*self._gutter(row, width, index == 0), *Segment.apply_style(part.render(console), ground)]
-            lines.append(_fitted(line, width, ground))
+            lines.append(_pad_to_width(line, width, ground))
         return lines
 
     def _gutter(self, row: LineRow, width: int, is_first: bool) -> SegmentLine:
@@ -151,24 +151,28 @@ class Drawn:
         """The text of a line, cut where the side ends."""
         gutter = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.digits + 1) + 2
         room = max(1, width - gutter)
-        pieces = cut_at_blanks(shown(row.line.text), room)
+        pieces = cut_at_blanks(displayed_line(row.line.text), room)
         return pieces if row.line.ends else [*pieces, NO_END]
 
     def _text(self, row: LineRow) -> Text:
         """The line in the colours of its language, with what changed in it marked."""
-        plain = shown(row.line.text)
-        text = self._coloured(row) if len(plain) <= _LONGEST_COLOURED else _inked(plain, self._palette.text)
+        plain = displayed_line(row.line.text)
+        text = (
+            self._highlighted_line(row)
+            if len(plain) <= _MAX_HIGHLIGHTED_CHARS
+            else _styled_text(plain, self._palette.text)
+        )
         text.stylize(_ground_of(row.line, self._palette))
         if row.other is not None:
             self._mark(text, row, row.other)
         for start, end in row.marks:
-            before, marked = (len(shown(row.line.text[:at])) for at in (start, end))
+            before, marked = (len(displayed_line(row.line.text[:at])) for at in (start, end))
             text.stylize(self._palette.removed + Style(bold=True, underline=True), before, marked)
         return text
 
     def _mark(self, text: Text, row: LineRow, other: DiffLine) -> None:
         old, new = (row.line, other) if row.side == "old" else (other, row.line)
-        before, after = shown(old.text), shown(new.text)
+        before, after = displayed_line(old.text), displayed_line(new.text)
         if before == after and old.text != new.text:
             text.plain = with_blanks(row.line.text)  # they differ in blanks that look the same
             return
@@ -178,7 +182,7 @@ class Drawn:
             for start, end in marks.old if row.side == "old" else marks.new:
                 text.stylize(ink, start, end)
 
-    def _coloured(self, row: LineRow) -> Text:
+    def _highlighted_line(self, row: LineRow) -> Text:
         is_old, chunk = row.side == "old", row.at // _CHUNK
         key = (row.hunk, is_old, chunk)
         if key not in self._colours:
@@ -190,21 +194,21 @@ class Drawn:
         name, found = self._layout.hunks[hunk]
         left_out = "added" if is_old else "removed"
         lines = [line for line in found.lines if line.kind != left_out][chunk * _CHUNK : (chunk + 1) * _CHUNK]
-        return coloured([line.text for line in lines], name if is_code else language_of(name), self._palette)
+        return highlight_lines([line.text for line in lines], name if is_code else language_of(name), self._palette)
 
 
-def coloured(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
+def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
     """Each line as it is shown, in the colours of a language."""
-    plain = [shown(line) for line in lines]
-    whole = "\n".join(line if len(line) <= _LONGEST_COLOURED else "" for line in plain)
-    found = list(highlighted(whole, language, palette).split("\n", allow_blank=True)) if language else []
+    plain = [displayed_line(line) for line in lines]
+    whole = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain)
+    found = list(highlight_code(whole, language, palette).split("\n", allow_blank=True)) if language else []
     texts = []
     for index, line in enumerate(plain):
         is_same = index < len(found) and found[index].plain == line
         if index == len(found) - 1 and found[index].plain == line.rstrip():  # the end of all is given without blanks
             found[index].append(line[len(found[index].plain) :])
             is_same = True
-        texts.append(found[index] if is_same else _inked(line, palette.text))
+        texts.append(found[index] if is_same else _styled_text(line, palette.text))
     return texts
 
 
@@ -227,23 +231,23 @@ def _fitting(text: str, at: int, room: int) -> str:
         head = next((piece for piece in chop_cells(text[at : at + reach], room) if piece), text[at : at + 1])
         end = at + len(head)
         is_torn = end < len(text) and (text[end - 1] == _JOINER or not cell_len(text[end]))
-        if not is_torn or reach >= _MOST_REACH * room:
+        if not is_torn or reach >= _MAX_CHARS_PER_CELL * room:
             return head
         reach *= 2
 
 
-def shown(line: str) -> str:
+def displayed_line(line: str) -> str:
     """What a line looks like: tabs as blanks, and nothing that steers a terminal or hides."""
-    more = len(line) - LONGEST
-    cut = f"{line[:LONGEST]}… {more:,} more characters of this line are not shown" if more > 0 else line
-    return visible(cut).expandtabs(_TAB)
+    more = len(line) - MAX_LINE_CHARS
+    cut = f"{line[:MAX_LINE_CHARS]}… {more:,} more characters of this line are not shown" if more > 0 else line
+    return sanitised(cut).expandtabs(_TAB)
 
 
 def with_blanks(line: str) -> str:
     """The line with its blanks to be seen, as long as it is shown."""
     pieces = []
     at = 0
-    for sign in visible(line[:LONGEST]):
+    for sign in sanitised(line[:MAX_LINE_CHARS]):
         width = _TAB - at % _TAB if sign == "\t" else 1
         pieces.append("→" + " " * (width - 1) if sign == "\t" else "·" if sign == " " else sign)
         at += width
@@ -251,12 +255,12 @@ def with_blanks(line: str) -> str:
 
 
 def _file_line(file: FileDiff, palette: Palette) -> Text:
-    name = visible_line(file.name)
-    text = _inked(f"{visible_line(file.before)} → {name}" if file.before else name, palette.strong)
+    name = sanitised_line(file.name)
+    text = _styled_text(f"{sanitised_line(file.before)} → {name}" if file.before else name, palette.strong)
     return text.append(f"  {file.state}" if file.state in ("new", "deleted") else "", palette.dim)
 
 
-def _inked(text: str, ink: Style) -> Text:
+def _styled_text(text: str, ink: Style) -> Text:
     """The text in an ink. Rich leaves out the style of a text that has no other."""
     return Text(end="").append(text, ink)
 
@@ -275,7 +279,7 @@ def _ground_line(row: LineRow | None, width: int, palette: Palette) -> SegmentLi
     return [] if row is None else [Segment(" " * width, _ground_of(row.line, palette))]
 
 
-def _fitted(line: SegmentLine, width: int, ground: Style) -> SegmentLine:
+def _pad_to_width(line: SegmentLine, width: int, ground: Style) -> SegmentLine:
     """The line, exactly as wide as that."""
     missing = width - sum(cell_len(segment.text) for segment in line)
     if missing >= 0:

@@ -12,12 +12,12 @@ CharRange: TypeAlias = tuple[int, int]
 Pair: TypeAlias = tuple[int | None, int | None]
 """A removed line and an added one, by their places; None where there is no such line."""
 
-LONGEST = 2_000
+MAX_COMPARED_CHARS = 2_000
 """Characters of a line whose words are compared."""
-MOST_PAIRS = 400
+MAX_COMPARED_PAIRS = 400
 """Pairs of lines of one change that are looked at to find out which belong together."""
-_ALIKE = 0.5
-_MOST_WORDS = 10_000
+_MIN_SIMILARITY = 0.5
+_MAX_COMPARED_WORDS = 10_000
 """Pairs of words that are compared one by one; the middle of longer lines counts as changed."""
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -31,13 +31,13 @@ class Marks:
 
 def marks_of(old: str, new: str) -> Marks | None:
     """What changed between two lines; None when they are too different for that to be of use."""
-    if max(len(old), len(new)) > LONGEST or not _are_alike(_words(old), _words(new)):
+    if max(len(old), len(new)) > MAX_COMPARED_CHARS or not _are_alike(_words(old), _words(new)):
         return None
     before, after = _WORD.findall(old), _WORD.findall(new)
-    head = _shared(before, after)
-    tail = _shared(before[head:][::-1], after[head:][::-1])
+    head = _common_prefix_length(before, after)
+    tail = _common_prefix_length(before[head:][::-1], after[head:][::-1])
     middle, new_middle = before[head : len(before) - tail], after[head : len(after) - tail]
-    if len(middle) * len(new_middle) > _MOST_WORDS:
+    if len(middle) * len(new_middle) > _MAX_COMPARED_WORDS:
         changed = [("replace", 0, len(middle), 0, len(new_middle))]
     else:
         changed = [
@@ -49,7 +49,7 @@ def marks_of(old: str, new: str) -> Marks | None:
     )
 
 
-def paired(removed: Sequence[str], added: Sequence[str], most: int = MOST_PAIRS) -> list[Pair]:
+def pair_lines(removed: Sequence[str], added: Sequence[str], most: int = MAX_COMPARED_PAIRS) -> list[Pair]:
     """The lines of one change side by side, each once and in order: those that are alike beside each other, where there
     are few enough to tell; otherwise the first beside the first."""
     if not removed or not added or len(removed) * len(added) > most:
@@ -59,7 +59,7 @@ def paired(removed: Sequence[str], added: Sequence[str], most: int = MOST_PAIRS)
     old = new = 0
     for i, j in (*_alike_in_order(removed, added), (len(removed), len(added))):
         # Lines that became no other stand beside each other all the same: that takes less room.
-        gap = paired(removed[old:i], added[new:j], 0)
+        gap = pair_lines(removed[old:i], added[new:j], 0)
         pairs += [(None if a is None else a + old, None if b is None else b + new) for a, b in gap]
         pairs += [(i, j)] if i < len(removed) else []
         old, new = i + 1, j + 1
@@ -73,11 +73,11 @@ def _alike_in_order(removed: Sequence[str], added: Sequence[str]) -> list[tuple[
     likeness = [[_likeness(one, other) for other in after] for one in before]
     for i in range(len(before) - 1, -1, -1):
         for j in range(len(after) - 1, -1, -1):
-            together = likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= _ALIKE else 0.0
+            together = likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= _MIN_SIMILARITY else 0.0
             best[i][j] = max(together, best[i + 1][j], best[i][j + 1])
     found, i, j = [], 0, 0
     while i < len(before) and j < len(after):
-        if likeness[i][j] >= _ALIKE and best[i][j] == likeness[i][j] + best[i + 1][j + 1]:
+        if likeness[i][j] >= _MIN_SIMILARITY and best[i][j] == likeness[i][j] + best[i + 1][j + 1]:
             found.append((i, j))
             i, j = i + 1, j + 1
         elif best[i + 1][j] >= best[i][j + 1]:
@@ -88,7 +88,7 @@ def _alike_in_order(removed: Sequence[str], added: Sequence[str]) -> list[tuple[
 
 
 def _words(line: str) -> Counter[str]:
-    return Counter(word for word in _WORD.findall(line[:LONGEST]) if not word.isspace())
+    return Counter(word for word in _WORD.findall(line[:MAX_COMPARED_CHARS]) if not word.isspace())
 
 
 def _likeness(one: Counter[str], other: Counter[str]) -> float:
@@ -97,10 +97,10 @@ def _likeness(one: Counter[str], other: Counter[str]) -> float:
 
 
 def _are_alike(one: Counter[str], other: Counter[str]) -> bool:
-    return _likeness(one, other) >= _ALIKE
+    return _likeness(one, other) >= _MIN_SIMILARITY
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
     """How many words both begin with."""
     count = 0
     for word, same in zip(one, other, strict=False):

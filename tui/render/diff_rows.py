@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from typing import Literal, TypeAlias
 
-from tools.outputs.extent import counted
-from tui.render.diff_pairing import MOST_PAIRS, paired
+from tools.outputs.extent import pluralize
+from tui.render.diff_pairing import MAX_COMPARED_PAIRS, pair_lines
 from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
 
 WIDE = 112
 """Columns from which on both sides may stand beside each other: a screen of 120, less what frames them."""
-_READABLE = 0.9
+_MIN_FITTING_SHARE = 0.9
 """The share of lines that has to fit into a side: two columns of broken lines are harder to read than one of whole."""
-_MOST_MEASURED = 1_000
+_MAX_MEASURED_LINES = 1_000
 """Lines of a file by which that is decided."""
-MOST = 5_000
+MAX_ROWS = 5_000
 """Rows that are shown at first."""
-_MOST_PAIRS = 20_000
+_MAX_HUNK_PAIRS = 20_000
 """Pairs of lines that are looked at in a hunk to find out which belong together."""
 
 Side: TypeAlias = Literal["old", "new", "code"]
@@ -76,7 +76,9 @@ class Layout:
     """Of the longest line number; 0 when no numbers are known."""
 
 
-def layout_of(files: Sequence[FileDiff], *, width: int = 0, most: int = MOST, name: str = "", how: str = "") -> Layout:
+def layout_of(
+    files: Sequence[FileDiff], *, width: int = 0, most: int = MAX_ROWS, name: str = "", how: str = ""
+) -> Layout:
     """The first rows of a diff: each file side by side where `width` columns are enough for its lines. `name`: that of
     the file where the diff does not say it; `how`: how to see the rest."""
     hunks: list[tuple[str, Hunk]] = []
@@ -88,10 +90,12 @@ def layout_of(files: Sequence[FileDiff], *, width: int = 0, most: int = MOST, na
 
 def without_blank_ends(file: FileDiff) -> FileDiff:
     """The file without the blank lines that a hunk begins or ends with and that stay: they tell nothing."""
-    return replace(file, parts=tuple(_cut(part) if isinstance(part, Hunk) else part for part in file.parts))
+    return replace(
+        file, parts=tuple(_trim_blank_lines(part) if isinstance(part, Hunk) else part for part in file.parts)
+    )
 
 
-def _cut(hunk: Hunk) -> Hunk:
+def _trim_blank_lines(hunk: Hunk) -> Hunk:
     told = [at for at, line in enumerate(hunk.lines) if line.kind != "kept" or line.text.strip() or not line.ends]
     if not told or len(hunk.lines) == told[-1] + 1 - told[0]:
         return hunk
@@ -124,7 +128,7 @@ def without_name(layout: Layout) -> Layout:
 
 
 def code_layout(
-    text: str, language: str, most: int = MOST, how: str = "", marks: Sequence[tuple[int, int]] = ()
+    text: str, language: str, most: int = MAX_ROWS, how: str = "", marks: Sequence[tuple[int, int]] = ()
 ) -> Layout:
     """The first lines of a text that changes nothing, such as a command. `marks`: places in the text."""
     lines = [DiffLine("kept", line) for line in text.split("\n")]
@@ -148,7 +152,7 @@ def _marks_in(marks: Sequence[tuple[int, int]], first: int, last: int) -> tuple[
 def _with_rest(rows: tuple[DiffRow, ...], left_out: int, how: str) -> tuple[DiffRow, ...]:
     """The rows, and what is not among them."""
     return (
-        (*rows, RemarkRow(f"… {counted(left_out, 'more line')} {'is' if left_out == 1 else 'are'} not shown{how}"))
+        (*rows, RemarkRow(f"… {pluralize(left_out, 'more line')} {'is' if left_out == 1 else 'are'} not shown{how}"))
         if left_out
         else rows
     )
@@ -195,14 +199,14 @@ def _has_sides(file: FileDiff, width: int) -> bool:
     kinds = {line.kind for line in file.lines}
     if not kinds - {"added"} or not kinds - {"removed"}:
         return False
-    lines = list(islice(file.lines, _MOST_MEASURED))
+    lines = list(islice(file.lines, _MAX_MEASURED_LINES))
     side = width // 2 - len(str(max(line.new for line in lines))) - 5  # its number, its sign and what stands between
-    return sum(len(line.text.expandtabs(4)) <= side for line in lines) >= _READABLE * len(lines)
+    return sum(len(line.text.expandtabs(4)) <= side for line in lines) >= _MIN_FITTING_SHARE * len(lines)
 
 
 def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[DiffRow]:
     old = new = at = 0
-    budget = _MOST_PAIRS
+    budget = _MAX_HUNK_PAIRS
     while at < len(hunk.lines):
         line = hunk.lines[at]
         if line.kind == "kept":
@@ -216,9 +220,11 @@ def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[DiffRow]:
         removed = [line for line in hunk.lines[at:end] if line.kind == "removed"]
         added = [line for line in hunk.lines[at:end] if line.kind == "added"]
         cost = len(removed) * len(added)
-        cost = cost if cost <= min(MOST_PAIRS, budget) else 0
+        cost = cost if cost <= min(MAX_COMPARED_PAIRS, budget) else 0
         budget -= cost
-        pairs = paired([line.text for line in removed], [line.text for line in added], MOST_PAIRS if cost else 0)
+        pairs = pair_lines(
+            [line.text for line in removed], [line.text for line in added], MAX_COMPARED_PAIRS if cost else 0
+        )
         rows = [
             PairRow(
                 None if i is None else LineRow(removed[i], "old", index, old + i, None if j is None else added[j]),

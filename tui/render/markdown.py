@@ -18,7 +18,7 @@ _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkdownPiece:
     """Markdown that can be drawn by itself."""
 
     source: str
@@ -26,7 +26,9 @@ class Piece:
     """A blank line comes before it, unless it is the first."""
 
 
-def advance_pieces(pieces: tuple[Piece, ...], rest: str, gap: bool) -> tuple[tuple[Piece, ...], str, bool]:
+def advance_pieces(
+    pieces: tuple[MarkdownPiece, ...], rest: str, gap: bool
+) -> tuple[tuple[MarkdownPiece, ...], str, bool]:
     """Moves what is certain from `rest` to `pieces`: all blocks but the last, and the first part of an overlong one.
 
     `gap` says whether a blank line comes before `rest`; it is returned for the new rest.
@@ -37,7 +39,7 @@ def advance_pieces(pieces: tuple[Piece, ...], rest: str, gap: bool) -> tuple[tup
     starts = [token.map[0] for token in tokens if token.map is not None and token.nesting >= 0]
     done = list(pieces)
     for index, start in enumerate(starts[:-1]):
-        done.append(Piece("\n".join(lines[start : starts[index + 1]]).rstrip("\n"), gap))
+        done.append(MarkdownPiece("\n".join(lines[start : starts[index + 1]]).rstrip("\n"), gap))
         gap = True
     last = starts[-1] if starts else 0
     rest = "\n".join(lines[last:])
@@ -46,7 +48,7 @@ def advance_pieces(pieces: tuple[Piece, ...], rest: str, gap: bool) -> tuple[tup
         if cut is None:
             return tuple(done), rest, gap
         head, rest = cut
-        done.append(Piece(head, gap))
+        done.append(MarkdownPiece(head, gap))
         gap = False
 
 

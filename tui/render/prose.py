@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tui.render.markdown import PARSER
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
 from tui.text.styles import Palette
 
 BOXES = ("☐", "☑")
@@ -32,19 +32,19 @@ _SHELLS = ("bash", "sh", "shell", "zsh", "console")
 
 def prose(source: str, palette: Palette) -> Markdown:
     """A renderable for one piece of markdown. What it draws is safe: nothing in the text is a control character."""
-    return _Prose(visible(source), palette)
+    return _Prose(sanitised(source), palette)
 
 
-def highlighted(code: str, language: str, palette: Palette) -> Text:
+def highlight_code(code: str, language: str, palette: Palette) -> Text:
     """Code in the palette's colours; plain text when the language is not known."""
-    text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(visible(code).expandtabs(4))
+    text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(sanitised(code).expandtabs(4))
     text.rstrip()
     return text
 
 
 @lru_cache(maxsize=256)
 def language_of(name: str) -> str:
-    """The language of a file by its name, as `highlighted` takes it; empty when it is not known."""
+    """The language of a file by its name, as `highlight_code` takes it; empty when it is not known."""
     # Deferred: it loads the list of languages. Pygments brings no types.
     from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
 
@@ -86,7 +86,7 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         palette = _palette_of(console)
-        code = highlighted(str(self.text).rstrip("\n"), self.lexer_name, palette)
+        code = highlight_code(str(self.text).rstrip("\n"), self.lexer_name, palette)
         inner = options.update(width=max(1, options.max_width - 2))
         yield from _behind_rule(console.render_lines(code, inner, pad=False), palette.rule)
 
@@ -211,11 +211,11 @@ def _with_addresses(tokens: list[Token]) -> list[Token]:
     Only links into the web can be followed."""
     for token in tokens:
         if token.children:
-            token.children = list(_addressed(token.children))
+            token.children = list(_insert_addresses(token.children))
     return tokens
 
 
-def _addressed(tokens: list[Token]) -> Iterator[Token]:
+def _insert_addresses(tokens: list[Token]) -> Iterator[Token]:
     address, words = "", ""
     for token in tokens:
         match token.type:

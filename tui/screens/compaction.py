@@ -11,10 +11,10 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from agent.errors import AgentError
-from tui.screens.guarded import GuardedScreen
+from tui.screens.typeahead_guard import TypeaheadGuardedDialog
 from tui.session.compaction import ManualCompaction, size_of
-from tui.text.sanitise import visible
-from tui.text.styles import painted, palette_of
+from tui.text.sanitise import sanitised
+from tui.text.styles import clipped_text, palette_of
 from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 from tui.widgets.keyline import KeyLine
 from tui.widgets.text_box import TextBox
@@ -25,7 +25,7 @@ MAKING_KEYS = "Esc interrupts"
 EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc cancels"
 
 
-class CompactionScreen(GuardedScreen[None]):
+class CompactionScreen(TypeaheadGuardedDialog[None]):
     """Is over when the compaction is done, or the user does not want it."""
 
     AUTO_FOCUS = "#subject"
@@ -58,20 +58,20 @@ class CompactionScreen(GuardedScreen[None]):
         with Vertical(id="dialog"):
             yield Static(id="headline")
             with VerticalScroll(id="subject"):
-                yield Static(painted(plan_lines(self._by_hand.preview), palette))
+                yield Static(clipped_text(plan_lines(self._by_hand.preview), palette))
             yield TextBox(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
             yield Static(id="gate")
             yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
-        self._say("Compact", headline(self._by_hand.preview), PLAN_KEYS)
+        self._show_headline("Compact", headline(self._by_hand.preview), PLAN_KEYS)
 
     @property
-    def is_written_in(self) -> bool:
+    def has_text_focus(self) -> bool:
         return self._step == "editing"
 
-    def means(self, key: events.Key) -> bool:
-        return not key.is_printable or self.is_written_in or (key.key == "w" and self._step == "plan")
+    def accepts_key(self, key: events.Key) -> bool:
+        return not key.is_printable or self.has_text_focus or (key.key == "w" and self._step == "plan")
 
     @property
     def step(self) -> str:
@@ -98,7 +98,7 @@ class CompactionScreen(GuardedScreen[None]):
     def action_draft(self) -> None:
         self._step = "making"
         model = self._by_hand.preview.quote.model
-        self._say("Compact", f"the summary is being written ({model}) …", MAKING_KEYS)
+        self._show_headline("Compact", f"the summary is being written ({model}) …", MAKING_KEYS)
         begin(self, self._draft, "draft")
 
     async def _draft(self) -> None:
@@ -106,11 +106,11 @@ class CompactionScreen(GuardedScreen[None]):
             drafted = await self._by_hand.draft()
         except AgentError as error:
             self._step = "plan"
-            self._say("Compact", visible(str(error)), PLAN_KEYS, is_bad=True)
+            self._show_headline("Compact", sanitised(str(error)), PLAN_KEYS, is_bad=True)
             return
         if drafted.is_interrupted:
             self._step = "plan"
-            self._say("Compact", "interrupted: nothing has changed", PLAN_KEYS, is_bad=True)
+            self._show_headline("Compact", "interrupted: nothing has changed", PLAN_KEYS, is_bad=True)
         else:
             self.action_write()
 
@@ -124,14 +124,14 @@ class CompactionScreen(GuardedScreen[None]):
         self._show_gate()
 
     def action_complete(self) -> None:
-        completed = self._by_hand.completed(self.draft.text)
+        completed = self._by_hand.with_missing_facts(self.draft.text)
         if completed != self.draft.text:
             self.draft.replace(completed, (0, 0), self.draft.document.end)
             self.draft.move_cursor(self.draft.document.end)
 
     def action_apply(self) -> None:
         if self._by_hand.missing(self.draft.text):
-            self._say("Compact", "not yet: Ctrl-N adds what must be in it", EDIT_KEYS, is_bad=True)
+            self._show_headline("Compact", "not yet: Ctrl-N adds what must be in it", EDIT_KEYS, is_bad=True)
             return
         self._step, self.draft.read_only = "applying", True
         begin(self, self._apply, "apply")
@@ -141,7 +141,7 @@ class CompactionScreen(GuardedScreen[None]):
             await self._by_hand.apply(self.draft.text)
         except AgentError as error:
             self._step, self.draft.read_only = "editing", False
-            self._say("Compact", visible(str(error)), EDIT_KEYS, is_bad=True)
+            self._show_headline("Compact", sanitised(str(error)), EDIT_KEYS, is_bad=True)
         else:
             self.dismiss(None)
 
@@ -152,7 +152,9 @@ class CompactionScreen(GuardedScreen[None]):
             self._by_hand.interrupt()
         elif self._step == "editing" and self.draft.text != self._loaded and not self._is_warned:
             self._is_warned = True
-            self._say("Compact", "you have edited the summary: Esc again throws that away", EDIT_KEYS, is_bad=True)
+            self._show_headline(
+                "Compact", "you have edited the summary: Esc again throws that away", EDIT_KEYS, is_bad=True
+            )
         else:
             self.dismiss(None)
 
@@ -160,10 +162,12 @@ class CompactionScreen(GuardedScreen[None]):
         self._is_warned = False
         by_hand, text, palette = self._by_hand, self.draft.text, palette_of(self.app.theme_variables)
         told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
-        self._say("Summary", told, EDIT_KEYS)
-        self.query_one("#gate", Static).update(painted(gate_lines(by_hand.missing(text), size_of(text) == 0), palette))
+        self._show_headline("Summary", told, EDIT_KEYS)
+        self.query_one("#gate", Static).update(
+            clipped_text(gate_lines(by_hand.missing(text), size_of(text) == 0), palette)
+        )
 
-    def _say(self, title: str, text: str, keys: str, *, is_bad: bool = False) -> None:
+    def _show_headline(self, title: str, text: str, keys: str, *, is_bad: bool = False) -> None:
         palette = palette_of(self.app.theme_variables)
         head = Text.assemble((f"{title}  ", palette.strong), (text, palette.warn if is_bad else palette.dim))
         self.query_one("#headline", Static).update(head)

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from agent.context.view_edits import EditRequest
 from agent.errors import AgentError
 from agent.events.view import Act
-from tui.screens.guarded import Guarded
+from tui.screens.typeahead_guard import TypeaheadGuard
 from tui.session.controller import SessionController
 from tui.session.view_edits import (
     Proposal,
@@ -25,10 +25,10 @@ from tui.session.view_edits import (
     propose_bring,
     propose_undo,
 )
-from tui.text.inks import Ink, Line, Span
 from tui.text.numbers import tokens
-from tui.text.sanitise import visible_line
-from tui.text.styles import painted, palette_of
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, Span, TextStyle
+from tui.text.styles import clipped_text, palette_of
 from tui.view.context import recall_lines, rewrite_text
 from tui.view.context_tree import (
     ComponentRow,
@@ -61,17 +61,17 @@ ACTS: dict[str, Act] = {
     "S": "summarise_before",
 }
 
-READING = ("enter", "up", "down", "pageup", "pagedown")
+OPEN_ITEM_KEYS = ("enter", "up", "down", "pageup", "pagedown")
 """The keys that mean something while an item is open."""
-KEEPING = ("enter", "escape", "left", "right")
+OFFER_KEYS = ("enter", "escape", "left", "right")
 """The keys that leave an offer on the screen, or answer it; each other one takes it back."""
-SMALL, TALL = 16, 32
+MIN_PLOT_ROWS, MIN_HIGH_PLOT_ROWS = 16, 32
 """Rows of the screen below which there is no plot, and from which on there is a higher one."""
-_MARKED = 2
+_MARKER_WIDTH = 2
 """Cells before the name of a row, which say where it stands in the bar."""
 
 
-class ContextScreen(Guarded[None]):
+class ContextScreen(TypeaheadGuard[None]):
     """Gives nothing. What is done is done to the session that the controller shows."""
 
     CSS = """
@@ -94,7 +94,7 @@ class ContextScreen(Guarded[None]):
         self._point: int | None = None
         """The column of the plot that is pointed at."""
         self._sure: Callable[[], Awaitable[str]] | None = None
-        """What Enter does now: what was said last offers it. Only `say` sets it."""
+        """What Enter does now: what was said last offers it. Only `show_message` sets it."""
         self._is_idle = True
         """What was asked for last is there."""
 
@@ -112,7 +112,7 @@ class ContextScreen(Guarded[None]):
     def on_mount(self) -> None:
         self._draw()
         self._fill()
-        self.say("")
+        self.show_message("")
 
     def on_resize(self) -> None:
         self._draw()
@@ -134,23 +134,25 @@ class ContextScreen(Guarded[None]):
     def _draw(self) -> None:
         """All but the list."""
         overview, width = self._components.overview, max(self.size.width - 2, 1)
-        used, room = overview.used, max(overview.effective, 1)
+        used, room = overview.used_tokens, max(overview.effective, 1)
         usable = f"{tokens(overview.effective)} usable, {used / room:.0%}"
         free = f"  {tokens(max(overview.effective - used, 0))} free"
         head = f"  window {tokens(overview.window.tokens)}  {overview.model}"
-        ink: Ink = "warn" if used > 0.95 * room else "text"
+        ink: TextStyle = "warn" if used > 0.95 * room else "text"
         lines: list[Line] = [
-            (("Context", "strong"), (f"  {tokens(used)} of {usable}", ink), (free, ink), (visible_line(head), "dim"))
+            (("Context", "strong"), (f"  {tokens(used)} of {usable}", ink), (free, ink), (sanitised_line(head), "dim"))
         ]
-        if self.size.height >= SMALL:
-            room_around: list[Line] = [()] if self.size.height >= TALL else []
+        if self.size.height >= MIN_PLOT_ROWS:
+            room_around: list[Line] = [()] if self.size.height >= MIN_HIGH_PLOT_ROWS else []
             lines += [*room_around, stacked_bar(self._components, width), *room_around]
             lines += recall_lines(overview.recalls)
-        self._put("what-it-is", lines)
-        named = head_line(self._table - _MARKED, self._components.columns)
-        columns: list[Line] = [((" " * _MARKED, "dim"), *named)]
-        self._put("columns", columns if self.size.height >= SMALL and not self._is_open else [])
-        self._put("requests", self._plot(width) if self.size.height >= SMALL and not self._is_open else [])
+        self._update_static("what-it-is", lines)
+        named = head_line(self._table - _MARKER_WIDTH, self._components.columns)
+        columns: list[Line] = [((" " * _MARKER_WIDTH, "dim"), *named)]
+        self._update_static("columns", columns if self.size.height >= MIN_PLOT_ROWS and not self._is_open else [])
+        self._update_static(
+            "requests", self._plot(width) if self.size.height >= MIN_PLOT_ROWS and not self._is_open else []
+        )
         self._name_keys()
 
     def _name_keys(self) -> None:
@@ -164,28 +166,30 @@ class ContextScreen(Guarded[None]):
         if self._point is None or self._point >= len(columns):
             self._point = len(columns) - 1
         top = max(column.size for column in columns)
-        height = 4 if self.size.height < TALL else min(self.size.height // 4, 3 + len(columns) // 2)
+        height = 4 if self.size.height < MIN_HIGH_PLOT_ROWS else min(self.size.height // 4, 3 + len(columns) // 2)
         pointed = columns[self._point]
         told: list[Line] = [((figures(pointed), "text"),)]
         told += [((f"  before it: {rewrite_text(one)}", "dim"),) for one in pointed.rewrites[-1:]]
         return [legend(top, width, columns), *plot(columns, height, self._point, width=width), *told]
 
-    def _put(self, id: str, lines: list[Line]) -> None:
+    def _update_static(self, id: str, lines: list[Line]) -> None:
         widget = self.query_one(f"#{id}", Static)
         widget.display = bool(lines)
-        widget.update(painted(lines, palette_of(self.app.theme_variables)))
+        widget.update(clipped_text(lines, palette_of(self.app.theme_variables)))
 
-    def say(self, text: str, *, is_warning: bool = False, offers: Callable[[], Awaitable[str]] | None = None) -> None:
+    def show_message(
+        self, text: str, *, is_warning: bool = False, offers: Callable[[], Awaitable[str]] | None = None
+    ) -> None:
         """One line about what was asked for or done, in the place of the last one and of what that one offered.
         `offers`: what Enter does while this line stands."""
         self._sure = offers
         self.await_painting()
-        self._put("told", [((visible_line(text), "warn" if is_warning else "strong"),)] if text else [])
+        self._update_static("told", [((sanitised_line(text), "warn" if is_warning else "strong"),)] if text else [])
         self._name_keys()
 
     def _fill(self) -> None:
         """The rows anew, with the same one marked."""
-        marked, listing = self._marked, self.query_one(Listing)
+        marked, listing = self._marked_row, self.query_one(Listing)
         components = self._components
         self._rows = rows = components.rows(self._order, self.query_one("#looked-for", Input).value)
         effective, palette = components.overview.effective, palette_of(self.app.theme_variables)
@@ -193,8 +197,8 @@ class ContextScreen(Guarded[None]):
         def paint(index: int, width: int) -> Text:  # the screen may have another width by then
             row = rows[index]
             mark: Span = ("■ ", ink_of(row)) if row.level == 0 else ("  ", "dim")
-            room = min(width, self._table) - _MARKED
-            return painted([(mark, *component_line(row, room, effective, components.columns))], palette)
+            room = min(width, self._table) - _MARKER_WIDTH
+            return clipped_text([(mark, *component_line(row, room, effective, components.columns))], palette)
 
         listing.show(len(rows), paint)
         if marked is not None:
@@ -203,10 +207,10 @@ class ContextScreen(Guarded[None]):
     @property
     def _table(self) -> int:
         """Columns that the list takes: no more than its longest name needs, and one is left for a scroll bar."""
-        return min(self.size.width - 3, self._components.width + _MARKED)
+        return min(self.size.width - 3, self._components.width + _MARKER_WIDTH)
 
     @property
-    def _marked(self) -> ComponentRow | None:
+    def _marked_row(self) -> ComponentRow | None:
         index = self.query_one(Listing).marked
         return self._rows[index] if index < len(self._rows) else None
 
@@ -225,14 +229,14 @@ class ContextScreen(Guarded[None]):
 
     def _press(self, key: str) -> bool:
         listing = self.query_one(Listing)
-        if self._sure is not None and key not in KEEPING:
-            self.say("")
+        if self._sure is not None and key not in OFFER_KEYS:
+            self.show_message("")
         match key:
             case "escape":
                 self._back()
             case _ if not self._is_idle:
                 pass  # what was asked for is not there yet: nobody can have meant what it says
-            case _ if self._is_open and key not in READING:
+            case _ if self._is_open and key not in OPEN_ITEM_KEYS:
                 return False
             case "enter":
                 self._enter()
@@ -250,7 +254,7 @@ class ContextScreen(Guarded[None]):
             case "t":
                 self._order = "tokens" if self._order == "order" else "order"
                 self._fill()
-                self.say("the largest first" if self._order == "tokens" else "in the order of a request")
+                self.show_message("the largest first" if self._order == "tokens" else "in the order of a request")
             case "/":
                 box = self.query_one("#looked-for", Input)
                 box.display = True
@@ -259,9 +263,9 @@ class ContextScreen(Guarded[None]):
                 self._ask(lambda: propose_undo(self._controller), lambda: carry_out_undo(self._controller))
             case "b":
                 self._bring()
-            case "d" if self._marked is not None and self._marked.is_tool:
-                self._steer("offer" if self._marked.state == "kept out" else "defer")
-            case "p" if self._marked is not None and self._marked.is_pinned:
+            case "d" if self._marked_row is not None and self._marked_row.is_tool:
+                self._steer("offer" if self._marked_row.state == "kept out" else "defer")
+            case "p" if self._marked_row is not None and self._marked_row.is_pinned:
                 self._steer("unpin")
             case _ if key in ACTS:
                 self._steer(ACTS[key])
@@ -274,7 +278,7 @@ class ContextScreen(Guarded[None]):
         if not self._is_idle:
             self._controller.interrupt()
         elif self._sure is not None:
-            self.say("")
+            self.show_message("")
         elif self._is_open:
             self._open(None)
         elif box.display:
@@ -289,11 +293,13 @@ class ContextScreen(Guarded[None]):
             self._start(lambda: self._do(work))
         elif self.query_one("#looked-for", Input).has_focus:
             self.query_one(Listing).focus()
-        elif self._marked is not None and not self._is_open:
-            if self._marked.ref:
-                self._open(self._marked)
+        elif self._marked_row is not None and not self._is_open:
+            if self._marked_row.ref:
+                self._open(self._marked_row)
             else:
-                self.say(f"`{self._marked.name}` is a total, or neither output nor message: there is nothing to open")
+                self.show_message(
+                    f"`{self._marked_row.name}` is a total, or neither output nor message: there is nothing to open"
+                )
 
     def _open(self, row: ComponentRow | None) -> None:
         """Shows what a row stands for in the place of the list, or the list again."""
@@ -321,21 +327,21 @@ class ContextScreen(Guarded[None]):
             self._draw()
 
     def _bring(self) -> None:
-        row = self._marked
+        row = self._marked_row
         if row is None or not row.ref or row.is_tool:
-            self.say("select what left the view, or is shown in part, to bring it back")
+            self.show_message("select what left the view, or is shown in part, to bring it back")
         elif row.state == "visible":
-            self.say(f"the model sees `{row.ref}` already: nothing has to be brought back")
+            self.show_message(f"the model sees `{row.ref}` already: nothing has to be brought back")
         else:
             self._ask(
                 lambda: propose_bring(self._controller, row.ref), lambda: carry_out_bring(self._controller, row.ref)
             )
 
     def _steer(self, act: Act) -> None:
-        row = self._marked
+        row = self._marked_row
         if row is None or not row.key or (row.is_tool != (act in ("defer", "offer"))):
             what = "a tool or a server" if act in ("defer", "offer") else "an output or a message"
-            self.say(f"select {what} for that")
+            self.show_message(f"select {what} for that")
             return
         wish = EditRequest(act, row.key)
         self._ask(lambda: propose(self._controller, wish), lambda: carry_out(self._controller, wish))
@@ -345,16 +351,16 @@ class ContextScreen(Guarded[None]):
 
         async def ask() -> None:
             found = await look()
-            self.say(found.text, offers=work if found.is_possible else None)
+            self.show_message(found.text, offers=work if found.is_possible else None)
 
         self._start(ask)
 
     async def _do(self, work: Callable[[], Awaitable[str]]) -> None:
-        self.say("working …")
+        self.show_message("working …")
         told = await work()
         if self._controller.session is not None:
             self._components = await components_here(self._controller, self._controller.session.id)
-        self.say(told)
+        self.show_message(told)
         if self.is_attached:
             self._point = None
             self._fill()
@@ -368,7 +374,7 @@ class ContextScreen(Guarded[None]):
             try:
                 await work()
             except AgentError as error:
-                self.say(str(error), is_warning=True)
+                self.show_message(str(error), is_warning=True)
             finally:
                 self._is_idle = True
                 if self.is_attached:

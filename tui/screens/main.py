@@ -14,38 +14,38 @@ from textual.widgets import Static
 from tui.bindings import bindings
 from tui.prompt.history import History
 from tui.prompt.pastes import Pastes
-from tui.screens.guarded import Guarded
-from tui.session.completion import Offers
+from tui.screens.typeahead_guard import TypeaheadGuard
+from tui.session.completion import SessionPromptCompleter
 from tui.session.queue import Queue
-from tui.view.blocks import DETAILS, told_of
+from tui.view.blocks import DETAILS, detail_label
 from tui.widgets.completions import Completions
 from tui.widgets.prompt import PromptInput
 from tui.widgets.queue import QueueLines
-from tui.widgets.reader import Reader
-from tui.widgets.status import StatusLine
+from tui.widgets.status import StatusBar
 from tui.widgets.todos import TodoLine
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
+from tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # types only: nothing is asked before the first paint
     from tui.view.question import Answer, QuestionSpec
     from tui.widgets.question_panel import QuestionPanel
 
-REST = 1.0
+DRAFT_SAVE_DELAY_S = 1.0
 """Seconds after which it is told what has been written."""
-ROOMY, CRAMPED, TINY, LOWEST = 30, 18, 9, 6
+ROOMY_LINES, CRAMPED_LINES, TINY_LINES, MIN_QUESTION_LINES = 30, 18, 9, 6
 """Lines of the screen below which a question leaves few to the transcript, none to it and to the prompt, below which it
 is not seen while something is written, and below which there is no status line beside it."""
-MEASURE = 76
+CENTRED_WIDTH = 76
 """Columns of what stands in the middle of a large screen."""
 
 
-class MainScreen(Guarded[None]):
+class MainScreen(TypeaheadGuard[None]):
     """Where one reads and writes, and is asked. What is sent leaves it as `Prompt.Submitted`."""
 
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
     """Where a panel has room beside the conversation."""
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY, "-tall")]  # noqa: RUF012  # as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_LINES, "-tall")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("main"),
         Binding("tab", "to_question", show=False),
@@ -55,7 +55,7 @@ class MainScreen(Guarded[None]):
     def __init__(
         self,
         history: History,
-        offers: Offers,
+        offers: SessionPromptCompleter,
         pastes: Pastes,
         queue: Callable[[], Queue],
         written: Callable[[str], object],
@@ -80,7 +80,7 @@ class MainScreen(Guarded[None]):
     def compose(self) -> ComposeResult:
         offered = Completions(id="completions")
         with Vertical(id="desk"):
-            yield Reader(id="reader")
+            yield TranscriptPane(id="reader")
             yield TodoLine(id="todos")
             yield QueueLines(id="queue")
             yield offered
@@ -88,7 +88,7 @@ class MainScreen(Guarded[None]):
                 self._history, offered, self._offers, self._pastes, placeholder="Ask, or / for commands", id="prompt"
             )
             yield Static(id="below")
-            yield StatusLine(id="status")
+            yield StatusBar(id="status")
 
     def on_mount(self) -> None:
         self.prompt.use_vim(self._vim)
@@ -102,8 +102,8 @@ class MainScreen(Guarded[None]):
         return self.query_one(PromptInput)
 
     @property
-    def transcript(self) -> Transcript:
-        return self.query_one(Transcript)
+    def transcript(self) -> TranscriptView:
+        return self.query_one(TranscriptView)
 
     @property
     def todos(self) -> TodoLine:
@@ -126,8 +126,8 @@ class MainScreen(Guarded[None]):
     def indent(self) -> int:
         """Columns at each side of what stands in the middle; 0 where nothing does."""
         width, height = self.size
-        is_placed = self._is_new and self.question is None and height >= ROOMY
-        return max(0, (width - MEASURE) // 2) if is_placed else 0
+        is_placed = self._is_new and self.question is None and height >= ROOMY_LINES
+        return max(0, (width - CENTRED_WIDTH) // 2) if is_placed else 0
 
     @property
     def below(self) -> Static:
@@ -140,7 +140,7 @@ class MainScreen(Guarded[None]):
         for one in (self.prompt, below, *self.query("Completions, Past").results(Widget)):
             one.styles.offset = (indent, 0)  # margins at the sides would make what stands above it as narrow
             if indent:
-                one.styles.width = MEASURE
+                one.styles.width = CENTRED_WIDTH
             else:
                 one.styles.clear_rule("width")
         self.prompt.set_class(bool(indent), "middle")
@@ -160,7 +160,7 @@ class MainScreen(Guarded[None]):
         self.question.take_focus_soon()
         return self.question
 
-    def has_asked(self) -> None:
+    def remove_question(self) -> None:
         """Takes the question away."""
         if (asked := self.question) is not None:
             self.question = None
@@ -173,7 +173,7 @@ class MainScreen(Guarded[None]):
         height = self.size.height
         beside = (child for child in self.query_one("#desk").children if child is not self.question)
         others = sum(child.outer_size.height for child in beside if child.display and child.id != "reader")
-        keep = 0 if is_whole or height < CRAMPED else 3 if height < ROOMY else height // 4
+        keep = 0 if is_whole or height < CRAMPED_LINES else 3 if height < ROOMY_LINES else height // 4
         return max(1, height - others - keep)
 
     def _refit(self) -> None:
@@ -182,12 +182,12 @@ class MainScreen(Guarded[None]):
             return
         self.place_prompt()
         asking = self.question
-        is_cramped = asking is not None and self.size.height < CRAMPED
+        is_cramped = asking is not None and self.size.height < CRAMPED_LINES
         is_writing = self.focused is self.prompt
         self.set_class(is_cramped and not is_writing, "cramped")
-        self.query_one(StatusLine).display = asking is None or self.size.height >= LOWEST
+        self.query_one(StatusBar).display = asking is None or self.size.height >= MIN_QUESTION_LINES
         if asking is not None:
-            asking.display = not (is_cramped and is_writing and self.size.height < TINY)
+            asking.display = not (is_cramped and is_writing and self.size.height < TINY_LINES)
             asking.fit()
             self.call_after_refresh(asking.fit)  # what stands beside it has its height by then
 
@@ -210,19 +210,19 @@ class MainScreen(Guarded[None]):
         return self.question is not None and self.question.has_focus_within
 
     @property
-    def is_written_in(self) -> bool:
-        return self.question is not None and self.question.is_written_in
+    def has_text_focus(self) -> bool:
+        return self.question is not None and self.question.has_text_focus
 
-    def means(self, key: events.Key) -> bool:
-        return self.question is None or self.question.means(key)
+    def accepts_key(self, key: events.Key) -> bool:
+        return self.question is None or self.question.accepts_key(key)
 
-    def wrote(self, key: events.Key) -> bool:
+    def insert_key(self, key: events.Key) -> bool:
         return self.question is not None and self.question.write(key)
 
-    def gave_away(self, key: events.Key | None) -> None:
+    def handle_rejected_key(self, key: events.Key | None) -> None:
         """What is a text goes on in the prompt. One character may be an answer that came too soon."""
         if self.question is not None:
-            is_text = key is None or self.question.is_beside or not self.question.means(key)
+            is_text = key is None or self.question.is_beside or not self.question.accepts_key(key)
             self.question.is_beside = True
             if is_text or len(self.prompt.text) > 1:
                 self.set_focus(self.prompt)  # at once: the next character is for it
@@ -234,39 +234,39 @@ class MainScreen(Guarded[None]):
         if not self.prompt.text and self.focused is self.prompt and self.question is not None:
             self.action_to_question()  # what was begun beside it is sent, or is not wanted
         if not self.prompt.text:
-            self._tell_written()  # at once: it was sent, or is not wanted
+            self._save_draft()  # at once: it was sent, or is not wanted
         elif self._telling is None:
-            self._telling = self.set_timer(REST, self._tell_written)
+            self._telling = self.set_timer(DRAFT_SAVE_DELAY_S, self._save_draft)
 
-    def _tell_written(self) -> None:
+    def _save_draft(self) -> None:
         if self._telling is not None:
             self._telling.stop()
             self._telling = None
         self._written(self.prompt.text)
 
-    @on(PromptInput.Recalled)
+    @on(PromptInput.RecallRequested)
     def _walk_queue(self) -> None:
         self.query_one(QueueLines).focus()
 
-    @on(QueueLines.Edited)
-    def _edit_queued(self, message: QueueLines.Edited) -> None:
+    @on(QueueLines.EditRequested)
+    def _edit_queued(self, message: QueueLines.EditRequested) -> None:
         if text := self._queue().take(message.item):  # otherwise it was heard in the meantime
-            self.prompt.put_first(text)
+            self.prompt.prepend(text)
         self.prompt.focus()
 
-    @on(QueueLines.Removed)
-    def _remove_queued(self, message: QueueLines.Removed) -> None:
+    @on(QueueLines.RemoveRequested)
+    def _remove_queued(self, message: QueueLines.RemoveRequested) -> None:
         self._queue().take(message.item)
 
-    @on(QueueLines.Left)
-    def _left_queue(self, message: QueueLines.Left) -> None:
+    @on(QueueLines.QueueLeft)
+    def _left_queue(self, message: QueueLines.QueueLeft) -> None:
         self.set_focus(self.prompt)  # as above
         self.prompt.insert(self._pastes.fold(message.typed))
 
     # Reading
 
-    @on(PromptInput.Scrolled)
-    def _scrolled(self, message: PromptInput.Scrolled) -> None:
+    @on(PromptInput.ScrollRequested)
+    def _scroll_transcript(self, message: PromptInput.ScrollRequested) -> None:
         match message.key:
             case "home":
                 self.action_scroll_to_start()
@@ -275,8 +275,8 @@ class MainScreen(Guarded[None]):
             case _:
                 self.action_page(-1 if message.key == "pageup" else 1)
 
-    @on(Transcript.Left)
-    async def _left_transcript(self, message: Transcript.Left) -> None:
+    @on(TranscriptView.TranscriptLeft)
+    async def _left_transcript(self, message: TranscriptView.TranscriptLeft) -> None:
         self.set_focus(self.prompt)  # at once: the next character is for it
         if message.typed:
             self.prompt.insert(self._pastes.fold(message.typed))
@@ -285,8 +285,8 @@ class MainScreen(Guarded[None]):
         else:
             await self.run_action("app.escape")
 
-    @on(Transcript.Copied)
-    def _copied(self, message: Transcript.Copied) -> None:
+    @on(TranscriptView.CopyRequested)
+    def _copy_block(self, message: TranscriptView.CopyRequested) -> None:
         from tui.view.block_texts import source_of  # noqa: PLC0415  # deferred: not before the first paint
 
         self.app.copy_to_clipboard(source_of(message.block))
@@ -298,7 +298,7 @@ class MainScreen(Guarded[None]):
         self.transcript.jump(direction)
 
     async def action_find(self) -> None:
-        await self.query_one(Reader).open_search()
+        await self.query_one(TranscriptPane).open_search()
 
     def action_scroll_to_start(self) -> None:
         self.transcript.go_home()
@@ -309,7 +309,7 @@ class MainScreen(Guarded[None]):
     def action_cycle_detail(self) -> None:
         detail = DETAILS[(DETAILS.index(self.transcript.detail) + 1) % len(DETAILS)]
         self.transcript.show_in(detail)
-        self.prompt.post_message(PromptInput.Hinted(told_of(detail)))
+        self.prompt.post_message(PromptInput.HintRequested(detail_label(detail)))
 
     def action_focus_transcript(self) -> None:
         self.transcript.walk()

@@ -11,34 +11,34 @@ from textual.widgets import Input, Static
 from textual.worker import Worker
 
 from agent.errors import AgentError
-from tui.screens.guarded import GuardedScreen
-from tui.text.inks import Ink, coded
-from tui.text.sanitise import visible
-from tui.text.styles import painted, palette_of
+from tui.screens.typeahead_guard import TypeaheadGuardedDialog
+from tui.text.sanitise import sanitised
+from tui.text.spans import TextStyle, parse_inline_code
+from tui.text.styles import clipped_text, palette_of
 from tui.view.panel import (
     NO_ROW,
-    Copied,
+    CopyText,
     Panel,
     PanelAction,
     PanelRow,
-    Taken,
-    Told,
+    RowChosen,
+    ShowMessage,
     action_of,
-    drawn,
-    found,
     headline,
     hints,
     is_letter,
     keys_of,
+    matching_rows,
+    row_line,
 )
-from tui.view.panel_room import lines_needed
+from tui.view.panel_height import lines_needed
 from tui.widgets.detail import Detail
 from tui.widgets.field import Field, NoteField
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 from tui.widgets.worker import begin
 
-MOST_WIDE, OWN_HEIGHT = 120, ("theme", "todos", "remember")
+MAX_DIALOG_WIDTH, OWN_HEIGHT = 120, ("theme", "todos", "remember")
 """Columns of the dialog, and panels that have a height of their own, as dialogs.tcss has it."""
 _FRAME, _EDGES = 4, 2
 """Columns and lines of its frame."""
@@ -46,7 +46,7 @@ _NEAR = 20
 """Rows before the last one at which more are read."""
 
 
-class PanelScreen(GuardedScreen[Taken | None]):
+class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     """Gives the row that was chosen; None where none was. It does with a row what the panel says, and nothing else."""
 
     AUTO_FOCUS = ""
@@ -85,8 +85,8 @@ class PanelScreen(GuardedScreen[Taken | None]):
         self._fill(panel.words)
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
         if panel.watch is not None:
-            panel.watch(self._changed)
-            self.call_later(self._changed)  # something may have happened since the panel was made
+            panel.watch(self._schedule_redraw)
+            self.call_later(self._schedule_redraw)  # something may have happened since the panel was made
 
     def on_unmount(self) -> None:
         if self.panel.watch is not None:
@@ -94,7 +94,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     def on_resize(self) -> None:
         panel, listing = self.panel, self.query_one(Listing)
-        is_beside = bool(panel.beside) and self.size.width >= panel.beside
+        is_beside = bool(panel.min_width_beside) and self.size.width >= panel.min_width_beside
         self.set_class(is_beside, "beside")
         if panel.most:
             listing.styles.height = "1fr" if is_beside else max(1, min(panel.most, len(self._rows)))
@@ -103,14 +103,14 @@ class PanelScreen(GuardedScreen[Taken | None]):
     def _take_room(self) -> None:
         """A short list is a small dialog, as large while somebody searches in it as before."""
         if self.panel.name not in OWN_HEIGHT:
-            needed = lines_needed(self.panel, min(self.size.width, MOST_WIDE) - _FRAME)
+            needed = lines_needed(self.panel, min(self.size.width, MAX_DIALOG_WIDTH) - _FRAME)
             self.query_one("#dialog").styles.height = needed + _EDGES if needed else None
 
     @property
     def is_asking(self) -> bool:
         return self.panel.is_guarded
 
-    def means(self, key: events.Key) -> bool:
+    def accepts_key(self, key: events.Key) -> bool:
         return not key.is_printable or key.key == "q" or key.key in keys_of(self.panel)
 
     @property
@@ -145,8 +145,8 @@ class PanelScreen(GuardedScreen[Taken | None]):
         """Shows another panel in the place of this one, with the same row marked, or that which the other one marks."""
         before, self.panel = self.row, panel
         self._list(panel.mark or (before.value if before is not None else ""))
-        if panel.told is not None:
-            self._tell(panel.told.text, panel.told.ink)
+        if panel.message is not None:
+            self._show_message(panel.message.text, panel.message.ink)
 
     def _fill(self, words: str) -> None:
         """Lists what the words find, from the beginning."""
@@ -154,7 +154,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
         if self.panel.find is None:
             self._list("" if words.strip() else self.panel.mark, anew=True)
         else:
-            self._read("fill", partial(self._find, self.panel.find(words)))
+            self._start_reading("fill", partial(self._find, self.panel.find(words)))
 
     async def _find(self, panels: AsyncIterator[Panel]) -> None:
         is_anew = True
@@ -168,11 +168,11 @@ class PanelScreen(GuardedScreen[Taken | None]):
                 self.show(panel)
 
     def _list(self, mark: str, *, anew: bool = False) -> None:
-        self._rows = rows = found(self.panel, self._words)
+        self._rows = rows = matching_rows(self.panel, self._words)
         listing = self.query_one(Listing)
 
         def paint(index: int, width: int) -> Text:
-            return painted([drawn(rows[index], width)], palette_of(self.app.theme_variables))
+            return clipped_text([row_line(rows[index], width)], palette_of(self.app.theme_variables))
 
         (listing.show if anew else listing.change)(len(rows), paint)
         at = next((at for at, row in enumerate(rows) if row.value == mark and mark), listing.marked)
@@ -185,7 +185,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     def _draw(self) -> None:
         head = headline(self.panel, len(self._rows), is_searched=bool(self._words.strip()))
-        self.query_one("#headline", Static).update(painted(head, palette_of(self.app.theme_variables)))
+        self.query_one("#headline", Static).update(clipped_text(head, palette_of(self.app.theme_variables)))
         self.query_one(Listing).refresh()
         self._look()
 
@@ -204,12 +204,12 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     # What is told of a row
 
-    def on_listing_moved(self) -> None:
+    def on_listing_row_highlighted(self) -> None:
         self._look()
         more, near = self.panel.more, self.query_one(Listing).marked >= len(self._rows) - _NEAR
         if more is not None and near and self._adds is not self.panel:
             self._adds = self.panel
-            self._read("more", partial(self._add, more))
+            self._start_reading("more", partial(self._add, more))
 
     async def _add(self, more: Callable[[], Awaitable[Panel]]) -> None:
         before, panel = self.panel, await more()
@@ -219,24 +219,24 @@ class PanelScreen(GuardedScreen[Taken | None]):
     def _look(self) -> None:
         row, panel = self.row, self.panel
         missing = panel.empty if not self._words.strip() else panel.not_found or panel.empty
-        told = panel.about or ((coded(missing, "dim"),) if missing and not self._rows else ())
+        told = panel.about or ((parse_inline_code(missing, "dim"),) if missing and not self._rows else ())
         self.query_one(Detail).show(row or PanelRow("", (), about=told), tail=panel.tail)
         if row is not None and panel.marked is not None:
             panel.marked(row)
         self._name_keys()
 
-    def _read(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
+    def _start_reading(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
         """Begins to read what is to be seen, in the place of what the group is about so far."""
 
         async def run() -> None:  # not begun yet: a worker may be cancelled before it starts
             try:
                 await work()
             except AgentError as error:
-                self._tell(str(error), "warn")
+                self._show_message(str(error), "warn")
 
         self._reading[group] = self.run_worker(run, group=group, exclusive=True)
 
-    def _changed(self) -> None:
+    def _schedule_redraw(self) -> None:
         if self.is_mounted and not self._is_due:
             self._is_due = True
             self.call_later(self._renew)
@@ -248,9 +248,9 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     # What is said in the last line
 
-    def _tell(self, text: str, ink: Ink) -> None:
+    def _show_message(self, text: str, ink: TextStyle) -> None:
         self._is_told = True
-        self.query_one(KeyLine).tell(visible(text), ink)
+        self.query_one(KeyLine).show_message(sanitised(text), ink)
 
     def _name_keys(self) -> None:
         if self._is_told:
@@ -259,7 +259,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
         named = hints(self.panel, self.row or NO_ROW, in_list=in_list, is_whole=self.is_whole)
         self.query_one(KeyLine).show(asked[0].asks.keys if asked is not None and asked[0].asks is not None else named)
 
-    def _untell(self) -> None:
+    def _clear_message(self) -> None:
         if self._is_told:
             self._is_told = False
             self._name_keys()
@@ -271,12 +271,12 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input.id == "filter" and event.value != self._words:
-            self._untell()
+            self._clear_message()
             self._fill(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._untell()
+        self._clear_message()
         if event.input.id == "filter":
             self._act("enter")
         elif (asked := self.query_one(NoteField).asked) is not None:
@@ -287,17 +287,17 @@ class PanelScreen(GuardedScreen[Taken | None]):
             self._act("enter")
 
     def on_key(self, event: events.Key) -> None:
-        self._untell()
+        self._clear_message()
         if self.is_editing:
             if event.key != "escape":
                 return
             self._end_editing()
-        elif not self._takes(event):
+        elif not self._process_key(event):
             return
         event.stop()
         event.prevent_default()
 
-    def _takes(self, event: events.Key) -> bool:
+    def _process_key(self, event: events.Key) -> bool:
         """Does what a key means. Tells whether it means something."""
         listing, is_listed = self.query_one(Listing), not self.panel.search
         is_in_list = is_listed or listing.has_focus
@@ -312,7 +312,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
                 self._page(-1 if event.key == "pageup" else 1)
             case key if (is_in_list or not is_letter(key)) and self._act(key):
                 pass
-            case key if is_listed and self.query_one(Detail).takes(key):
+            case key if is_listed and self.query_one(Detail).process_key(key):
                 pass
             case "j" | "k" if is_listed:
                 self._move(1 if event.key == "j" else -1)
@@ -321,7 +321,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
             case "q" | "enter" if is_listed:
                 self.dismiss(None)
             case _ if listing.has_focus and not is_listed and event.character and event.is_printable:
-                self.query_one("#filter", Field).go_on_with(event.character)
+                self.query_one("#filter", Field).take_over(event.character)
             case _:
                 return False
         return True
@@ -348,7 +348,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
         if action.asks is not None:
             self.query_one(NoteField).ask(action, row)
         elif action.do is None:
-            self.dismiss(Taken(row.value, action.word))
+            self.dismiss(RowChosen(row.value, action.word))
         else:
             begin(self, partial(self._do, action, row), "act")
         return True
@@ -356,25 +356,25 @@ class PanelScreen(GuardedScreen[Taken | None]):
     async def _do(self, action: PanelAction, row: PanelRow, words: str = "") -> None:
         assert action.do is not None
         if action.asks is not None and action.asks.meanwhile:
-            self._tell(action.asks.meanwhile, "dim")
+            self._show_message(action.asks.meanwhile, "dim")
         try:
             outcome = await action.do(row, words)
         except AgentError as error:
-            self._tell(str(error), "warn")
+            self._show_message(str(error), "warn")
             if action.asks is not None and action.asks.is_hidden:
                 self.query_one(NoteField).action_select_all()  # another one would be written behind it, unseen
             return
         self._end_editing()
         match outcome:
-            case Taken():
+            case RowChosen():
                 self.dismiss(outcome)
             case Panel():
                 self.show(outcome)
-            case Told(text, ink):
-                self._tell(text, ink)
-            case Copied(text):
+            case ShowMessage(text, ink):
+                self._show_message(text, ink)
+            case CopyText(text):
                 self.app.copy_to_clipboard(text)
-                self._tell(f"copied {text}", "dim")
+                self._show_message(f"copied {text}", "dim")
             case "whole":
                 self._show_whole(not self.is_whole)
             case None:
@@ -393,4 +393,4 @@ class PanelScreen(GuardedScreen[Taken | None]):
         if not whole:
             listing.focus()
         self._name_keys()
-        self.query_one(Detail).again()
+        self.query_one(Detail).refit()

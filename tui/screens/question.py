@@ -7,13 +7,13 @@ from typing import Any
 from textual import events
 from textual.app import App, ComposeResult
 
-from tui.screens.guarded import GuardedScreen
 from tui.screens.main import MainScreen
+from tui.screens.typeahead_guard import TypeaheadGuardedDialog
 from tui.view.question import Answer, QuestionSpec
 from tui.widgets.question_panel import QuestionPanel
 
 
-class AskingScreen(GuardedScreen[None]):
+class AskingScreen(TypeaheadGuardedDialog[None]):
     """It holds the panel at its lower edge."""
 
     AUTO_FOCUS = ""
@@ -38,17 +38,17 @@ class AskingScreen(GuardedScreen[None]):
         self.panel.fit()
 
     @property
-    def is_written_in(self) -> bool:
-        return self.panel.is_written_in
+    def has_text_focus(self) -> bool:
+        return self.panel.has_text_focus
 
-    def means(self, key: events.Key) -> bool:
-        return self.panel.means(key)
+    def accepts_key(self, key: events.Key) -> bool:
+        return self.panel.accepts_key(key)
 
-    def wrote(self, key: events.Key) -> bool:
+    def insert_key(self, key: events.Key) -> bool:
         return self.panel.write(key)
 
 
-class Shown:
+class QuestionDisplay:
     """A question that is on the screen: above the prompt, or over another screen."""
 
     def __init__(
@@ -67,23 +67,23 @@ class Shown:
             self._panel = self._over.panel
             app.push_screen(self._over)
 
-    def stands(self, place: str) -> None:
+    def show_position(self, place: str) -> None:
         """Says which of several questions it is."""
-        self._panel.stands(place)
+        self._panel.show_position(place)
 
     @property
-    def can_go(self) -> bool:
+    def can_close(self) -> bool:
         """Whether it can be taken away now: no other screen is over it."""
         return self._over is None or self._over.is_current
 
-    def take_away(self) -> None:
+    def close(self) -> None:
         if self._main is not None:
-            self._main.has_asked()
+            self._main.remove_question()
         elif self._over is not None:
             self._over.dismiss()
 
     def _give(self, answer: Answer | None) -> None:
-        self.take_away()
+        self.close()
         self._answered(answer)
 
 
@@ -95,9 +95,9 @@ async def answer_to(app: App[Any], spec: QuestionSpec) -> Answer | None:
         if not waiting.done():
             waiting.set_result(answer)
 
-    shown = Shown(app, spec, answered, "")
+    shown = QuestionDisplay(app, spec, answered, "")
     try:
         return await waiting
     finally:
         if not waiting.done():
-            shown.take_away()
+            shown.close()

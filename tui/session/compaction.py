@@ -8,7 +8,7 @@ from agent.context.summary import as_text, read_edited, with_facts
 from agent.errors import AgentError
 from agent.events.view import RewriteUndone
 from agent.window.compact import CompactResult
-from agent.window.manual_compact import Drafted, Preview, apply_summary, draft_summary, preview_compaction
+from agent.window.manual_compact import Preview, SummaryDraft, apply_summary, draft_summary, preview_compaction
 from agent.window.undo import offer_undo, undo
 from tui.session.controller import SessionController
 from tui.text.numbers import dollars
@@ -24,7 +24,7 @@ class ManualCompaction:
         self._controller = controller
         self._session = session
         self.preview = preview
-        self.drafted = Drafted(preview.conversation, None)
+        self.drafted = SummaryDraft(preview.conversation, None)
         """The summary that was made last; it costs nothing before one was."""
         self.is_done = False
 
@@ -33,13 +33,13 @@ class ManualCompaction:
         """The summary as it was written, to be edited."""
         return as_text(self.drafted.draft) if self.drafted.draft is not None else ""
 
-    async def draft(self) -> Drafted:
+    async def draft(self) -> SummaryDraft:
         """Lets a model write the summary, which may be interrupted. Raises `AgentError`."""
         before = self.drafted.cost
-        with self._controller.occupied_with("summarising"):
+        with self._controller.busy_with("summarising"):
             drafted = await self._session.change(draft_summary, self.preview, self._controller.advance)
         cost = None if before is None or drafted.cost is None else before + drafted.cost
-        self.drafted = Drafted(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
+        self.drafted = SummaryDraft(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
         return self.drafted
 
     def result(self, text: str) -> CompactResult:
@@ -51,14 +51,14 @@ class ManualCompaction:
         draft = read_edited(text)
         return self.preview.missing(draft) if draft is not None else ()
 
-    def completed(self, text: str) -> str:
+    def with_missing_facts(self, text: str) -> str:
         """The text with all that is missing."""
         missing = self.missing(text)
         return with_facts(text.rstrip(), missing) if missing else text
 
     async def apply(self, text: str) -> None:
         """Compacts with the text as it is. Raises `AgentError`, and then nothing has changed."""
-        with self._controller.occupied_with("compacting"):
+        with self._controller.busy_with("compacting"):
             await self._session.change(
                 apply_summary, self.preview, read_edited(text), self.drafted, self._controller.advance
             )
@@ -87,7 +87,7 @@ async def begin(controller: SessionController, focus: str) -> ManualCompaction |
     if session is None:
         return None
     try:
-        with controller.occupied_with("looking at what there is"):
+        with controller.busy_with("looking at what there is"):
             return ManualCompaction(controller, session, await session.change(preview_compaction, focus or None))
     except AgentError as error:
         controller.notice(str(error))
@@ -111,7 +111,7 @@ async def take_back(controller: SessionController) -> None:
     if controller.session is None:
         return
     try:
-        with controller.occupied_with("undoing"):
+        with controller.busy_with("undoing"):
             controller.advance((await controller.session.change(undo)).event)
     except AgentError as error:
         controller.notice(str(error))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.commands import COMMANDS
-from tui.prompt.completion import Completion, candidates
+from tui.prompt.completion import PromptCompletion, candidates
 from tui.prompt.files import ProjectFiles
 
 if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
 COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
-class Offers:
+class SessionPromptCompleter:
     """For the session that `session` gives; there may be none yet."""
 
     def __init__(self, session: "Callable[[], Session | None]") -> None:
@@ -23,13 +23,13 @@ class Offers:
         self._files: tuple[Path, ProjectFiles] | None = None
         """Those of the last session's folder."""
 
-    def candidates(self, text: str) -> Sequence[Completion]:
+    def candidates(self, text: str) -> Sequence[PromptCompletion]:
         """Commands, prompts and resources that the text may become."""
         session = self._session()
         running = session.servers if session is not None else None
         extensions = session.extensions if session is not None and text.startswith("/") else None
         named = extensions.usable(COMMAND_NAMES) if extensions is not None else ()
-        return candidates(text, running.named() if running is not None else (), named)
+        return candidates(text, running.statuses() if running is not None else (), named)
 
     @property
     def files(self) -> ProjectFiles | None:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.config.options import MODES, Mode
-from agent.context.job_notes import WOKEN
+from agent.context.job_notes import JOB_ENDED_PROMPT
 from agent.context.provenance import Trace
 from agent.context.reminder_notes import MODES as MEANINGS
 from agent.errors import AgentError
@@ -18,13 +18,13 @@ from agent.events.session import Event, Noticed, Steered, TurnFailed, TurnFinish
 from agent.input.shell import run_by_user
 from agent.messages import Conversation, Note, Text, User
 from tui.prompt.pastes import Pastes
-from tui.session.drafts import Drafts, Unsent
+from tui.session.drafts import Drafts, UnsentText
 from tui.session.queue import Queue
 from tui.session.session_opener import SessionOpener
 from tui.session.session_view import PAGE, earlier_blocks, view_of_session
 from tui.view.blocks import SessionView
 from tui.view.provenance import never_seen
-from tui.view.reduce import advance, placed
+from tui.view.reduce import advance, with_relative_paths
 from tui.view.resumed import view_of
 from tui.view.turn_total import TurnTime, with_total
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.session import Session
     from agent.sessions import Opening, Sessions
 
-Given = TypeVar("Given")
+ResultT = TypeVar("ResultT")
 
 
 def next_mode(mode: str) -> Mode:
@@ -59,11 +59,11 @@ class SessionController:
         """Messages that wait for the next step of the turn, or for its end."""
         self.pastes = pastes or Pastes()
         """What is folded in messages."""
-        self.unsent = Unsent(drafts or Drafts(None), self.queue, self.pastes, self._whose)
+        self.unsent = UnsentText(drafts or Drafts(None), self.queue, self.pastes, self._draft_owner)
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._at_rest = asyncio.Event()
-        self._opener = SessionOpener(sessions, self._glimpse, self._tell_opening)
+        self._opener = SessionOpener(sessions, self._show_preview, self._show_opening_progress)
         self._changed = changed
         self._reading = asyncio.Lock()
         """Held while what was said earlier is being read."""
@@ -74,14 +74,14 @@ class SessionController:
 
     async def begin(self, resume: str | None, model: str | None) -> None:
         """Shows the first session. Raises `AgentError`."""
-        with self.occupied_with("opening the session"):
+        with self.busy_with("opening the session"):
             opened = await self._opener.open_unless_stopped(resume, model, "first")
             if opened is not None:
                 self._adopt(*opened)
             else:
-                await self._begin_anew(model)
+                await self._begin_new_session(model)
 
-    async def _begin_anew(self, model: str | None) -> None:
+    async def _begin_new_session(self, model: str | None) -> None:
         """Shows a new session in place of the first one, which was not waited for."""
         self._adopt(*await self._opener.open(None, model, "first"))
         self.glimpsed()
@@ -90,14 +90,14 @@ class SessionController:
     async def open(self, resume: str | None = None, model: str | None = None) -> bool:
         """Goes on with another session, or a new one. What went wrong is shown, and the old session stays, as it does
         when this is interrupted."""
-        with self.occupied_with("opening the session"):
+        with self.busy_with("opening the session"):
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
-            self.unsent.writing("")  # it stays in the prompt, for the session that is open then
+            self.unsent.save_in_progress("")  # it stays in the prompt, for the session that is open then
             # A session is open once: it cannot be opened again before it is closed.
             has_begun = self.session is not None and self.session.hooks is not None and self.session.hooks.has_begun
             opening: Opening = "first" if not has_begun else "again" if is_same else "instead"
-            problem = await self._closed(None) if is_same else ""
+            problem = await self._try_close(None) if is_same else ""
             shown = self.view
             try:
                 opened = (
@@ -112,19 +112,19 @@ class SessionController:
                     await self._reopen(before, opening)
                 return False
             if opened is None and self.session is None:
-                await self._begin_anew(model)
+                await self._begin_new_session(model)
                 return True
             if opened is None:
                 self._show(replace(shown, busy=True, activity=self.view.activity))
                 self.glimpsed()
                 return False
-            problem = await self._closed("clear" if resume is None else "resume") or problem
+            problem = await self._try_close("clear" if resume is None else "resume") or problem
             self._adopt(*opened)
             if problem:
                 self.notice(problem)
             return True
 
-    async def _closed(self, reason: "EndReason | None") -> str:
+    async def _try_close(self, reason: "EndReason | None") -> str:
         """Closes the session. What could not be written down, if anything."""
         try:
             await self.close(reason)
@@ -132,13 +132,13 @@ class SessionController:
             return str(error)
         return ""
 
-    def _glimpse(self, end: Conversation) -> None:
+    def _show_preview(self, end: Conversation) -> None:
         """Shows the end of a session that is being opened."""
         shown = view_of(self.sessions.visible(end), self.folder)
         self._show(replace(shown, busy=True, activity=self.view.activity))
         self.glimpsed()
 
-    def _tell_opening(self, activity: str) -> None:
+    def _show_opening_progress(self, activity: str) -> None:
         self._show(replace(self.view, activity=activity))
 
     async def adopt(self, session: "Session") -> None:
@@ -167,14 +167,14 @@ class SessionController:
                 start, blocks = await earlier_blocks(self.sessions, session.id, position, limit)
             except AgentError as error:
                 if self.session is session and self.view.earlier == position:
-                    self._show(self.view.not_read(str(error)))
+                    self._show(self.view.with_read_problem(str(error)))
                 if all:  # the row that says it need not be on the screen
                     self.notice(str(error))
                 return
             if self.session is not session or self.view.earlier != position:
                 return
             shown = len(self.view.past)
-            self.view = self.view.below(start, blocks)
+            self.view = self.view.with_older(start, blocks)
             self.grown(len(self.view.past) - shown)
 
     async def measure(self, *, again: bool = False) -> None:
@@ -189,10 +189,10 @@ class SessionController:
             return
         if self.session is session and (again or not self.view.used):
             parts = tuple((component.name, component.tokens) for component in found.components)
-            known = replace(self.view, used=found.used, room=found.effective, parts=parts)
+            known = replace(self.view, used=found.used_tokens, room=found.effective, parts=parts)
             self._show(replace(known, is_guess=session.history.anchor is None))
 
-    def _whose(self) -> str | None:
+    def _draft_owner(self) -> str | None:
         """The session for which what is not sent is kept; None where there is nothing in it yet."""
         has_begun = self.session is not None and (self.occupied or self.session.history.messages)
         return self.session.id if self.session is not None and has_begun else None
@@ -206,33 +206,35 @@ class SessionController:
             self.notice("what you had not sent when this session was left is in the prompt again")
         return draft
 
-    async def say(self, text: str) -> bool:
+    async def run_turn(self, text: str) -> bool:
         """Runs a turn. Tells whether it ended with an answer."""
         if self.session is None:
             return False
         return await self._follow(
-            self.session.send(text, self.pastes.beside(text), pending_messages=self._said_meanwhile)
+            self.session.send(text, self.pastes.attachments(text), pending_messages=self._steering_messages)
         )
 
-    async def wake(self) -> None:
+    async def continue_after_jobs(self) -> None:
         """Runs a turn in which the model continues since a background job is over."""
         if self.session is not None and self.session.background_jobs.ended and not self.session.is_at_question:
-            await self._follow(self.session.send("", (Note(WOKEN),), pending_messages=self._said_meanwhile))
+            await self._follow(
+                self.session.send("", (Note(JOB_ENDED_PROMPT),), pending_messages=self._steering_messages)
+            )
 
-    async def go_on(self) -> None:
+    async def resume_turn(self) -> None:
         """Asks again what was asked when the session was left, and goes on with its turn; or about what the project
         brings, before anything is said. Nothing happens where nothing is to be asked."""
         session = self.session
         if session is not None and session.is_at_question:
             self.notice("this session was left at a question; it is asked again")
-            await self._follow(session.go_on(self._said_meanwhile))
+            await self._follow(session.go_on(self._steering_messages))
         elif session is not None and session.trust is not None and session.trust.awaits:
             await self._follow(session.trust.ask_now())
 
     async def _follow(self, events: AsyncIterator[Event]) -> bool:
         """Shows a turn. Tells whether it ended with an answer."""
         failed, is_cut, time = False, False, TurnTime(monotonic())
-        with self.occupied_with("thinking"):
+        with self.busy_with("thinking"):
             try:
                 async for event in events:
                     failed = failed or isinstance(event, TurnFailed)
@@ -240,7 +242,7 @@ class SessionController:
                     self.advance(event)
                     time.at(monotonic(), is_asked=bool(self.view.asked))
                     if isinstance(event, Steered):
-                        self.queue.heard(event.text)
+                        self.queue.confirm_delivered(event.text)
             except AgentError as error:
                 self.fail(error)
                 return False
@@ -248,7 +250,7 @@ class SessionController:
                 if isinstance(events, AsyncGenerator):
                     await events.aclose()
                 self.end_turn(time.at(monotonic(), is_asked=False))
-                self.queue.give_back()
+                self.queue.return_undelivered()
         if is_cut:  # the last request was measured without what was added since
             await self.measure(again=True)
         return not failed
@@ -257,17 +259,19 @@ class SessionController:
         """Shows what the turn took: seconds."""
         self._show(with_total(self.view, took))
 
-    def _said_meanwhile(self) -> tuple[User, ...]:
-        return tuple(User((Text(text), *self.pastes.beside(text))) for text in self.queue.take_for_step())
+    def _steering_messages(self) -> tuple[User, ...]:
+        return tuple(User((Text(text), *self.pastes.attachments(text))) for text in self.queue.take_for_step())
 
-    async def run(self, command: str) -> None:
+    async def run_command(self, command: str) -> None:
         """Runs a command of the user, which the model sees with what it printed."""
-        await self.aside("running your command", lambda session: session.change(run_by_user, command, self.advance))
+        await self.run_with_activity(
+            "running your command", lambda session: session.change(run_by_user, command, self.advance)
+        )
 
     async def compact(self, focus: str) -> None:
         if self.session is None:
             return
-        with self.occupied_with("compacting"):
+        with self.busy_with("compacting"):
             try:
                 result = await self.session.compact(focus or None, self.advance)
             except AgentError as error:
@@ -286,9 +290,9 @@ class SessionController:
         if not text:
             self.notice("write a part of what was said or seen after `/why`")
             return Trace()
-        trace = await self.aside("searching", lambda session: session.why(text))
+        trace = await self.run_with_activity("searching", lambda session: session.why(text))
         if trace is not None and not trace.places:
-            self.notice(never_seen(text, trace.told))
+            self.notice(never_seen(text, trace.unsearched))
         return trace or Trace()
 
     async def bring(self, ref: str) -> None:
@@ -296,15 +300,15 @@ class SessionController:
         if not ref:
             self.notice("write a reference after `/bring`, such as `r12`; `/why` names them")
             return
-        event = await self.aside("bringing it back", lambda session: session.bring(ref))
+        event = await self.run_with_activity("bringing it back", lambda session: session.bring(ref))
         if event is not None:
             self.advance(event)
 
-    async def aside(self, activity: str, work: "Callable[[Session], Awaitable[Given]]") -> Given | None:
+    async def run_with_activity(self, activity: str, work: "Callable[[Session], Awaitable[ResultT]]") -> ResultT | None:
         """What the work gives; None without a session, and where it went wrong, which is shown."""
         if self.session is None:
             return None
-        with self.occupied_with(activity):
+        with self.busy_with(activity):
             try:
                 return await work(self.session)
             except AgentError as error:
@@ -348,7 +352,7 @@ class SessionController:
         if self.session is not None:
             self.session.leave_turn()
 
-    async def rests(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Waits until nothing is done in the session."""
         if self.occupied:
             self._at_rest.clear()
@@ -361,7 +365,7 @@ class SessionController:
             await session.close(reason)
 
     def advance(self, event: Event) -> None:
-        self._show(advance(self.view, placed(event, self.folder)))
+        self._show(advance(self.view, with_relative_paths(event, self.folder)))
 
     @property
     def folder(self) -> str:
@@ -382,7 +386,7 @@ class SessionController:
             self.fail(error)
 
     @contextmanager
-    def occupied_with(self, activity: str) -> Iterator[None]:
+    def busy_with(self, activity: str) -> Iterator[None]:
         """Shows that the session is busy, and with what."""
         self.occupied = True
         self._show(replace(self.view, busy=True, activity=activity))

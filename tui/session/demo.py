@@ -24,10 +24,10 @@ from agent.events.session import (
     TurnFinished,
 )
 from agent.sessions import Sessions
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.terminal.own_command import own_command
-from tui.text.sanitise import visible
-from tui.view.titles import title_of
+from tui.text.sanitise import sanitised
+from tui.view.call_titles import title_of
 
 PROMPT = "The tests fail. Find out why and fix it."
 FLAGS = (
@@ -110,13 +110,13 @@ def _show(event: Event, titles: Mapping[str, str]) -> None:
     output: `titles`, by the id of the call."""
     match event:
         case TextDelta(text=text):
-            print(visible(text), end="", flush=True)
+            print(sanitised(text), end="", flush=True)
         case ToolFinished(call_id=id, status=status, text=text):
             print(f"\n  * {titles[id]}")
-            lines = visible(text).rstrip().splitlines()
+            lines = sanitised(text).rstrip().splitlines()
             print("\n".join(f"    {line}" for line in lines[:14]))
             if len(lines) > 14:
-                print(f"    … {counted(len(lines) - 14, 'more line')}")
+                print(f"    … {pluralize(len(lines) - 14, 'more line')}")
             print(f"    [{status}]")
         case StepStarted() | ReplyFinished() | TurnFinished():
             print()

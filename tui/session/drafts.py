@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files.bounded import LARGEST, beginning_of
+from tools.files.bounded import MAX_OWN_FILE_BYTES, beginning_of
 from tools.files.private_folder import make_private
-from tui.prompt.pastes import UNFOLDED, Pastes
+from tui.prompt.pastes import MAX_UNFOLDED_CHARS, Pastes
 from tui.session.queue import Queue
 
 
@@ -22,7 +22,7 @@ class Drafts:
         self._kept: set[str] = set()
         """Sessions that have a file, as far as this run knows."""
 
-    def keep(self, session: str, texts: Sequence[str]) -> None:
+    def save(self, session: str, texts: Sequence[str]) -> None:
         """The texts are on disk when this returns, in the place of those before."""
         if self._folder is None or not (texts or session in self._kept):
             return
@@ -45,13 +45,13 @@ class Drafts:
             return ()
         file = self._file(self._folder, session)
         try:
-            texts = json.loads(beginning_of(file, LARGEST))
+            texts = json.loads(beginning_of(file, MAX_OWN_FILE_BYTES))
             file.unlink()
         except (OSError, ValueError):
             return ()
         return tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
 
-    def holds(self, session: str) -> bool:
+    def has_draft(self, session: str) -> bool:
         """Whether something is kept for a session."""
         return self._folder is not None and self._file(self._folder, session).exists()
 
@@ -59,7 +59,7 @@ class Drafts:
         return folder / f"{session}.json"
 
 
-class Unsent:
+class UnsentText:
     """What waits and what is being written in the session that is shown, kept for it until it is sent."""
 
     def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, whose: Callable[[], str | None]) -> None:
@@ -67,31 +67,31 @@ class Unsent:
         self._drafts, self._queue, self._pastes, self._whose = drafts, queue, pastes, whose
         self._written = ""
         """What is being written, as far as that was told."""
-        queue.watch(lambda: self._keep(queue.texts))
+        queue.watch(lambda: self._save(queue.texts))
 
     def take(self, session: str) -> str:
         """What was kept when it was left; it is kept no longer."""
         draft = "\n\n".join(self._drafts.take(session))
-        self._keep(self._queue.texts)
+        self._save(self._queue.texts)
         return self._pastes.fold(draft)
 
-    def put_by(self, draft: str) -> None:
+    def stash(self, draft: str) -> None:
         """Nothing is sent any more: what waits is kept, with what is being written."""
         texts = (*self._queue.texts, *([draft] if draft.strip() else []))
         self._written = ""
         self._queue.clear()
-        self._keep(texts)
+        self._save(texts)
         self._drafts = Drafts(None)
 
-    def writing(self, draft: str) -> None:
+    def save_in_progress(self, draft: str) -> None:
         """What is being written is kept with what waits, should the program end without leaving the session; not what
         would take long to write down each time."""
-        draft = draft if draft.strip() and len(self._pastes.unfolded(draft)) <= UNFOLDED else ""
+        draft = draft if draft.strip() and len(self._pastes.unfold(draft)) <= MAX_UNFOLDED_CHARS else ""
         if draft != self._written:
             self._written = draft
-            self._keep(self._queue.texts)
+            self._save(self._queue.texts)
 
-    def _keep(self, waiting: Sequence[str]) -> None:
+    def _save(self, waiting: Sequence[str]) -> None:
         texts = (*waiting, *filter(None, [self._written]))
         if (session := self._whose()) is not None:
-            self._drafts.keep(session, [self._pastes.unfolded(text) for text in texts])
+            self._drafts.save(session, [self._pastes.unfold(text) for text in texts])

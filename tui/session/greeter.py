@@ -32,7 +32,7 @@ class Greeter:
 
     async def look(self) -> bool:
         """Looks up what can be said of the session that is open. Tells whether that may be something new."""
-        from tui.view.greeting import MOST  # noqa: PLC0415  # deferred: behind the first paint
+        from tui.view.greeting import MAX_LISTED_SESSIONS  # noqa: PLC0415  # deferred: behind the first paint
 
         controller = self._controller()
         session = controller.session
@@ -41,11 +41,13 @@ class Greeter:
         self._looked_for = session.id
         sessions = controller.sessions
         try:
-            found = await sessions.recent(limit=MOST + 1)
+            found = await sessions.recent(limit=MAX_LISTED_SESSIONS + 1)
         except AgentError:
             found = ()  # it is said where sessions are listed
-        self._sessions = tuple(info for info in found if info.id != session.id and info.messages)[:MOST]
-        self._branch, self._read = await asyncio.to_thread(_seen, session.root, sessions.instruction_files())
+        self._sessions = tuple(info for info in found if info.id != session.id and info.messages)[:MAX_LISTED_SESSIONS]
+        self._branch, self._read = await asyncio.to_thread(
+            _branch_and_sizes, session.root, sessions.instruction_files()
+        )
         return True
 
     def greeting(self) -> "Greeting | None":
@@ -70,14 +72,14 @@ class Greeter:
             now=now,
         )
 
-    def meant(self, text: str) -> str:
+    def expand_session_number(self, text: str) -> str:
         """What was written; where it is the number of a session that the greeting offers, the command that opens it."""
-        from tui.view.greeting import chosen  # noqa: PLC0415  # deferred: behind the first paint
+        from tui.view.greeting import session_by_number  # noqa: PLC0415  # deferred: behind the first paint
 
         controller = self._controller()
         if controller.session is None or controller.view.blocks:
             return text
-        info = chosen(text, self._sessions)
+        info = session_by_number(text, self._sessions)
         return f"/resume {info.id}" if info is not None else text
 
 
@@ -87,7 +89,7 @@ def from_home(root: Path) -> str:
     return str(root) if not root.is_relative_to(home) or root == home else f"~/{root.relative_to(home)}"
 
 
-def _seen(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
+def _branch_and_sizes(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The branch, and each file with its size, named from the folder where it lies there."""
     from agent.input.instructions import branch_of  # noqa: PLC0415  # deferred: behind the first paint
 

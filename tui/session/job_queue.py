@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Protocol
 from agent.errors import AgentError
 from tui.commands import Invocation, Unknown, custom_name, parse
 from tui.session.greeter import Greeter
-from tui.session.keep_alive import CacheKeeper
-from tui.session.wake import JobWaker
+from tui.session.job_waker import JobWaker
+from tui.session.keep_alive import CacheKeepAlive
 
 if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the first paint
     from tui.session.controller import SessionController
 
-PATIENCE = 5.0
+LEAVE_TIMEOUT_S = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
 
-_OPENING = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
+_SESSION_COMMANDS = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
 """Commands that go on with another session."""
-INSTEAD = frozenset(("resume", "sessions", "clear"))
+REPLACING_COMMANDS = frozenset(("resume", "sessions", "clear"))
 """Those of them that do not begin with the one that is open: what is still being opened is not wanted any more."""
 
 
@@ -44,8 +44,10 @@ class JobQueue(ABC):
         """The one that the job does, if any."""
         self._behind: deque[Invocation] = deque()
         """Commands that were given while another session was being opened: they are meant for that one."""
-        self._cache = CacheKeeper(lambda: self.controller)
-        self._waker = JobWaker(lambda: self.controller, lambda: self.start(lambda: self.controller.wake()))
+        self._cache = CacheKeepAlive(lambda: self.controller)
+        self._waker = JobWaker(
+            lambda: self.controller, lambda: self.start(lambda: self.controller.continue_after_jobs())
+        )
         self._was_stopped = False
         """The user interrupted what ran last."""
         self.greeter = Greeter(lambda: self.controller)
@@ -61,7 +63,7 @@ class JobQueue(ABC):
         """Begins it. A bug in it ends the program, which tells it."""
 
     @abstractmethod
-    def run_aside(self, work: Coroutine[object, object, None]) -> object:
+    def run_in_background(self, work: Coroutine[object, object, None]) -> object:
         """As `run_job`, beside a job."""
 
     @abstractmethod
@@ -72,15 +74,15 @@ class JobQueue(ABC):
         """Opens a session where there is none, or tells why there is none."""
 
     @abstractmethod
-    def queued(self, *, later: bool) -> None:
+    def on_message_queued(self, *, later: bool) -> None:
         """A message waits; it is said at once if nothing runs."""
 
     @abstractmethod
-    def take_back_queue(self) -> None:
+    def return_queue_to_prompt(self) -> None:
         """Puts what waits into the prompt, where that can be."""
 
     @abstractmethod
-    def put_back(self, written: str) -> None:
+    def restore_to_prompt(self, written: str) -> None:
         """Puts what could not be done into the prompt, where nothing is written yet."""
 
     # One after the other
@@ -101,22 +103,22 @@ class JobQueue(ABC):
                 await self._do(self._behind.popleft())
             self._command = ""
             if not self.is_held:
-                await self.controller.go_on()
-            while self.controller.queue and not self.is_held and await self._say_next():
+                await self.controller.resume_turn()
+            while self.controller.queue and not self.is_held and await self._send_next():
                 pass
         except AgentError as error:
             self.controller.fail(error)
         finally:
             self.is_busy, self._command = False, ""
             self._behind.clear()
-        self.take_back_queue()
+        self.return_queue_to_prompt()
         self._cache.begin()
         self._waker.begin(was_stopped=self._was_stopped)
 
-    async def _say_next(self) -> bool:
+    async def _send_next(self) -> bool:
         if self.controller.session is None and not await self.open_session():
             return False
-        return await self.controller.say(self.controller.queue.pop())
+        return await self.controller.run_turn(self.controller.queue.pop())
 
     # What is asked for
 
@@ -127,9 +129,9 @@ class JobQueue(ABC):
         if extensions is not None and extensions.find(name) is not None:
             self.send(text)
             return
-        match parse(self.greeter.meant(text)):
+        match parse(self.greeter.expand_session_number(text)):
             case Unknown() if name and session is None:
-                self.put_back(text)  # what is being opened may know it
+                self.restore_to_prompt(text)  # what is being opened may know it
             case Unknown() as unknown:
                 self.controller.notice(unknown.message)
             case Invocation() as invocation:
@@ -140,25 +142,25 @@ class JobQueue(ABC):
     def send(self, text: str, *, later: bool = False) -> None:
         """Says it at once, or with the next step of what runs; `later` only when that is over."""
         self.controller.queue.add(text, later=later)
-        self.queued(later=later)
+        self.on_message_queued(later=later)
         if not self.is_busy:
             self.start()
 
     def invoke(self, invocation: Invocation) -> None:
         """Does what a command asks for, at once or as the next job, or behind one that opens a session; what has to
         wait for anything else is told."""
-        is_opening = self._command in _OPENING
+        is_opening = self._command in _SESSION_COMMANDS
         if invocation.command.when_busy and not (is_opening and invocation.command.of_session):
-            self.run_aside(self.beside(self.do(invocation)))
+            self.run_in_background(self.with_error_notice(self.do(invocation)))
         elif is_opening:
-            if invocation.command.name in INSTEAD:
+            if invocation.command.name in REPLACING_COMMANDS:
                 self.stop_work()
             self._behind.append(invocation)
         elif self.is_busy:
             name = invocation.command.name
             self.controller.notice(f"`/{name}` has to wait until the session is free. {self.STOP_KEY} interrupts it.")
             if invocation.argument:
-                self.put_back(invocation.written)
+                self.restore_to_prompt(invocation.source_text)
         else:
             self._command = invocation.command.name
             self.start(lambda: self._do(invocation))
@@ -167,7 +169,7 @@ class JobQueue(ABC):
         self._command = invocation.command.name
         await self.do(invocation)
 
-    async def beside(self, work: Awaitable[None]) -> None:
+    async def with_error_notice(self, work: Awaitable[None]) -> None:
         """The work; what goes wrong is a notice: a turn may run, and goes on."""
         try:
             await work
@@ -179,7 +181,7 @@ class JobQueue(ABC):
         said is in the prompt."""
         self._behind.clear()
         self._was_stopped = True
-        self.take_back_queue()
+        self.return_queue_to_prompt()
         self.controller.interrupt()
 
     # The end of them
@@ -188,12 +190,12 @@ class JobQueue(ABC):
         """Ends what runs and closes the session. The id of the session, if anything was said in it. `written`: what is
         in the prompt."""
         controller = self.controller
-        controller.unsent.put_by(written)
+        controller.unsent.stash(written)
         self._waker.end()
         if self.is_busy:
             controller.leave_turn()
             with suppress(TimeoutError):
-                await asyncio.wait_for(controller.rests(), PATIENCE)
+                await asyncio.wait_for(controller.wait_until_idle(), LEAVE_TIMEOUT_S)
         await self.stop()
         await self._cache.over()
         session = controller.session

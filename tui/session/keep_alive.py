@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from tui.session.controller import SessionController
 
 
-class CacheKeeper:
+class CacheKeepAlive:
     """One for the terminal. It works from `begin` to `end`: while nothing is done in the session."""
 
     def __init__(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent.errors import AgentError
 from agent.events.session import Remembered
-from agent.input.memory import KeptNote, remember, reminded_of, take_back
+from agent.input.memory import MemoryNote, announce_memory, remember, undo_remember
 from tui.session.controller import SessionController
 from tui.view.blocks import Notice
 
@@ -15,14 +15,18 @@ async def keep_note(controller: SessionController, text: str, path: Path) -> Non
         kept = remember(text, path)
     except AgentError as error:
         return controller.fail(error)
-    await controller.aside("remembering", lambda session: session.change(reminded_of, kept.entry, kept.path))
+    await controller.run_with_activity(
+        "remembering", lambda session: session.change(announce_memory, kept.entry, kept.path)
+    )
     return controller.advance(kept)
 
 
-async def tell_forgotten(controller: SessionController, note: KeptNote) -> None:
+async def announce_forgotten(controller: SessionController, note: MemoryNote) -> None:
     """Tells the session that runs what it is not to remember any more."""
     entry, path = note.text, str(note.path)
-    await controller.aside("forgetting", lambda session: session.change(reminded_of, entry, path, is_taken_back=True))
+    await controller.run_with_activity(
+        "forgetting", lambda session: session.change(announce_memory, entry, path, is_taken_back=True)
+    )
 
 
 async def take_back_note(controller: SessionController) -> bool:
@@ -31,13 +35,13 @@ async def take_back_note(controller: SessionController) -> bool:
     match controller.view.blocks[-1:]:
         case (Notice(remembered=Remembered() as kept),):
             try:
-                take_back(kept)
+                undo_remember(kept)
             except AgentError as error:
                 controller.notice(str(error))
                 return True
             entry, path = kept.entry, kept.path
-            await controller.aside(
-                "forgetting", lambda session: session.change(reminded_of, entry, path, is_taken_back=True)
+            await controller.run_with_activity(
+                "forgetting", lambda session: session.change(announce_memory, entry, path, is_taken_back=True)
             )
             controller.notice(f"taken out of `{kept.path}` again, and this session was told")
             return True

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 
 from tools.lazy import dataclass
-from tui.text.inks import Line
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line
 
-MOST_LINES = 4
+MAX_QUEUE_LINES = 4
 """Lines that the queue takes on the screen."""
 
-_SHOWN = 500
+_MAX_LINE_CHARS = 500
 """Characters of a message that its line may show."""
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class QueuedMessage:
     text: str
     is_later: bool = False
     """It waits for the end of the turn, not for its next step."""
@@ -24,8 +24,8 @@ class Queue:
     """What was sent and not heard yet, oldest first. Nothing leaves it but into a turn or back to whoever wrote it."""
 
     def __init__(self) -> None:
-        self.items: tuple[Queued, ...] = ()
-        self._taken: tuple[Queued, ...] = ()
+        self.items: tuple[QueuedMessage, ...] = ()
+        self._taken: tuple[QueuedMessage, ...] = ()
         """Given to the turn, which has not said yet that it heard them."""
         self._changed: list[Callable[[], None]] = []
 
@@ -42,15 +42,15 @@ class Queue:
         return tuple(item.text for item in (*self._taken, *self.items))
 
     def add(self, text: str, *, later: bool = False) -> None:
-        self._become((*self.items, Queued(text, later)))
+        self._set_items((*self.items, QueuedMessage(text, later)))
 
     def remove(self, index: int) -> str:
         """The text of a message, which is taken out."""
         text = self.items[index].text
-        self._become(self.items[:index] + self.items[index + 1 :])
+        self._set_items(self.items[:index] + self.items[index + 1 :])
         return text
 
-    def take(self, item: Queued) -> str:
+    def take(self, item: QueuedMessage) -> str:
         """The text of this very message, which is taken out; empty when it waits no longer."""
         index = next((n for n, other in enumerate(self.items) if other is item), None)
         return self.remove(index) if index is not None else ""
@@ -60,57 +60,57 @@ class Queue:
         return self.remove(next((n for n, item in enumerate(self.items) if not item.is_later), 0))
 
     def take_for_step(self) -> tuple[str, ...]:
-        """What the step that begins is to hear. Until `heard` says so, it is only lent."""
+        """What the step that begins is to hear. Until `confirm_delivered` says so, it is only lent."""
         taken = tuple(item for item in self.items if not item.is_later)
         if taken:
             self._taken += taken
-            self._become(tuple(item for item in self.items if item.is_later))
+            self._set_items(tuple(item for item in self.items if item.is_later))
         return tuple(item.text for item in taken)
 
-    def heard(self, text: str) -> None:
+    def confirm_delivered(self, text: str) -> None:
         first = next((n for n, item in enumerate(self._taken) if item.text == text), None)
         if first is not None:
             self._taken = self._taken[:first] + self._taken[first + 1 :]
-            self._become(self.items)
+            self._set_items(self.items)
 
-    def give_back(self) -> None:
+    def return_undelivered(self) -> None:
         """The turn is over: what it took and did not hear waits again."""
         if self._taken:
             items, self._taken = (*self._taken, *self.items), ()
-            self._become(items)
+            self._set_items(items)
 
     def take_back(self) -> str:
         """All of it as one text; the queue is empty then."""
         text = "\n\n".join(item.text for item in self.items)
         if self.items:
-            self._become(())
+            self._set_items(())
         return text
 
     def clear(self) -> None:
         """Forgets all of it: it is kept elsewhere."""
         self._taken = ()
-        self._become(())
+        self._set_items(())
 
-    def _become(self, items: tuple[Queued, ...]) -> None:
+    def _set_items(self, items: tuple[QueuedMessage, ...]) -> None:
         self.items = items
         for changed in self._changed:
             changed()
 
 
-def first_shown(count: int, marked: int | None) -> int:
+def first_visible(count: int, marked: int | None) -> int:
     """The first message that has a line: the last ones do, or those around the marked one."""
-    last = count if marked is None else min(count, marked + MOST_LINES // 2 + 1)
-    return max(0, min(count - MOST_LINES, last - MOST_LINES + (marked is not None)))
+    last = count if marked is None else min(count, marked + MAX_QUEUE_LINES // 2 + 1)
+    return max(0, min(count - MAX_QUEUE_LINES, last - MAX_QUEUE_LINES + (marked is not None)))
 
 
-def queue_lines(items: tuple[Queued, ...], marked: int | None) -> tuple[Line, ...]:
+def queue_lines(items: tuple[QueuedMessage, ...], marked: int | None) -> tuple[Line, ...]:
     """A line for each message that has room, and which keys act on the marked one."""
-    first = first_shown(len(items), marked)
-    shown = items[first : first + MOST_LINES]
+    first = first_visible(len(items), marked)
+    shown = items[first : first + MAX_QUEUE_LINES]
     lines: list[Line] = []
     for index, item in enumerate(shown, first):
         when = "later      " if item.is_later else "next step  "
-        text = visible_line(item.text[:_SHOWN])
+        text = sanitised_line(item.text[:_MAX_LINE_CHARS])
         if index == marked:
             lines.append(((f"{when}", "accent"), ("Enter edits  Del removes  ", "dim"), (text, "strong")))
         else:

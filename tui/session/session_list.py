@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from agent.archive.tags import tags_named
 from agent.errors import AgentError
 from agent.records.session_lookup import SessionInfo
-from tui.text.inks import Line
-from tui.text.sanitise import visible_line
-from tui.view.panel import Asks, LoadedText, Panel, PanelAction, PanelRow, Told
-from tui.view.sessions import MORE, WIDE, about_lines, hashed, headline, more_agents, session_line, session_words
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line
+from tui.view.panel import AskForText, LoadedText, Panel, PanelAction, PanelRow, ShowMessage
+from tui.view.sessions import MORE, WIDE, about_lines, headline, more_agents, session_line, session_words, tags_text
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.archive.library import Library
 
 
-class Listed:
+class ListedSessions:
     """Begins empty. What goes wrong in the library is raised as `AgentError`, and what was listed stays."""
 
     def __init__(self, library: "Library") -> None:
@@ -44,7 +44,7 @@ class Listed:
         self.sessions, self._excerpts, self.has_more = list(page), {}, bool(page)
         self.searching = "searching what was said …" if self.words else ""
 
-    async def add_said(self, changed: Callable[[], None]) -> None:
+    async def add_text_matches(self, changed: Callable[[], None]) -> None:
         """Adds the sessions in which the words were said, behind those that have them in their title, as often as more
         of what was said could be looked through. `changed` is called when there is something else to see."""
         left = 0
@@ -75,19 +75,19 @@ class Listed:
 
 KEYS = "Enter opens   Tab to list: r renames, t tags, f forks, d deletes, a all   Esc closes"
 LIST_KEYS = "Enter opens   r renames   t tags   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
-PAUSE = 0.15
+SEARCH_DELAY_S = 0.15
 """Seconds without a key after which what was said is searched: a search that has begun goes on to its end, and the next
 one waits for it."""
-AGENTS = 3
+MAX_SHOWN_AGENTS = 3
 """Sessions of a session's agents that are listed at first."""
-LAST_SAID = 12
+MAX_PREVIEW_MESSAGES = 12
 """Messages of a session that are shown."""
 NOT_LISTED = SessionInfo("", "", "", 0.0, 0, "")
 TAG_KEYS, TAGS = (
     "Enter keeps the tags   Esc cancels",
     "Tags, with blanks between them; `none` takes them away, an empty line cancels: ",
 )
-NAME = Asks(lambda row: row.title, "Enter keeps the title   Esc cancels", "New title; an empty line cancels: ")
+NAME = AskForText(lambda row: row.title, "Enter keeps the title   Esc cancels", "New title; an empty line cancels: ")
 
 
 class SessionList:
@@ -96,7 +96,7 @@ class SessionList:
         self._library = library
         self._current = current
         self._now = now
-        self._listed = Listed(library)
+        self._listed = ListedSessions(library)
         self._doomed: dict[str, str] = {}
         """The owners of those that are to be deleted, by their ids."""
         self._unfolded: set[str] = set()
@@ -104,11 +104,11 @@ class SessionList:
         self._changed: Callable[[], None] | None = None
 
     @property
-    def doomed(self) -> tuple[str, ...]:
+    def ids_to_delete(self) -> tuple[str, ...]:
         """The ids of those that are to be deleted once the list is left."""
         return tuple(id for id, owner in self._doomed.items() if owner not in self._doomed)
 
-    def panel(self, mark: str = "", told: Told | None = None) -> Panel:
+    def panel(self, mark: str = "", told: ShowMessage | None = None) -> Panel:
         listed = self._listed
         more = listed.has_more and len(listed.sessions) >= 200
         head = headline(
@@ -117,13 +117,17 @@ class SessionList:
         )  # fmt: skip
         actions = (
             PanelAction(("enter",), "show", self._unfold, can=_stands_for_more),
-            PanelAction(("enter",), "open", can=lambda row: not self._is_doomed(row)),
+            PanelAction(("enter",), "open", can=lambda row: not self._will_delete(row)),
             PanelAction(("r",), "rename", self._rename, can=_is_session, asks=NAME),
             PanelAction(
-                ("t",), "tag", self._tag, can=_is_session, asks=Asks(self._tags_of, TAG_KEYS, TAGS, nothing="none")
+                ("t",),
+                "tag",
+                self._tag,
+                can=_is_session,
+                asks=AskForText(self._tags_of, TAG_KEYS, TAGS, nothing="none"),
             ),
             PanelAction(("f",), "fork", self._fork, can=_is_session),
-            PanelAction(("d", "delete"), "delete", self._doom, can=_is_session),
+            PanelAction(("d", "delete"), "delete", self._toggle_deletion, can=_is_session),
             PanelAction(("a",), do=self._turn_to_all, needs_row=False),
         )
         return Panel(
@@ -134,13 +138,13 @@ class SessionList:
             LIST_KEYS,
             empty="no session in this project yet",
             not_found="no session is found",
-            said="Go on with a session; `rename 3`, `tag 3`, `fork 3` and `delete 3` do that with the third.",
+            plain_head="Go on with a session; `rename 3`, `tag 3`, `fork 3` and `delete 3` do that with the third.",
             actions=actions,
             search="type to find: titles, #tags, and what was said",
             mark=mark,
             reads=True,
-            beside=WIDE,
-            told=told,
+            min_width_beside=WIDE,
+            message=told,
             find=self._find,
             more=self._more if listed.has_more and not listed.words else None,
             watch=self._watch,
@@ -152,10 +156,10 @@ class SessionList:
         yield self._row(info)
         if self._listed.words:
             return
-        few = len(info.agents) > AGENTS + 1 and info.id not in self._unfolded
-        yield from map(self._row, info.agents[:AGENTS] if few else info.agents)
+        few = len(info.agents) > MAX_SHOWN_AGENTS + 1 and info.id not in self._unfolded
+        yield from map(self._row, info.agents[:MAX_SHOWN_AGENTS] if few else info.agents)
         if few:
-            yield more_agents(info, AGENTS)
+            yield more_agents(info, MAX_SHOWN_AGENTS)
 
     def _row(self, info: SessionInfo) -> PanelRow:
         projects, excerpt = self._listed.everywhere, self._listed.excerpt_of(info)
@@ -163,11 +167,11 @@ class SessionList:
         draw = partial(session_line, info, now=self._now, current=self._current, doomed=doomed, projects=projects)
         return PanelRow(
             info.id, draw, session_words(info, self._now), content=LoadedText(self._about, (info, excerpt)),
-            title=visible_line(info.title),
+            title=sanitised_line(info.title),
         )  # fmt: skip
 
     async def _about(self, info: SessionInfo, excerpt: str) -> Sequence[Line]:
-        return about_lines(info, excerpt, await self._library.last_said(info.id, LAST_SAID))
+        return about_lines(info, excerpt, await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))
 
     def _watch(self, changed: Callable[[], None] | None) -> None:
         self._changed = changed
@@ -179,8 +183,8 @@ class SessionList:
             await listed.begin()
             yield self.panel("" if listed.words else self._current)
             if listed.words:
-                await asyncio.sleep(PAUSE)
-                await listed.add_said(lambda: self._changed() if self._changed is not None else None)
+                await asyncio.sleep(SEARCH_DELAY_S)
+                await listed.add_text_matches(lambda: self._changed() if self._changed is not None else None)
                 yield self.panel()
         except AgentError:
             listed.searching = ""
@@ -194,9 +198,9 @@ class SessionList:
         id = row.value.removesuffix(MORE)
         self._unfolded.add(id)
         (info,) = (info for info in self._listed.sessions if info.id == id)
-        return self.panel(info.agents[AGENTS].id)
+        return self.panel(info.agents[MAX_SHOWN_AGENTS].id)
 
-    def _is_doomed(self, row: PanelRow) -> bool:
+    def _will_delete(self, row: PanelRow) -> bool:
         return row.value in self._doomed or self._owner_of(row.value) in self._doomed
 
     def _owner_of(self, id: str) -> str:
@@ -212,7 +216,7 @@ class SessionList:
         return await self._again(row.value)
 
     def _tags_of(self, row: PanelRow) -> str:
-        return hashed(self._info(row.value).tags)
+        return tags_text(self._info(row.value).tags)
 
     async def _tag(self, row: PanelRow, words: str) -> Panel:
         tags = tags_named(words.replace(",", " ").split())
@@ -221,30 +225,30 @@ class SessionList:
 
     async def _fork(self, row: PanelRow, _: str) -> Panel:
         fork = await self._library.fork(row.value)
-        told = Told(f"forked: `{fork.id}` begins as `{row.value}`, which stays as it is")
+        told = ShowMessage(f"forked: `{fork.id}` begins as `{row.value}`, which stays as it is")
         return await self._again(fork.id, told)
 
     async def _turn_to_all(self, row: PanelRow, _: str) -> Panel:
         self._listed.everywhere = not self._listed.everywhere
         return await self._again(row.value)
 
-    async def _again(self, mark: str, told: Told | None = None) -> Panel:
+    async def _again(self, mark: str, told: ShowMessage | None = None) -> Panel:
         """The list read anew."""
         await self._listed.begin()
         if self._listed.words:
-            await self._listed.add_said(lambda: None)
+            await self._listed.add_text_matches(lambda: None)
         return self.panel(mark, told)
 
-    async def _doom(self, row: PanelRow, _: str) -> Panel:
+    async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
         """Lets a session be deleted when the list is left, or not."""
         id = row.value
         if id == self._current:
-            told = Told("this session is open: `/clear` starts another one, then it can be deleted", "warn")
+            told = ShowMessage("this session is open: `/clear` starts another one, then it can be deleted", "warn")
         elif id in self._doomed:
             del self._doomed[id]
-            told = Told(f"`{id}` stays")
+            told = ShowMessage(f"`{id}` stays")
         elif (owner := self._owner_of(id)) in self._doomed:
-            told = Told(f"`{id}` goes with `{owner}`, whose agent it was", "warn")
+            told = ShowMessage(f"`{id}` goes with `{owner}`, whose agent it was", "warn")
         else:
             self._doomed[id] = owner
             with_it = (
@@ -252,7 +256,7 @@ class SessionList:
                 if any(id == info.id and info.agents for info in self._listed.sessions)
                 else ""
             )
-            told = Told(f"`{id}` is deleted{with_it} when you close this list; d again keeps it", "warn")
+            told = ShowMessage(f"`{id}` is deleted{with_it} when you close this list; d again keeps it", "warn")
         return self.panel(told=told)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.session import Session
     from agent.sessions import Opening, Sessions
 
-Opened: TypeAlias = "tuple[Session, SessionView]"
+OpenedSession: TypeAlias = "tuple[Session, SessionView]"
 """A session, and what is shown of it."""
 
 
@@ -26,7 +26,7 @@ class SessionOpener:
     ) -> None:
         """`glimpse` is given the end of a session before all of it is read, `progress` how far that has come."""
         self._sessions, self._glimpse, self._progress = sessions, glimpse, progress
-        self._task: asyncio.Task[Opened] | None = None
+        self._task: asyncio.Task[OpenedSession] | None = None
 
     @property
     def is_at_work(self) -> bool:
@@ -35,18 +35,20 @@ class SessionOpener:
 
     async def open(
         self, resume: str | None, model: str | None, opening: "Opening", *, is_shown: bool = False
-    ) -> Opened:
+    ) -> OpenedSession:
         """The session with that id, or a new one. `is_shown`: all of it is on the screen already. Raises
         `AgentError`."""
         glimpse = None if is_shown else self._glimpse
-        session = await self._sessions.open(resume, model, glimpse, opening=opening, progress=self._tell)
+        session = await self._sessions.open(resume, model, glimpse, opening=opening, progress=self._report_progress)
         try:
             return session, await view_of_session(self._sessions, session)
         except asyncio.CancelledError:
             await session.close(None)
             raise
 
-    async def open_unless_stopped(self, resume: str | None, model: str | None, opening: "Opening") -> "Opened | None":
+    async def open_unless_stopped(
+        self, resume: str | None, model: str | None, opening: "Opening"
+    ) -> "OpenedSession | None":
         """The same; None where `stop` was called before that."""
         task = self._task = asyncio.ensure_future(self.open(resume, model, opening))
         try:
@@ -62,6 +64,6 @@ class SessionOpener:
         if self._task is not None:
             self._task.cancel()
 
-    def _tell(self, read: int, count: int) -> None:
+    def _report_progress(self, read: int, count: int) -> None:
         if read < count:
             self._progress(f"opening the session ({read:,} of {count:,} messages)")

@@ -14,13 +14,13 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 PAGE = 200
 """Messages of what was said earlier that are read at once."""
-SHOWN = 10_000
+MAX_INITIAL_MESSAGES = 10_000
 """Messages of a session that goes on that are shown; those before are read when they are wanted."""
 
 
 async def view_of_session(sessions: "Sessions", session: "Session") -> SessionView:
     """What is shown of a session that goes on, made in threads: of a long one that takes a while."""
-    history = await asyncio.to_thread(sessions.visible, newest(session.history, SHOWN))
+    history = await asyncio.to_thread(sessions.visible, newest(session.history, MAX_INITIAL_MESSAGES))
     endings = await sessions.turn_endings(session.id)
     return await asyncio.to_thread(view_of, history, str(sessions.root), endings, is_at_question=session.is_at_question)
 
@@ -35,4 +35,4 @@ async def earlier_blocks(
     start = position - len(whole)
     endings = tuple(replace(one, position=one.position - start) for one in await sessions.turn_endings(session))
     blocks = (await asyncio.to_thread(view_of, visible, str(sessions.root), endings)).past  # as above
-    return start, (*((Notice(read.told),) if read.told else ()), *blocks)
+    return start, (*((Notice(read.problem),) if read.problem else ()), *blocks)

@@ -11,7 +11,7 @@ from agent.window.edit_view import do_act, price_act
 from agent.window.undo import offer_undo, undo
 from tui.session.controller import SessionController
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 from tui.view.blocks import Notice
 from tui.view.edit_wording import proposal
 from tui.view.receipts import Compaction, UndoneReceipt, title_of
@@ -53,7 +53,7 @@ async def propose(controller: SessionController, wish: EditRequest) -> Proposal:
 async def carry_out(controller: SessionController, wish: EditRequest) -> str:
     """Does it, and tells so in the transcript and in the line it gives. Raises `AgentError`, also while a turn runs."""
     acted = await _session(controller).change(do_act, wish)
-    return _told(controller, acted.events)
+    return _outcome_text(controller, acted.events)
 
 
 async def propose_undo(controller: SessionController) -> Proposal:
@@ -67,7 +67,7 @@ async def propose_undo(controller: SessionController) -> Proposal:
 
 async def carry_out_undo(controller: SessionController) -> str:
     """Shows what was shown before the last rewrite. Raises `AgentError`."""
-    return _told(controller, ((await _session(controller).change(undo)).event,))
+    return _outcome_text(controller, ((await _session(controller).change(undo)).event,))
 
 
 async def propose_bring(controller: SessionController, ref: str) -> Proposal:
@@ -76,34 +76,34 @@ async def propose_bring(controller: SessionController, ref: str) -> Proposal:
     part = "" if event.is_whole else ", its beginning only"
     text = f"bring {event.ref} back to the end of the conversation{part}: takes {tokens(event.tokens)} tokens more"
     price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
-    return Proposal(visible_line(f"{text}, costs {price} now"), is_possible=True)
+    return Proposal(sanitised_line(f"{text}, costs {price} now"), is_possible=True)
 
 
 async def carry_out_bring(controller: SessionController, ref: str) -> str:
     """Shows the model again what a reference stands for. Raises `AgentError`."""
-    return _told(controller, (await _session(controller).bring(ref),))
+    return _outcome_text(controller, (await _session(controller).bring(ref),))
 
 
 async def propose_written(controller: SessionController, written: str) -> Proposal:
     """What it would do and cost that somebody wrote after `/context`. Raises `AgentError`."""
-    wish = _read(written)
+    wish = _parse_request(written)
     return await (propose_undo(controller) if wish is None else propose(controller, wish))
 
 
 async def carry_out_written(controller: SessionController, written: str) -> None:
     """Does what somebody wrote after `/context`. Raises `AgentError`."""
-    wish = _read(written)
+    wish = _parse_request(written)
     await (carry_out_undo(controller) if wish is None else carry_out(controller, wish))
 
 
-def _read(written: str) -> EditRequest | None:
+def _parse_request(written: str) -> EditRequest | None:
     """What somebody wants done; None to undo the last of it. Raises `AgentError`."""
     word, _, key = written.strip().partition(" ")
     if word == "undo" and not key.strip():
         return None
     act = WORDS.get(word) or FORMER.get(word)
     if act is None or not key.strip():
-        raise AgentError(f"`/context {visible_line(written)}` is nothing that can be done: {USAGE}")
+        raise AgentError(f"`/context {sanitised_line(written)}` is nothing that can be done: {USAGE}")
     return EditRequest(act, key.strip())
 
 
@@ -111,7 +111,7 @@ def _cost(written: int, cost: float | None) -> str:
     return f"the writing of {tokens(written)} tokens" if cost is None else dollars(cost)
 
 
-def _told(controller: SessionController, events: tuple[Event, ...]) -> str:
+def _outcome_text(controller: SessionController, events: tuple[Event, ...]) -> str:
     for event in events:
         controller.advance(event)
     match controller.view.blocks[-1:]:

@@ -17,7 +17,7 @@ from tui.terminal.notify import notify
 from tui.terminal.window import TerminalWindow
 from tui.view.blocks import SessionView
 
-LATE = 0.1
+RESIZE_DELAY_S = 0.1
 """Seconds after which a new size is looked at, however busy the machine is."""
 
 
@@ -29,7 +29,7 @@ class Attention:
         self._app = app
         self._way = way
         self._name = name
-        self._window = TerminalWindow(self.write, self._tell, monotonic)
+        self._window = TerminalWindow(self.write, self._notify, monotonic)
 
     def attend(self) -> None:
         """From now on the app comes back as it was when it was stopped."""
@@ -39,7 +39,7 @@ class Attention:
         if isinstance(event, Resize):
             # Textual's own timer for it never goes off where the machine is too busy to begin it within its 8 ms, and
             # no later size would be heard of.
-            asyncio.get_running_loop().call_later(LATE, self._app._check_resize)
+            asyncio.get_running_loop().call_later(RESIZE_DELAY_S, self._app._check_resize)
         self._window.saw(event)
 
     def show(self, view: SessionView) -> None:
@@ -64,7 +64,7 @@ class Attention:
 
     def suspend(self) -> bool:
         """Stops the program until the shell brings it back. Tells whether there is a shell that can."""
-        if not comes_back():
+        if not can_be_resumed():
             return False
         self._app.action_suspend_process()
         return True
@@ -78,15 +78,15 @@ class Attention:
             driver.abandon()
 
     def _come_back(self) -> None:
-        self._window.again()
+        self._window.restore_title()
         self._app.refresh(layout=True)
 
-    def _tell(self, title: str, text: str) -> None:
+    def _notify(self, title: str, text: str) -> None:
         self._app.run_worker(notify(self._way, title, text, os.environ, self.write), group="aside")
 
 
 @contextmanager
-def given_away(app: App[Any]) -> Iterator[None]:
+def suspended(app: App[Any]) -> Iterator[None]:
     """Meanwhile the terminal is somebody else's. It comes back also where something goes wrong then, which Textual does
     not see to. Raises `SuspendNotSupported`."""
     wrong: Exception | None = None
@@ -99,7 +99,7 @@ def given_away(app: App[Any]) -> Iterator[None]:
         raise wrong
 
 
-def comes_back() -> bool:
+def can_be_resumed() -> bool:
     """Whether somebody can bring the program back once it is stopped: a process group whose parent is no shell of the
     same session stays stopped for ever."""
     group, parent = os.getpgrp(), os.getppid()

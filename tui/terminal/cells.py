@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class CellStyle:
     """How a character looks, in the numbers that a terminal is told. Of each there is one only."""
 
     flags: tuple[str, ...] = ()
@@ -24,9 +24,9 @@ class Look:
     link: str = ""
 
 
-PLAIN = Look()
+PLAIN = CellStyle()
 
-Cell: TypeAlias = tuple[str, Look]
+Cell: TypeAlias = tuple[str, CellStyle]
 """What stands in it: a character with all that is drawn over it. The second half of a wide one is empty."""
 
 Row: TypeAlias = list[Cell]
@@ -44,23 +44,23 @@ _SURE = (
 """First and last of what all terminals draw in the same width: not emoji, what is joined, rare scripts."""
 _LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 """Regional indicators."""
-_NEAR = 3
+_MAX_REWRITTEN_GAP = 3
 """Cells that are rather written again than passed over."""
-_ERASED = 8
+_MIN_ERASE_SAVING = 8
 """Cells that must be spared before a line is erased."""
-_LOOKED_AT = 6
+_MAX_SAMPLED_LINES = 6
 """Lines of those that have changed by which it is told in which columns most have."""
-_SCROLLED = 3
+_MIN_SCROLLED_LINES = 3
 """Lines that must have moved by the same way before the terminal is told to move them."""
 
-_looks: dict[tuple[str, str], tuple[Look, Cell]] = {}
-_known: dict[tuple[tuple[str, ...], str, str, str], Look] = {((), "", "", ""): PLAIN}
-_blanks: dict[Look, Look] = {PLAIN: PLAIN}
+_parsed_styles: dict[tuple[str, str], tuple[CellStyle, Cell]] = {}
+_known_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): PLAIN}
+_blanks: dict[CellStyle, CellStyle] = {PLAIN: PLAIN}
 """Of each look that there is, that of a blank which is written in it."""
-_turns: dict[tuple[Look, Look], str] = {}
+_style_changes: dict[tuple[CellStyle, CellStyle], str] = {}
 
 
-def put(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -> None:
+def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -> None:
     """Has the segments in a line from that column on."""
     cells: Row = []
     for text, style, control in strip:
@@ -71,7 +71,7 @@ def put(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -
             known = style._ansi  # as Textual's strips ask for it
             codes = Strip.render_ansi(style, color_system) if known is None else known
             link = style._link or ""
-        look, blank = _looks.get((codes, link)) or _learned(codes, link)
+        look, blank = _parsed_styles.get((codes, link)) or _parse_style(codes, link)
         if text.isascii():
             cells += [(char, look) if char != " " else blank for char in text]
             continue
@@ -103,7 +103,7 @@ def _draw_over(row: Row, x: int, text: str) -> None:
     row[x] = (row[x][0] + text, row[x][1])
 
 
-def _learned(codes: str, link: str) -> tuple[Look, Cell]:
+def _parse_style(codes: str, link: str) -> tuple[CellStyle, Cell]:
     flags, ink, ground = list[str](), "", ""
     numbers = iter(codes.split(";") if codes else ())
     for number in numbers:
@@ -122,26 +122,26 @@ def _learned(codes: str, link: str) -> tuple[Look, Cell]:
     if look not in _blanks:
         blank = look if link or not _SEEN_ON_BLANKS.isdisjoint(flags) else _look((), "", ground, "")
         _blanks[blank] = _blanks[look] = blank
-    learned = _looks[codes, link] = look, (" ", _blanks[look])
+    learned = _parsed_styles[codes, link] = look, (" ", _blanks[look])
     return learned
 
 
-def _look(*values: *tuple[tuple[str, ...], str, str, str]) -> Look:
-    look = _known.get(values)
+def _look(*values: *tuple[tuple[str, ...], str, str, str]) -> CellStyle:
+    look = _known_styles.get(values)
     if look is None:
-        look = _known[values] = Look(*values)
+        look = _known_styles[values] = CellStyle(*values)
     return look
 
 
-def _turned(before: Look, after: Look) -> str:
+def _style_change(before: CellStyle, after: CellStyle) -> str:
     """What makes the one look the other."""
-    known = _turns.get((before, after))
+    known = _style_changes.get((before, after))
     if known is None:
-        known = _turns[before, after] = _sequence(before, after)
+        known = _style_changes[before, after] = _sequence(before, after)
     return known
 
 
-def _sequence(before: Look, after: Look) -> str:
+def _sequence(before: CellStyle, after: CellStyle) -> str:
     link = "" if before.link == after.link else f"\x1b]8;;{after.link}\x1b\\"
     colors = [code for code in (after.ink, after.ground) if code]
     anew = ";".join(("0", *after.flags, *colors)) if after.flags or colors else ""
@@ -172,10 +172,10 @@ def _is_unsure(sign: str) -> bool:
     return not any(one[0] <= sign <= one[1] for one in _SURE)
 
 
-class Changes:
+class CellWriter:
     """What is written to a terminal: where its cursor is, and how it draws."""
 
-    def __init__(self, cursor: tuple[int, int] | None, look: Look | None, *, erases_in_color: bool) -> None:
+    def __init__(self, cursor: tuple[int, int] | None, look: CellStyle | None, *, erases_in_color: bool) -> None:
         """`cursor`: column and line, and how the terminal draws; None when nobody knows. `erases_in_color`: what is
         erased has the ground that is written on."""
         self.cursor = cursor
@@ -185,21 +185,21 @@ class Changes:
 
     def end(self, cursor: tuple[int, int]) -> str:
         """All of it; the cursor is there in the end."""
-        self._go(*cursor)
+        self._move_cursor(*cursor)
         return "".join(self._written)
 
-    def turn(self, shown: list[Row | None], wanted: Sequence[Row], lines: Iterable[int]) -> None:
+    def write_changes(self, shown: list[Row | None], wanted: Sequence[Row], lines: Iterable[int]) -> None:
         """Makes the terminal show what is wanted in these lines. `shown` is what it shows, and is kept up to date."""
         changed = [y for y in lines if shown[y] != wanted[y]]
-        if len(changed) > _SCROLLED and self._scroll(shown, wanted, changed):
+        if len(changed) > _MIN_SCROLLED_LINES and self._scroll(shown, wanted, changed):
             changed = [y for y, row in enumerate(wanted) if shown[y] != row]
         for y in changed:
             row = wanted[y]
-            for start, end in _runs(self._erased(shown[y], row, y), row):
+            for start, end in _runs(self._erase_rest(shown[y], row, y), row):
                 self._write(row, y, start, end)
             shown[y] = row
 
-    def _erased(self, before: Row | None, after: Row, y: int) -> Row | None:
+    def _erase_rest(self, before: Row | None, after: Row, y: int) -> Row | None:
         """What the line is after it was erased from its first difference on, if that leaves less to write."""
         first = next((x for x, differs in enumerate(map(ne, before, after)) if differs), 0) if before else 0
         blanks = Counter(cell for cell in after[first:] if cell[0] == " ")
@@ -207,19 +207,19 @@ class Changes:
             return before
         blank, count = blanks.most_common(1)[0]
         look = blank[1]
-        if count <= _ERASED or look.flags or look.link or (look.ground and not self._erases_in_color):
+        if count <= _MIN_ERASE_SAVING or look.flags or look.link or (look.ground and not self._erases_in_color):
             return before
         erased = [*after[:first], *[blank] * (len(after) - first)]
-        if _distance(erased, after) + _ERASED >= _distance(before, after):
+        if _distance(erased, after) + _MIN_ERASE_SAVING >= _distance(before, after):
             return before
-        self._go(first, y)
-        self._wear(look)
+        self._move_cursor(first, y)
+        self._set_style(look)
         self._written.append("\x1b[K")
         return erased
 
     def _scroll(self, shown: list[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> bool:
         """Moves the lines that are wanted further up or down, if that leaves less to write."""
-        move = moved(shown, wanted, changed)
+        move = find_scroll(shown, wanted, changed)
         if move is None:
             return False
         top, bottom, by = move
@@ -230,7 +230,7 @@ class Changes:
         after = sum(_distance(row, wanted[y]) for y, row in enumerate(rows, top))
         if after + 40 > before:
             return False
-        self._wear(PLAIN)
+        self._set_style(PLAIN)
         count = "" if abs(by) == 1 else str(abs(by))
         self._written.append(f"\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1}H\x1b[{count}{'M' if by > 0 else 'L'}\x1b[r")
         self.cursor = None  # some take the cursor to the first cell with it, some leave it
@@ -238,31 +238,31 @@ class Changes:
         return True
 
     def _write(self, row: Row, y: int, start: int, end: int) -> None:
-        self._go(start, y)
+        self._move_cursor(start, y)
         look, append = self.look, self._written.append
         is_unsure = has_unsure(text_of(row[start:end]))
         for x in range(start, end):
             text, wanted = row[x]
             if wanted is not look and not (text == " " and _blanks[look] is wanted):
-                append(_turned(look, wanted))
+                append(_style_change(look, wanted))
                 look = wanted
             append(text)
             if is_unsure and text and (len(text) > 1 or _is_unsure(text)):
                 self.cursor = None
                 following = x + 1 if x + 1 >= end or row[x + 1][0] else x + 2
                 if following < end:
-                    self._go(following, y)
+                    self._move_cursor(following, y)
         self.look = look
         # Where the cursor is behind the last column, and behind what has no sure width, terminals do not agree.
         is_sure = end < len(row) and not (is_unsure and self.cursor is None)
         self.cursor = (end, y) if is_sure else None
 
-    def _wear(self, look: Look) -> None:
+    def _set_style(self, look: CellStyle) -> None:
         if look is not self.look:
-            self._written.append(_turned(self.look, look))
+            self._written.append(_style_change(self.look, look))
             self.look = look
 
-    def _go(self, x: int, y: int) -> None:
+    def _move_cursor(self, x: int, y: int) -> None:
         if self.cursor == (x, y):
             return
         if self.cursor is not None and self.cursor[1] == y:
@@ -273,7 +273,9 @@ class Changes:
         self.cursor = (x, y)
 
 
-def moved(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> tuple[int, int, int] | None:
+def find_scroll(
+    shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]
+) -> tuple[int, int, int] | None:
     """Lines of the screen that most of what is wanted is in already, elsewhere: the first, the last, and by how many
     they are to move up, or down when it is less than 0."""
     left, right = _width(shown, wanted, changed)
@@ -291,7 +293,7 @@ def moved(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[
     if not votes:
         return None
     by, count = votes.most_common(1)[0]
-    if not by or count < _SCROLLED:
+    if not by or count < _MIN_SCROLLED_LINES:
         return None
     lines = [line for y, place in found if place - y == by for line in (y, place)]
     return min(lines), max(lines), by
@@ -300,7 +302,7 @@ def moved(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[
 def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> tuple[int, int]:
     """The columns in which some of these lines differ: the first, and the one behind the last."""
     left, right = len(wanted[changed[0]]), 0
-    for y in changed[:: max(1, len(changed) // _LOOKED_AT)]:
+    for y in changed[:: max(1, len(changed) // _MAX_SAMPLED_LINES)]:
         row, new = shown[y], wanted[y]
         if row is None or len(row) != len(new):
             return 0, len(new)
@@ -331,7 +333,7 @@ def _runs(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
     start = end = differing[0]
     for x in differing:
         look = after[end - 1][1]
-        if x - end > _NEAR or any(
+        if x - end > _MAX_REWRITTEN_GAP or any(
             kind is not look and (text != " " or kind is not _blanks[look]) for text, kind in after[end:x]
         ):
             yield start, end

@@ -4,34 +4,34 @@ import os
 import sys
 from collections.abc import Mapping
 
-from agent.doctor.finding import Finding
+from agent.doctor.check_result import CheckResult
 from tui.text.locale import draws_letters_only
 
-SMALLEST = (40, 12)
+MIN_TERMINAL_SIZE = (40, 12)
 """Columns and lines below which not all of a screen is seen."""
 
 
-def examine_terminal(environment: Mapping[str, str]) -> Finding:
+def examine_terminal(environment: Mapping[str, str]) -> CheckResult:
     """What standard output is, as far as the environment and the system say: its kind, size, colours and letters."""
     try:
         columns, lines = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
-        return Finding("terminal", "well", "standard output is none; what is printed is plain text")
-    return described(environment, columns, lines)
+        return CheckResult("terminal", "well", "standard output is none; what is printed is plain text")
+    return terminal_finding(environment, columns, lines)
 
 
-def described(environment: Mapping[str, str], columns: int, lines: int) -> Finding:
+def terminal_finding(environment: Mapping[str, str], columns: int, lines: int) -> CheckResult:
     """A terminal of this size in this environment."""
     kind = environment.get("TERM", "")
     if kind in ("", "dumb"):
         told = f"TERM is `{kind}`" if kind else "TERM is not set"
-        return Finding("terminal", "note", f"{told}: `ebb` speaks in lines there, as with `--plain`")
+        return CheckResult("terminal", "note", f"{told}: `ebb` speaks in lines there, as with `--plain`")
     letters = "letters only, as the locale has no UTF-8" if draws_letters_only(environment) else "UTF-8"
     words = f"{kind}, {columns} × {lines}, {_colours(environment, kind)}, {letters}"
-    if columns < SMALLEST[0] or lines < SMALLEST[1]:
-        least = f"{SMALLEST[0]} × {SMALLEST[1]}"
-        return Finding("terminal", "note", words, f"it is small; from {least} on all of a screen is seen")
-    return Finding("terminal", "well", words)
+    if columns < MIN_TERMINAL_SIZE[0] or lines < MIN_TERMINAL_SIZE[1]:
+        least = f"{MIN_TERMINAL_SIZE[0]} × {MIN_TERMINAL_SIZE[1]}"
+        return CheckResult("terminal", "note", words, f"it is small; from {least} on all of a screen is seen")
+    return CheckResult("terminal", "well", words)
 
 
 def _colours(environment: Mapping[str, str], kind: str) -> str:

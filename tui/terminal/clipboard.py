@@ -7,14 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.files.pictures import LARGEST_PICTURE
+from tools.files.pictures import MAX_PICTURE_BYTES
 from tools.process.child import answer_of
 from tools.process.shell import Launch
 
-PATIENCE = 5.0
+CLIPBOARD_TIMEOUT_S = 5.0
 """Seconds that such a program may take."""
 
-_MOST = 2 * LARGEST_PICTURE + 64
+_MAX_PICTURE_BYTES = 2 * MAX_PICTURE_BYTES + 64
 """Bytes that are read: those of a picture that is just too large, with two digits for each."""
 
 _HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb")
@@ -45,20 +45,22 @@ async def picture(environment: Mapping[str, str]) -> bytes:
     if not commands:
         raise NoPicture("no program here reads pictures from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
     for command in commands:
-        printed = await _printed(command)
+        printed = await _output_of(command)
         found = _HEX.search(printed)
         data = bytes.fromhex(found[1].decode()) if found else printed
-        if len(data) > LARGEST_PICTURE:
+        if len(data) > MAX_PICTURE_BYTES:
             raise NoPicture("the picture in the clipboard is larger than 3.9 MB")
         if data.startswith(b"\x89PNG"):
             return data
     raise NoPicture("there is no picture in the clipboard")
 
 
-async def _printed(command: Sequence[str]) -> bytes:
+async def _output_of(command: Sequence[str]) -> bytes:
     """What the program prints, up to more than a picture may have; nothing when it cannot run or takes too long."""
     try:
-        answer = await answer_of(Launch(tuple(command), os.environ), b"", Path("/"), PATIENCE, _MOST)
+        answer = await answer_of(
+            Launch(tuple(command), os.environ), b"", Path("/"), CLIPBOARD_TIMEOUT_S, _MAX_PICTURE_BYTES
+        )
     except OSError:
         return b""
-    return answer.out if answer.code is not None or len(answer.out) == _MOST else b""
+    return answer.out if answer.code is not None or len(answer.out) == _MAX_PICTURE_BYTES else b""

@@ -28,10 +28,17 @@ from textual.message import Message
 from tools.lazy import regex
 from tui.prompt.key_arrivals import Arrival, note_escape, stamp
 from tui.terminal.display import Display
-from tui.terminal.replies import PAUSE, PIECES, REPLY_TIMEOUT, TerminalReplies, may_be_pasted, pasted_in
-from tui.terminal.signals import has_terminal, is_told_to_end
+from tui.terminal.replies import (
+    MAX_JOINED_READS,
+    READ_PAUSE_S,
+    REPLY_TIMEOUT,
+    TerminalReplies,
+    may_be_pasted,
+    pasted_in,
+)
+from tui.terminal.signals import has_terminal, is_shutdown_requested
 from tui.terminal.size_query import QUESTION as SIZE_QUESTION
-from tui.terminal.size_query import BelievedSize, SizeContradicted, SizeTold, size_of
+from tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
 from tui.terminal.window import POP_TITLE, PUSH_TITLE
 from tui.text.themes import Ground
 
@@ -57,17 +64,17 @@ _ALT_ARROW = regex(r"\x1b\x1b[\[O]([ABCD])")
 """Alt with an arrow where a terminal puts Esc before what the key sends by itself."""
 _ALT_BACKSPACE = regex(r"\x1b\[127;11u")
 """Option with Backspace, as Ghostty on macOS sends it."""
-_GIVEN_BACK = (
+_RESTORE_SEQUENCE = (
     "\x1b[m\x1b[r\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
 """Switches off what the driver switches on, and what is drawn in between."""
-STALLED = 1.0
+PASTE_STALL_S = 1.0
 """Seconds without anything more of what is pasted, after which Ctrl-C is a key again: its end may have been lost."""
-_WIDEST, _HIGHEST = 1_000, 500
+_MAX_COLUMNS, _MAX_LINES = 1_000, 500
 
 
-class GroundTold(Message):
+class BackgroundColour(Message):
     """The terminal has said what it draws on."""
 
     def __init__(self, ground: Ground) -> None:
@@ -84,11 +91,11 @@ def ground_of(answer: str) -> Ground | None:
     return "light" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "dark"
 
 
-def _told_by(reply: str) -> Iterator[Message]:
+def _reply_messages(reply: str) -> Iterator[Message]:
     osc = _OSC.fullmatch(reply)
     said = ground_of(osc[1]) if osc is not None else size_of(reply)
     if said is not None:
-        yield SizeTold(said) if isinstance(said, Size) else GroundTold(said)
+        yield SizeReported(said) if isinstance(said, Size) else BackgroundColour(said)
 
 
 class _Parser(XTermParser):
@@ -108,43 +115,43 @@ class _Parser(XTermParser):
             yield from self._paste(self.pasted, data)
             return
         replies, now = self._replies, get_time()
-        if replies.is_certain and now >= self._held_until and not replies.goes_on(data):
-            replies.given_up()
+        if replies.is_certain and now >= self._held_until and not replies.completes_reply(data):
+            replies.give_up()
         held = replies.begun if replies.is_certain else ""
         typed, begun, pasted = (replies.begun + data).partition(BRACKETED_PASTE_START)
         replies.begun = ""
-        pieces, answers = replies.taken_from(typed)
+        pieces, answers = replies.split_replies(typed)
         if not (held and replies.begun.startswith(held)):
             self._held_until = now + (REPLY_TIMEOUT if replies.is_certain else constants.ESCAPE_DELAY)
         for answer in answers:
-            yield from _told_by(answer)
+            yield from _reply_messages(answer)
         *before_answers, last = pieces
         for piece in before_answers:
-            yield from self._typed(piece)
-            yield from self._waited()  # what comes behind an answer does not go on with what was typed before it
-        yield from self._typed(last)
+            yield from self._parse_piece(piece)
+            yield from self._flush_pending()  # what comes behind an answer does not go on with what was typed before it
+        yield from self._parse_piece(last)
         if begun:
-            yield from self._typed(replies.given_up())
-            yield from self._waited()
+            yield from self._parse_piece(replies.give_up())
+            yield from self._flush_pending()
             self.pasted = []
             yield from self._paste(self.pasted, pasted)
 
-    def _typed(self, piece: str) -> Iterator[Message]:
+    def _parse_piece(self, piece: str) -> Iterator[Message]:
         if _ESC_AND_MORE.match(piece):
             yield Key("escape", "\x1b")
             piece = piece[1:]
         for text, is_pasted in pasted_in(piece):
             if is_pasted:
-                yield from self._waited()
+                yield from self._flush_pending()
                 yield Paste(text)
             elif text:  # nothing at all, as of half a character, would mean the end of all typing
-                yield from self._pressed(_ALT_ARROW.sub("\x1b[1;3\\1", text))
+                yield from self._key_events(_ALT_ARROW.sub("\x1b[1;3\\1", text))
 
-    def _pressed(self, text: str) -> Iterator[Message]:
+    def _key_events(self, text: str) -> Iterator[Message]:
         """Keys, where Alt with a character is one as soon as the next one begins."""
         for piece in filter(None, _ALT_PIECES.split(text)):
             if self._timeout_time is not None and _ALT.fullmatch(self._begun):
-                yield from self._waited()
+                yield from self._flush_pending()
             yield from super().feed(piece)
             begins = piece.rfind("\x1b")
             self._begun = piece[begins:] if begins >= 0 else self._begun + piece
@@ -177,8 +184,8 @@ class _Parser(XTermParser):
         """Called every tenth of a second, and after what was typed. What was kept for as long as a key's characters are
         waited for is no reply; what is certainly one is dropped."""
         if self._replies.begun and get_time() >= self._held_until:
-            yield from self._typed(self._replies.given_up())
-            yield from self._waited()
+            yield from self._parse_piece(self._replies.give_up())
+            yield from self._flush_pending()
         yield from super().tick()
 
     @property
@@ -186,7 +193,7 @@ class _Parser(XTermParser):
         """What was typed may go on: nobody knows yet which key it is."""
         return bool(self._replies.begun) or self._timeout_time is not None or self.pasted is not None
 
-    def _waited(self) -> Iterator[Message]:
+    def _flush_pending(self) -> Iterator[Message]:
         """Nothing more belongs to what was typed: Esc is Esc."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
@@ -207,12 +214,12 @@ class TerminalInput:
         self._pressed = 0
         """Keys, clicks and pastes in it so far."""
 
-    def hear(self, typed: bytes) -> None:
+    def feed_bytes(self, typed: bytes) -> None:
         """What one read brought, right behind it. Nothing but Ctrl-C long after the rest ends what is being pasted."""
         before = self._read.at
         self._read, self._pressed = Arrival(self._clock(), (self._read.read or 0) + 1), 0
         text = self._decode(typed)
-        if typed == b"\x03" and self._parser.pasted is not None and self._read.at >= before + STALLED:
+        if typed == b"\x03" and self._parser.pasted is not None and self._read.at >= before + PASTE_STALL_S:
             text = BRACKETED_PASTE_END
         if text:  # otherwise it is part of a character; nothing at all would be the end of all typing
             self._take(self._parser.feed(text))
@@ -222,21 +229,21 @@ class TerminalInput:
         self._take(self._parser.tick())
 
     def _take(self, messages: Iterable[Message]) -> None:
-        heard = list(self._heard(messages))
+        heard = list(self._skip_invalid(messages))
         self._pressed += sum(isinstance(message, Key | MouseDown | Paste) for message in heard)
         came = replace(self._read, is_alone=self._pressed <= 1 and not self._parser.is_waiting)
         for message in heard:
             stamp(message, came)
             self._tell(message)
 
-    def _heard(self, messages: Iterable[Message]) -> Iterator[Message]:
+    def _skip_invalid(self, messages: Iterable[Message]) -> Iterator[Message]:
         try:
             yield from messages
         except (ArithmeticError, ValueError):  # numbers of no character, sizes of no screen
             self._parser = _Parser(self._debug)
 
 
-class _Lasting:
+class _ForgivingWriter:
     """A terminal to write to, also when it is gone: who writes would end otherwise, and who draws wait for it."""
 
     def __init__(self, file: IO[str], rested: Callable[[], object]) -> None:
@@ -269,7 +276,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         self._output: int = terminal.fileno()
         self._believed = BelievedSize()
         self.display = Display(self.write, lambda: self._app.call_later(self.display.draw))
-        self._file = _Lasting(terminal, self.display.rested)  # type: ignore[assignment]  # all of a file that is used of it
+        self._file = _ForgivingWriter(terminal, self.display.mark_idle)  # type: ignore[assignment]  # all of a file that is used of it
 
     def write(self, data: str) -> None:
         writer = self._writer_thread
@@ -285,13 +292,13 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         self.ask_size()
         # In the event loop. A signal's own handler may be stopped by the next signal, between asking for the size and
         # telling it: the older size would be told last, and stay.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._tell_size)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._post_resize)
 
     def _get_terminal_size(self) -> tuple[int, int]:
         """The window's own size, as itself says it, or else the system. `COLUMNS` and `LINES` may name another, which
         does not follow the window. What no window has is a lie that would only cost memory."""
         columns, lines = self._believed.of(self._system_size)
-        return min(columns, _WIDEST), min(lines, _HIGHEST)
+        return min(columns, _MAX_COLUMNS), min(lines, _MAX_LINES)
 
     @property
     def _system_size(self) -> Size:
@@ -304,11 +311,11 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     def ask_size(self) -> None:
         """Asks the terminal itself for its size."""
-        self._believed.asked(self._system_size)
+        self._believed.record_query(self._system_size)
         self.write(SIZE_QUESTION)
 
-    def _tell_size(self) -> None:
-        self._believed.changed()
+    def _post_resize(self) -> None:
+        self._believed.reset()
         self.display.forget()
         if not self._in_band_window_resize:
             size = Size(*self._get_terminal_size())
@@ -333,11 +340,13 @@ class AnsweringDriver(linux_driver.LinuxDriver):
     def abandon(self) -> None:
         """Gives back at once all but the settings of the line, by no thread but the caller's."""
         with suppress(OSError):
-            os.write(self._output, _GIVEN_BACK.encode())
+            os.write(self._output, _RESTORE_SEQUENCE.encode())
 
     def resume_application_mode(self) -> None:
         if self._is_away:  # otherwise it was stopped without being asked, and all of it is still there
-            if has_terminal() or not is_told_to_end():  # to touch the shell's terminal would stop it again, for ever
+            if (
+                has_terminal() or not is_shutdown_requested()
+            ):  # to touch the shell's terminal would stop it again, for ever
                 super().resume_application_mode()
         else:
             self.display.forget()
@@ -351,11 +360,11 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         os.killpg(os.getpgrp(), signal.SIGSTOP)
 
     def process_message(self, message: Message) -> None:
-        if isinstance(message, SizeTold):
+        if isinstance(message, SizeReported):
             said = self._system_size
-            if not self._believed.answered(message.size, said):
+            if not self._believed.record_reply(message.size, said):
                 return
-            super().process_message(SizeContradicted(message.size, said))
+            super().process_message(SizeMismatch(message.size, said))
             size = Size(*self._get_terminal_size())
             message = Resize(size, size)
         if isinstance(message, Resize):  # told by the terminal itself
@@ -369,35 +378,35 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
                 if selector.select(0.1):
-                    typed = self._read()
+                    typed = self._read_input()
                     if not typed:
                         os.kill(os.getpid(), signal.SIGHUP)  # not every terminal's end is told to who draws on it
                         return
                     if self.gathers():
                         typed += b"".join(self._rest_of_it(selector))
-                        hearing.hear(typed)
+                        hearing.feed_bytes(typed)
                     elif may_be_pasted(typed):
                         *pieces, last = typed, *self._rest_of_it(selector)
                         is_sent = bool(pieces) and last == b"\r"  # as by a program that pastes, and then sends Enter
-                        hearing.hear(b"".join(pieces if is_sent else (*pieces, last)))
+                        hearing.feed_bytes(b"".join(pieces if is_sent else (*pieces, last)))
                         if is_sent:
-                            hearing.hear(last)
+                            hearing.feed_bytes(last)
                     else:
-                        hearing.hear(typed)
+                        hearing.feed_bytes(typed)
                 else:  # what has come and was not read yet, on a busy machine, may be the rest of a key
                     hearing.wait()
 
     def _rest_of_it(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
         """What comes with hardly a pause behind what was read: one write may be read in pieces."""
-        for _ in range(PIECES):
-            if self.exit_event.is_set() or not selector.select(PAUSE):
+        for _ in range(MAX_JOINED_READS):
+            if self.exit_event.is_set() or not selector.select(READ_PAUSE_S):
                 return
-            piece = self._read()
+            piece = self._read_input()
             if not piece:
                 return  # the next read finds the terminal gone, too
             yield piece
 
-    def _read(self) -> bytes:
+    def _read_input(self) -> bytes:
         """What was typed; nothing when the terminal is gone."""
         try:
             return os.read(self.fileno, 4096)

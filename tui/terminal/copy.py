@@ -8,17 +8,17 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tools.process.groups import ProcessFamily
 from tui.terminal.passthrough import through
 
-MOST_SENT = 74_000
+MAX_OSC_52_BYTES = 74_000
 """Bytes that a terminal is sent for its clipboard: several take no more, and say nothing."""
 
-_PATIENCE = 5.0
+_COPY_TIMEOUT_S = 5.0
 """Seconds that a program has to take a text."""
 
-_MOMENT = 1.0
+_KILL_TIMEOUT_S = 1.0
 """Seconds that it has to be gone when it is ended."""
 
 _STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -41,7 +41,7 @@ def sequence_for(text: str, environment: Mapping[str, str]) -> str:
 def within(text: str) -> str:
     """As much of the beginning as a terminal takes."""
     raw = text.encode()
-    return text if len(raw) <= MOST_SENT else raw[:MOST_SENT].decode(errors="ignore")
+    return text if len(raw) <= MAX_OSC_52_BYTES else raw[:MAX_OSC_52_BYTES].decode(errors="ignore")
 
 
 def programs_for(environment: Mapping[str, str], platform: str) -> tuple[tuple[str, ...], ...]:
@@ -66,9 +66,9 @@ async def copy(text: str, environment: Mapping[str, str], platform: str, write: 
         if await _takes(program, text, environment):
             if program[0] != "tmux":
                 write(sequence_for(text, environment))
-            return f"copied {counted(len(text), 'character')}"
+            return f"copied {pluralize(len(text), 'character')}"
     write(sequence_for(text, environment))
-    sent, whole = len(within(text)), counted(len(text), "character")
+    sent, whole = len(within(text)), pluralize(len(text), "character")
     return f"copied {whole}" if sent == len(text) else f"copied the first {sent:,} of {whole}"
 
 
@@ -91,10 +91,10 @@ async def _takes(argv: tuple[str, ...], text: str, environment: Mapping[str, str
     except OSError:
         return False
     try:
-        await asyncio.wait_for(process.communicate(text.encode()), _PATIENCE)
+        await asyncio.wait_for(process.communicate(text.encode()), _COPY_TIMEOUT_S)
     except TimeoutError:
         ProcessFamily(process.pid).signal(signal.SIGKILL, is_reaped=process.returncode is not None)
         with suppress(TimeoutError):  # what has its pipe from elsewhere is not waited for
-            await asyncio.wait_for(process.wait(), _MOMENT)
+            await asyncio.wait_for(process.wait(), _KILL_TIMEOUT_S)
         return False
     return process.returncode == 0

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.strip import Strip
 
-from tui.terminal.cells import BLANK, Changes, Look, Row, put
+from tui.terminal.cells import BLANK, CellStyle, CellWriter, Row, put_segments
 
 
 def erases_in_color(environment: Mapping[str, str]) -> bool:
@@ -29,7 +29,7 @@ class Display:
     nothing more is; then it gets the last picture, and none of those in between."""
 
     def __init__(self, write: Callable[[str], object], draw_soon: Callable[[], object]) -> None:
-        """`write`: to the terminal, which tells by `rested` when it has all of it. `draw_soon` is called from any
+        """`write`: to the terminal, which tells by `mark_idle` when it has all of it. `draw_soon` is called from any
         thread, and has `draw` called in the app's."""
         self._write = write
         self._draw_soon = draw_soon
@@ -42,7 +42,7 @@ class Display:
         self._changed = set[int]()
         self._cursor = (0, 0)
         self._at: tuple[int, int] | None = None
-        self._look: Look | None = None
+        self._look: CellStyle | None = None
         self._is_synchronized = False
         self._is_busy = False
         self._is_due = False
@@ -58,7 +58,7 @@ class Display:
         May be called from any thread."""
         self._is_forgotten = True
 
-    def rested(self) -> None:
+    def mark_idle(self) -> None:
         """The terminal has taken all that was written."""
         self._is_busy = False
         if self._is_due:
@@ -86,8 +86,8 @@ class Display:
             self._is_forgotten, self._at, self._look = False, None, None
             self._shown = [None] * len(self._wanted)
             self._changed = set(range(len(self._wanted)))
-        changes = Changes(self._at, self._look, erases_in_color=self._erases_in_color)
-        changes.turn(self._shown, self._wanted, sorted(self._changed))
+        changes = CellWriter(self._at, self._look, erases_in_color=self._erases_in_color)
+        changes.write_changes(self._shown, self._wanted, sorted(self._changed))
         self._changed.clear()
         text = changes.end(self._cursor)
         self._at, self._look = changes.cursor, changes.look
@@ -107,7 +107,7 @@ class Display:
                 line[x] = strip
                 x += strip.cell_length
             if line != self._strips[y]:
-                self._put(y, line.items(), colors)
+                self._put_strips(y, line.items(), colors)
                 self._strips[y] = line
 
     def _take_some(self, update: ChopsUpdate, colors: ColorSystem) -> None:
@@ -127,13 +127,13 @@ class Display:
                 elif known[x] != strip:
                     new[x] = strip
                 known[x] = strip if is_whole else None
-            self._put(y, new.items(), colors)
+            self._put_strips(y, new.items(), colors)
 
-    def _put(self, y: int, strips: Iterable[tuple[int, Strip | None]], colors: ColorSystem) -> None:
+    def _put_strips(self, y: int, strips: Iterable[tuple[int, Strip | None]], colors: ColorSystem) -> None:
         """Has the strips at their columns of a line."""
         row = self._wanted[y].copy()
         for x, strip in strips:
-            put(row, x, strip or (), colors)
+            put_segments(row, x, strip or (), colors)
         self._wanted[y] = row
         self._changed.add(y)
 
@@ -145,11 +145,11 @@ class DisplayApp(App[Any]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+l", "repaint", show=False, priority=True)]
 
     @property
-    def _shown_on(self) -> Display | None:
+    def _driver_display(self) -> Display | None:
         return getattr(self._driver, "display", None)
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        display = self._shown_on
+        display = self._driver_display
         if display is None or self._batch_count or not isinstance(renderable, LayoutUpdate | ChopsUpdate):
             super()._display(screen, renderable)
             return
@@ -164,8 +164,8 @@ class DisplayApp(App[Any]):
 
     def action_repaint(self) -> None:
         """Writes all of the screen anew: somebody else has written to the terminal, or it has another size."""
-        if self._shown_on is not None:
-            self._shown_on.forget()
+        if self._driver_display is not None:
+            self._driver_display.forget()
         if (ask_size := getattr(self._driver, "ask_size", None)) is not None:
             ask_size()
         self.screen.refresh()

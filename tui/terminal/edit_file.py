@@ -6,7 +6,7 @@ from pathlib import Path
 from agent.errors import UsageError
 from tools.files.bounded import beginning_of
 
-_LARGEST = 4_000_000
+_MAX_FILE_BYTES = 4_000_000
 """Bytes of a file that is opened so."""
 
 
@@ -28,7 +28,7 @@ async def edit_file(path: Path, edited: Callable[[str], Awaitable[str]]) -> str:
 def _write(path: Path, before: bytes, changed: bytes) -> None:
     """In place, so that links and other names of the file stay."""
     with open(path, "r+b") as file:
-        if file.read(_LARGEST + 1) != before:
+        if file.read(_MAX_FILE_BYTES + 1) != before:
             raise UsageError(f"`{path}` was changed by somebody else meanwhile, so nothing was written")
         file.seek(0)
         file.write(changed)
@@ -36,7 +36,7 @@ def _write(path: Path, before: bytes, changed: bytes) -> None:
 
 
 def _content_of(path: Path) -> bytes:
-    content = beginning_of(path, _LARGEST + 1)
-    if len(content) > _LARGEST:
+    content = beginning_of(path, _MAX_FILE_BYTES + 1)
+    if len(content) > _MAX_FILE_BYTES:
         raise UsageError(f"`{path}` is too long to be edited here")
     return content

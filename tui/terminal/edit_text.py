@@ -12,37 +12,37 @@ from pathlib import Path
 from shutil import which
 
 from agent.errors import UsageError
-from tui.terminal.signals import guest, has_terminal, line_settings
+from tui.terminal.signals import has_terminal, lend_terminal, line_settings
 
 _USUAL = ("vim", "vi", "nano")
-_TICK = 0.2
+_SIGNAL_POLL_S = 0.2
 """Seconds after which a signal has been heard at the latest."""
 
 
-def changed_by(command: Sequence[str], text: str, name: str) -> str:
+def edit_with(command: Sequence[str], text: str, name: str) -> str:
     """What an editor that has the terminal makes of the text. Raises `UsageError`."""
     try:
         with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
             path = Path(folder) / f"text{Path(name).suffix[:20]}"
             path.write_bytes(_bytes(text))
-            code = _ended(command, path)
+            code = _wait_for_editor(command, path)
             if code:
                 raise UsageError(f"`{command[0]}` ended with exit code {code}, so nothing was changed")
-            return _as_before(text, path.read_bytes().decode("utf-8", "surrogateescape"))
+            return _with_original_ending(text, path.read_bytes().decode("utf-8", "surrogateescape"))
     except (OSError, ValueError) as error:
         raise UsageError(f"`{command[0]}` could not be used: {error}; set `VISUAL` or `EDITOR`") from error
 
 
-def _ended(command: Sequence[str], path: Path) -> int:
+def _wait_for_editor(command: Sequence[str], path: Path) -> int:
     """The exit code of an editor, once it has ended."""
     before = line_settings()
     try:
         # By name, since keys are wiped out of the block that is handed on otherwise: it is the user's own program.
-        with subprocess.Popen([*command, str(path)], env=os.environ) as editor, guest(editor):
+        with subprocess.Popen([*command, str(path)], env=os.environ) as editor, lend_terminal(editor):
             while True:
                 # Not without end: a signal that another thread happens to take does not wake who waits here.
                 with suppress(subprocess.TimeoutExpired):
-                    return editor.wait(_TICK)
+                    return editor.wait(_SIGNAL_POLL_S)
     finally:
         if before is not None and has_terminal():  # one that was killed leaves the line as it had set it
             with suppress(termios.error):
@@ -50,7 +50,7 @@ def _ended(command: Sequence[str], path: Path) -> int:
 
 
 @contextmanager
-def keys_left_to_it() -> Iterator[None]:
+def ignore_interrupt_keys() -> Iterator[None]:
     """Ctrl-C and Ctrl-\\ are for the editor alone, although the terminal tells both programs of them."""
     keys = (signal.SIGINT, signal.SIGQUIT)
     before = [signal.signal(number, lambda number, frame: None) for number in keys]
@@ -83,7 +83,7 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def _as_before(text: str, edited: str) -> str:
+def _with_original_ending(text: str, edited: str) -> str:
     """Editors end the last line of a file, and some write the line ends and the byte order mark of Windows: what the
     text did not have is removed."""
     if "\r" not in text:

@@ -35,10 +35,10 @@ class Letters(LineFilter):
     """Puts a letter in the place of each of our marks, as wide as it was. What others wrote stays."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(_lettered(text), style, control) for text, style, control in segments]
+        return [Segment(_to_letters(text), style, control) for text, style, control in segments]
 
 
-def _lettered(text: str) -> str:
+def _to_letters(text: str) -> str:
     if text.isascii():
         return text
     for box, letters in _BOXES.items():

@@ -7,26 +7,26 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from agent.config.options import NotifyName
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 from tui.terminal.passthrough import through
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 BELL = "\x07"
 
-_MOST = 120
+_MAX_TEXT_CHARS = 120
 """Characters of a title or of a text that are told."""
 
-_TELL_BY_9 = {"iTerm.app", "WezTerm", "ghostty", "WarpTerminal"}
+_OSC_9_PROGRAMS = {"iTerm.app", "WezTerm", "ghostty", "WarpTerminal"}
 """Programs (`TERM_PROGRAM`) that show what OSC 9 says."""
 
-_PATIENCE = 5.0
+_NOTIFY_TIMEOUT_S = 5.0
 """Seconds that a program has to show it."""
 
 
 def sequence_for(way: NotifyName, title: str, text: str, environment: Mapping[str, str]) -> str:
     """What is written to the terminal so that it tells. `auto` is what the terminal is known to understand, or else the
     bell."""
-    title, text = told(title), told(text)
+    title, text = notification_text(title), notification_text(text)
     by_9 = f"\x1b]9;{title}: {text}{BELL}"
     by_777 = f"\x1b]777;notify;{title.replace(';', ',')};{text}{BELL}"
     match way:
@@ -46,7 +46,7 @@ def sequence_for(way: NotifyName, title: str, text: str, environment: Mapping[st
 
 def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
     """The program with its arguments that tells on the desktop. No shell reads them."""
-    title, text = told(title), told(text)
+    title, text = notification_text(title), notification_text(text)
     if platform == "darwin":
         script = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
         return ("osascript", *(word for line in script for word in ("-e", line)), title, text)
@@ -54,9 +54,9 @@ def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
     return ("notify-send", "--app-name=ebb", "--", title, body)
 
 
-def told(text: str) -> str:
+def notification_text(text: str) -> str:
     """A text on one line without anything that steers a terminal, and not too long."""
-    return shortened(visible_line(text).strip(), _MOST)
+    return ellipsize(sanitised_line(text).strip(), _MAX_TEXT_CHARS)
 
 
 async def notify(
@@ -83,7 +83,7 @@ async def _runs(argv: tuple[str, ...]) -> bool:
     except OSError:
         return False
     try:
-        return await asyncio.wait_for(process.wait(), _PATIENCE) == 0
+        return await asyncio.wait_for(process.wait(), _NOTIFY_TIMEOUT_S) == 0
     except TimeoutError:
         return False
     finally:
@@ -93,7 +93,7 @@ async def _runs(argv: tuple[str, ...]) -> bool:
 
 def _understands_9(environment: Mapping[str, str]) -> bool:
     return (
-        environment.get("TERM_PROGRAM") in _TELL_BY_9
+        environment.get("TERM_PROGRAM") in _OSC_9_PROGRAMS
         or environment.get("LC_TERMINAL") == "iTerm2"
         or any(environment.get(name) for name in ("KITTY_WINDOW_ID", "WT_SESSION", "GHOSTTY_RESOURCES_DIR"))
     )

@@ -7,11 +7,11 @@ from tools.lazy import regex
 
 REPLY_TIMEOUT = 1.0
 """Seconds that the rest of a reply is waited for, before what there is of it is dropped."""
-PAUSE = 0.02
+READ_PAUSE_S = 0.02
 """Seconds: whoever types, and a key that is held, take longer from one key to the next."""
-PIECES = 64
+MAX_JOINED_READS = 64
 """Reads that are taken for one, at most."""
-MAX_REPLY = 65_536
+MAX_REPLY_CHARS = 65_536
 """Characters of a reply that is waited for."""
 CORNER = r"\x1b\[(?:[2-9]|[1-9]\d{1,3});\d{1,4}R"
 """Where the cursor is, in another line than the first: F3 with Shift or Ctrl looks like a report of that."""
@@ -24,7 +24,7 @@ _REPLY = regex(
     # One that ends in a control character or another sequence was cut off.
     r"|\x1b(?:\]\d+;|P[ -@]|[_^][ -~])[^\x00-\x1f\x7f]*(?=[\x00-\x06\x08-\x1a\x1c-\x1f\x7f]|\x1b[^\\])"
 )
-_BEGUN = regex(
+_PARTIAL_REPLY = regex(
     r"\x1b(?:"
     r"\[(?:[<-?\d][\d;:]*[ -/]*)?"  # CSI
     r"|\](?:\d+(?:;[^\x00-\x1f\x7f]*\x1b?)?)?"  # OSC
@@ -48,22 +48,22 @@ class TerminalReplies:
         """Whether what has begun is a reply, or a key of which a part is missing, and nothing that somebody typed."""
         return bool(self.begun) and self.begun not in _MAYBE_KEYS
 
-    def taken_from(self, typed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def split_replies(self, typed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What was really typed, in pieces between which replies came, and these. The beginning of a reply is kept for
         its rest."""
         typed, self.begun = self.begun + typed, ""
         replies = tuple(_REPLY.findall(typed))
         *pieces, last = _REPLY.split(typed)
-        begun = _BEGUN.search(last)
-        if begun is not None and len(begun.group()) < MAX_REPLY:
+        begun = _PARTIAL_REPLY.search(last)
+        if begun is not None and len(begun.group()) < MAX_REPLY_CHARS:
             last, self.begun = last[: begun.start()], begun.group()
         return (*pieces, last), replies
 
-    def goes_on(self, typed: str) -> bool:
+    def completes_reply(self, typed: str) -> bool:
         """Whether this completes the reply that has begun."""
         return _REPLY.match(self.begun + typed) is not None
 
-    def given_up(self) -> str:
+    def give_up(self) -> str:
         """The keys in what was kept: nothing where it was certainly the beginning of a reply."""
         keys, self.begun = "" if self.is_certain else self.begun, ""
         return keys

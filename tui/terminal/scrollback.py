@@ -20,7 +20,7 @@ _AT_ONCE = 20
 _BACK = "\n[that is all of it; Enter goes back]"
 
 
-def printed(blocks: Iterable[Block], width: int, *, dark: bool = True, colorless: bool = False) -> Iterator[str]:
+def ansi_blocks(blocks: Iterable[Block], width: int, *, dark: bool = True, colorless: bool = False) -> Iterator[str]:
     """The lines of each block, all of them opened, in the terminal's own colours. `dark`: what it draws on."""
     theme = ANSI_DARK if dark else ANSI_LIGHT
     console = PaletteConsole(palette_of(theme.to_color_system().generate()))
@@ -52,7 +52,7 @@ async def print_all(blocks: Iterable[Block], width: int, *, dark: bool, colorles
     loop.add_signal_handler(signal.SIGINT, over.set)
     loop.add_reader(terminal, typed)
     try:
-        async for text in _in_turns(printed(blocks, width, dark=dark, colorless=colorless)):
+        async for text in _in_turns(ansi_blocks(blocks, width, dark=dark, colorless=colorless)):
             if over.is_set():
                 return
             await asyncio.to_thread(_write, text)

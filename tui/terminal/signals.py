@@ -13,20 +13,20 @@ from threading import Timer
 from types import FrameType
 from typing import Any
 
-_PATIENCE = 20.0
+_EXIT_TIMEOUT_S = 20.0
 """Seconds after which a program that was to end is ended, wherever it hangs."""
 
-_MORE_PATIENCE = 5
+_KILL_TIMEOUT_S = 5
 """Seconds after these, after which the system ends it: not even a thread of it gets anything done."""
 
-_HANDLED = (signal.SIGTERM, signal.SIGHUP)
+_SHUTDOWN_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
-_guests: list[subprocess.Popen[bytes]] = []
-_told: list[int] = []
+_terminal_borrowers: list[subprocess.Popen[bytes]] = []
+_received_signals: list[int] = []
 """The signal that said that the program is to end."""
 
 
-class Ending:
+class Shutdown:
     """Whether the program was told to end."""
 
     def __init__(self) -> None:
@@ -40,15 +40,15 @@ class Ending:
 
 
 @contextmanager
-def guest(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def lend_terminal(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Meanwhile the process has the terminal: it is told whenever the program is told to end."""
-    _guests.append(process)
-    for number in _told:
+    _terminal_borrowers.append(process)
+    for number in _received_signals:
         process.send_signal(number)
     try:
         yield
     finally:
-        _guests.remove(process)
+        _terminal_borrowers.remove(process)
 
 
 def has_terminal() -> bool:
@@ -59,39 +59,41 @@ def has_terminal() -> bool:
         return False
 
 
-def is_told_to_end(within: float = 0.1) -> bool:
+def is_shutdown_requested(within: float = 0.1) -> bool:
     """Whether the program is told to end, now or within that many seconds. A shell tells a stopped program to end and
     to go on at once: two threads may take the two signals, in either order."""
     end = time.monotonic() + within
-    while not _told and time.monotonic() < end:
+    while not _received_signals and time.monotonic() < end:
         time.sleep(0.01)  # the handlers run between two of these
-    return bool(_told)
+    return bool(_received_signals)
 
 
 @contextmanager
-def ended_by_signals(leave: Callable[[], object], abandon: Callable[[], object] = lambda: None) -> Iterator[Ending]:
+def shut_down_on_signals(
+    leave: Callable[[], object], abandon: Callable[[], object] = lambda: None
+) -> Iterator[Shutdown]:
     """Calls `leave`, once and in the event loop, when a signal says that the program is to end. Where that takes too
     long it ends as it is: `abandon`, in a thread, only gives the terminal back."""
-    loop, ending, settings = asyncio.get_running_loop(), Ending(), line_settings()
+    loop, ending, settings = asyncio.get_running_loop(), Shutdown(), line_settings()
 
     def end(number: int, frame: FrameType | None) -> None:
         if ending.number is not None:
             return
         ending.number = number
-        _told.append(number)
+        _received_signals.append(number)
         # Whoever was stopped and is to end does not come back to the screen before: it may be the shell's by now.
-        signal.signal(signal.SIGCONT, _ignored)
+        signal.signal(signal.SIGCONT, _ignore_signal)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        for process in _guests:
+        for process in _terminal_borrowers:
             process.send_signal(number)
-        timer = Timer(_PATIENCE, give_up)
+        timer = Timer(_EXIT_TIMEOUT_S, give_up)
         timer.daemon = True
         timer.start()
-        signal.alarm(int(_PATIENCE) + _MORE_PATIENCE)
+        signal.alarm(int(_EXIT_TIMEOUT_S) + _KILL_TIMEOUT_S)
         loop.call_soon_threadsafe(leave)
 
     def give_up() -> None:
-        for process in _guests:
+        for process in _terminal_borrowers:
             process.kill()
         if has_terminal():
             abandon()
@@ -101,13 +103,13 @@ def ended_by_signals(leave: Callable[[], object], abandon: Callable[[], object] 
         os._exit(ending.code)
 
     # Not the loop's own handlers: they wait while the loop waits for a terminal that takes nothing.
-    before = [signal.signal(number, end) for number in _HANDLED]
+    before = [signal.signal(number, end) for number in _SHUTDOWN_SIGNALS]
     try:
         yield ending
     finally:
-        for number, handler in zip(_HANDLED, before, strict=True):
+        for number, handler in zip(_SHUTDOWN_SIGNALS, before, strict=True):
             signal.signal(number, handler)
-        _told.clear()
+        _received_signals.clear()
 
 
 def line_settings() -> list[Any] | None:
@@ -118,5 +120,5 @@ def line_settings() -> list[Any] | None:
         return None
 
 
-def _ignored(number: int, frame: FrameType | None) -> None:
+def _ignore_signal(number: int, frame: FrameType | None) -> None:
     """Nothing follows from the signal."""

@@ -10,11 +10,11 @@ QUESTION = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
 """Asks where the cursor is, in the last corner. All terminals answer that. Asked for the size itself (XTWINOPS 18),
 some give columns for lines: tmux did before 3.4."""
 _NUMBERS = regex(r"\x1b\[(\d{1,4});(\d{1,4})R")
-_LEAST = 2
+_MIN_CELLS = 2
 """Columns and lines below which an answer is none."""
 
 
-class SizeTold(Message):
+class SizeReported(Message):
     """The terminal has said how large it is."""
 
     def __init__(self, size: Size) -> None:
@@ -22,7 +22,7 @@ class SizeTold(Message):
         self.size = size
 
 
-class SizeContradicted(Message):
+class SizeMismatch(Message):
     """The terminal is not as large as the system says."""
 
     def __init__(self, size: Size, said: Size) -> None:
@@ -31,7 +31,7 @@ class SizeContradicted(Message):
         self.size, self.said = size, said
 
     @property
-    def told(self) -> str:
+    def message_text(self) -> str:
         size, said = self.size, self.said
         return (
             f"the terminal says that it is {size.width}×{size.height}, the system says {said.width}×{said.height}: "
@@ -45,7 +45,7 @@ def size_of(answer: str) -> Size | None:
     if found is None:
         return None
     lines, columns = int(found[1]), int(found[2])
-    return Size(columns, lines) if min(columns, lines) >= _LEAST else None
+    return Size(columns, lines) if min(columns, lines) >= _MIN_CELLS else None
 
 
 class BelievedSize:
@@ -56,17 +56,17 @@ class BelievedSize:
         """What the system said when the terminal was asked."""
         self._told: Size | None = None
 
-    def asked(self, system: Size) -> None:
+    def record_query(self, system: Size) -> None:
         self._at_question = system
 
-    def answered(self, told: Size, system: Size) -> bool:
+    def record_reply(self, told: Size, system: Size) -> bool:
         """Tells whether it is another size than before. An answer that a change may have overtaken is none."""
         if self._at_question != system:
             return False
         before, self._told = self.of(system), told if told != system else None
         return self.of(system) != before
 
-    def changed(self) -> None:
+    def reset(self) -> None:
         """The system has news."""
         self._at_question = self._told = None
 

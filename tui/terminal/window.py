@@ -7,48 +7,48 @@ from dataclasses import replace
 from textual.events import AppBlur, AppFocus, Event, Key, MouseDown, Paste
 
 from tools.lazy import dataclass
-from tui.terminal.notify import told
+from tui.terminal.notify import notification_text
 from tui.view.blocks import SessionView
 
 PUSH_TITLE = "\x1b[22;2t"
 POP_TITLE = "\x1b[23;2t"
 """The title that the window had is kept by the terminal while the program runs."""
 
-LONG = 5.0
+MIN_NEWS_TURN_S = 5.0
 """Seconds from which on the end of a turn is news for who looks elsewhere."""
 
-AWAY = 30.0
+IDLE_AFTER_S = 30.0
 """Seconds without a key after which nobody is taken to look, where the terminal does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
-class Focus:
+class WindowFocus:
     """Whether somebody looks at the window, as far as the terminal and the keys tell."""
 
     is_in: bool | None = None
     """None: the terminal has not told yet, and may never do."""
     typed_at: float = 0.0
 
-    def told(self, is_in: bool) -> "Focus":
+    def with_focus(self, is_in: bool) -> "WindowFocus":
         return replace(self, is_in=is_in)
 
-    def typed(self, now: float) -> "Focus":
+    def with_key_at(self, now: float) -> "WindowFocus":
         """Whoever types looks at it, whatever was told before."""
-        return Focus(True if self.is_in is not None else None, now)
+        return WindowFocus(True if self.is_in is not None else None, now)
 
     def is_elsewhere(self, now: float) -> bool:
-        return now - self.typed_at >= AWAY if self.is_in is None else not self.is_in
+        return now - self.typed_at >= IDLE_AFTER_S if self.is_in is None else not self.is_in
 
 
 def title_of(view: SessionView, name: str) -> str:
     """What the window is called. `name`: of the session, or of its folder."""
     mark = "? " if view.asked else "● " if view.busy else ""
-    return told(f"{mark}ebb · {name}" if name else f"{mark}ebb")
+    return notification_text(f"{mark}ebb · {name}" if name else f"{mark}ebb")
 
 
 def set_title(title: str) -> str:
     """What makes that the window's title."""
-    return f"\x1b]2;{told(title)}\x07"
+    return f"\x1b]2;{notification_text(title)}\x07"
 
 
 def news(before: SessionView, after: SessionView, seconds: float) -> str:
@@ -57,7 +57,7 @@ def news(before: SessionView, after: SessionView, seconds: float) -> str:
     known = {question.id for question in before.asked}
     if any(question.id not in known for question in after.asked):
         return "waits for your answer"
-    if before.busy and not after.busy and seconds >= LONG:
+    if before.busy and not after.busy and seconds >= MIN_NEWS_TURN_S:
         return "is done"
     return ""
 
@@ -72,7 +72,7 @@ class TerminalWindow:
         self._write = write
         self._tell = tell
         self._clock = clock
-        self._focus = Focus(typed_at=clock())
+        self._focus = WindowFocus(typed_at=clock())
         self._view = SessionView()
         self._title = ""
         self._began = 0.0
@@ -81,9 +81,9 @@ class TerminalWindow:
         """Takes note of what tells whether somebody looks."""
         match event:
             case AppFocus() | AppBlur():
-                self._focus = self._focus.told(isinstance(event, AppFocus))
+                self._focus = self._focus.with_focus(isinstance(event, AppFocus))
             case Key() | Paste() | MouseDown():
-                self._focus = self._focus.typed(self._clock())
+                self._focus = self._focus.with_key_at(self._clock())
             case _:
                 pass
 
@@ -100,7 +100,7 @@ class TerminalWindow:
         if text and self._focus.is_elsewhere(now):
             self._tell(f"ebb · {name}" if name else "ebb", text)
 
-    def again(self) -> None:
+    def restore_title(self) -> None:
         """Sets the title anew: the window was somebody else's meanwhile."""
         if self._title:
             self._write(set_title(self._title))

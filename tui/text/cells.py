@@ -3,12 +3,12 @@
 from rich.cells import cell_len, set_cell_size
 
 
-def fitted(text: str, width: int) -> str:
+def fit_width(text: str, width: int) -> str:
     """The text in just so many cells: with blanks behind it, or cut, which its last cell says."""
     return set_cell_size(text if cell_len(text) <= width else f"{set_cell_size(text, max(width - 1, 0))}…", width)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_words(text: str, width: int) -> list[str]:
     """The text in lines of at most so many cells, broken between words where that can be."""
     lines, line = list[str](), ""
     for word in text.split(" "):

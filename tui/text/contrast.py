@@ -2,11 +2,11 @@
 
 from textual.color import Color
 
-LEAST = 4.5
+MIN_CONTRAST = 4.5
 """The contrast that text needs with its ground, so that it can be read."""
-SPREAD = 1.3
+MAX_GROUND_CONTRAST = 1.3
 """The most by which a ground that something gets may differ from the one of the screen. So an ink that has this much
-more than `LEAST` there can be read on each of them."""
+more than `MIN_CONTRAST` there can be read on each of them."""
 _STEP = 0.015
 """Of all lightness, by which a colour is moved at a time."""
 _STEPS = 100
@@ -26,7 +26,7 @@ def luminance(color: Color) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def readable(color: Color, ground: Color, least: float = LEAST) -> Color:
+def readable(color: Color, ground: Color, least: float = MIN_CONTRAST) -> Color:
     """The colour, as much lighter or darker as it takes to have that contrast with the ground; its hue stays."""
     step = _STEP if luminance(ground) < 0.18 else -_STEP
     for _ in range(_STEPS):
@@ -36,7 +36,7 @@ def readable(color: Color, ground: Color, least: float = LEAST) -> Color:
     return color
 
 
-def tinted(ground: Color, color: Color, part: float, most: float = SPREAD) -> Color:
+def tint(ground: Color, color: Color, part: float, most: float = MAX_GROUND_CONTRAST) -> Color:
     """The ground with so much of a colour in it, or less, so that it differs from the ground no more than that."""
     mixed = ground.blend(color, part)
     while contrast(mixed, ground) > most:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def ranked(words: str, texts: Sequence[str]) -> tuple[int, ...]:
+def rank_matches(words: str, texts: Sequence[str]) -> tuple[int, ...]:
     """The indices of the texts that hold every word, or its letters in order and not far apart, the nearest first;
     texts that are as near as each other stay in their order."""
     wanted = words.lower().split()
@@ -11,7 +11,7 @@ def ranked(words: str, texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(index for index, distance in sorted(scored, key=lambda pair: pair[1]) if distance < _FAR)
 
 
-_LONGEST = 900
+_MAX_OFFSET_PENALTY = 900
 _STARTS, _STANDS, _APART, _FAR = 1_000, 2_000, 3_000, 1_000_000
 
 
@@ -34,7 +34,7 @@ def _of_word(word: str, text: str) -> int:
         start = at
         while start > 0 and text[start - 1].isalnum():
             start = text.find(word, start + 1)
-        return _STARTS + min(start, _LONGEST) if start > 0 else _STANDS + min(at, _LONGEST)
+        return _STARTS + min(start, _MAX_OFFSET_PENALTY) if start > 0 else _STANDS + min(at, _MAX_OFFSET_PENALTY)
     gaps, at = 0, -1
     for letter in word:
         following = text.find(letter, at + 1)

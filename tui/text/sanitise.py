@@ -24,38 +24,42 @@ _UNSAFE = regex(
 _CONTROLS = bytes({*range(0x20), 0x7F} - {*b"\n\t"})
 _SYMBOL = regex("[©®‼-㊙\U0001f000-\U0001faff]")
 """What may be followed by a sign that asks for its picture, or for its plain form."""
-_JOINED = "[↔↕☀-➿⬛⬜\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
-_BEFORE_JOINER = regex(f"{_JOINED}[\ufe0f\U0001f3fb-\U0001f3ff]?$")
-_AFTER_JOINER = regex(_JOINED)
+_EMOJI = "[↔↕☀-➿⬛⬜\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
+_BEFORE_JOINER = regex(f"{_EMOJI}[\ufe0f\U0001f3fb-\U0001f3ff]?$")
+_AFTER_JOINER = regex(_EMOJI)
 _SPELT = (
     "[\u0620-\u06d3\u06d5-\u06dc\u06df-\u070d\u0710-\u088f\u0897-\u08e1\u08e3-\u0dff"
     "\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3]"
 )
 """Letters of scripts whose spelling needs joiners: Arabic and its kin, those of India, Burmese, Khmer."""
 _IN_WORD = regex(f"(?<={_SPELT})[\u200c\u200d](?={_SPELT})")
-_UNDECIDED = regex("(?:\r|\u200c|\u200d|(?<=[0-9#*])\ufe0f)\\Z")
-_REACH = 2
+_UNDECIDED_END = regex("(?:\r|\u200c|\u200d|(?<=[0-9#*])\ufe0f)\\Z")
+_LOOKBEHIND_CHARS = 2
 """Characters before a sign by which it is told whether it belongs to them."""
 
 
-def visible(text: str, before: str = "") -> str:
+def sanitised(text: str, before: str = "") -> str:
     """The text with every character that could steer the terminal or hide from the reader replaced by a visible one.
     Signs inside of an emoji stay, and those by which a word is spelt. `before`: what stands in front of it, where a
     text comes in pieces."""
-    return drawn(text.replace("\r\n", "\n") if "\r" in text else text, before)
+    return with_control_pictures(text.replace("\r\n", "\n") if "\r" in text else text, before)
 
 
-def drawn(text: str, before: str = "") -> str:
+def with_control_pictures(text: str, before: str = "") -> str:
     """The same with one character for each, also where a carriage return is one."""
     if not _UNSAFE.search(text):
         return text
-    before = before[-_REACH:]
+    before = before[-_LOOKBEHIND_CHARS:]
     return _UNSAFE.sub(_picture, before + text)[len(before) :]
 
 
-def drawn_line(text: str) -> str:
+def line_with_control_pictures(text: str) -> str:
     """The same on one line: also line ends and tabs have a picture."""
-    return drawn(text).replace("\n", "\N{SYMBOL FOR NEWLINE}").replace("\t", "\N{SYMBOL FOR HORIZONTAL TABULATION}")
+    return (
+        with_control_pictures(text)
+        .replace("\n", "\N{SYMBOL FOR NEWLINE}")
+        .replace("\t", "\N{SYMBOL FOR HORIZONTAL TABULATION}")
+    )
 
 
 def invisible_count(text: str) -> int:
@@ -79,14 +83,14 @@ def pasted_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def decided(text: str) -> str:
+def stable_prefix(text: str) -> str:
     """The text up to where what follows may say what its last character is."""
-    return text[:-1] if _UNDECIDED.search(text, max(0, len(text) - _REACH)) else text
+    return text[:-1] if _UNDECIDED_END.search(text, max(0, len(text) - _LOOKBEHIND_CHARS)) else text
 
 
-def visible_line(text: str) -> str:
-    """`visible` text on one line, for titles and lists."""
-    return visible(" ".join(text.split("\n"))).replace("\t", " ")
+def sanitised_line(text: str) -> str:
+    """`sanitised` text on one line, for titles and lists."""
+    return sanitised(" ".join(text.split("\n"))).replace("\t", " ")
 
 
 def _picture(found: re.Match[str]) -> str:
@@ -107,7 +111,9 @@ def _picture(found: re.Match[str]) -> str:
 def _joins(found: re.Match[str]) -> bool:
     """Whether it makes one emoji of two."""
     text, start, end = found.string, found.start(), found.end()
-    return bool(_AFTER_JOINER.match(text, end) and _BEFORE_JOINER.search(text, max(0, start - _REACH), start))
+    return bool(
+        _AFTER_JOINER.match(text, end) and _BEFORE_JOINER.search(text, max(0, start - _LOOKBEHIND_CHARS), start)
+    )
 
 
 def _spells(found: re.Match[str]) -> bool:

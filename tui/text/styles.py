@@ -9,8 +9,8 @@ from rich.theme import Theme as RichTheme
 from textual.color import Color
 
 from tools.lazy import dataclass
-from tui.text.contrast import LEAST, SPREAD, contrast, readable, tinted
-from tui.text.inks import Ink, Line
+from tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, contrast, readable, tint
+from tui.text.spans import Line, TextStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
     ground, front = Color.parse(colors["background"]), Color.parse(colors["foreground"])
     if ground.ansi is not None or front.ansi is not None:
         return _without_grounds(colors, front)
-    spread = float(colors.get("spread", SPREAD))
-    least = float(colors.get("least-contrast", LEAST)) * spread
+    spread = float(colors.get("spread", MAX_GROUND_CONTRAST))
+    least = float(colors.get("least-contrast", MIN_CONTRAST)) * spread
 
     def part(name: str) -> float:
         return float(colors.get(f"{name}-part", _PARTS[name]))
@@ -104,12 +104,12 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
         return readable(color, ground, least)
 
     def behind(color: Color, share: float) -> Style:
-        return Style(bgcolor=tinted(ground, color, share, spread).rich_color)
+        return Style(bgcolor=tint(ground, color, share, spread).rich_color)
 
     def word(color: Color) -> Style:
         """Plain text on a ground that stands out from the line's: what is read on it needs no room for other inks."""
-        most = contrast(front, ground) / float(colors.get("least-contrast", LEAST))
-        return _ink(front) + Style(bgcolor=tinted(ground, color, part("word"), most).rich_color)
+        most = contrast(front, ground) / float(colors.get("least-contrast", MIN_CONTRAST))
+        return _ink(front) + Style(bgcolor=tint(ground, color, part("word"), most).rich_color)
 
     names = ("primary", "accent", "success", "warning", "error")
     primary, accent, good, warn, bad = (ink(Color.parse(colors[name])) for name in names)
@@ -188,25 +188,25 @@ def _ink(color: Color, bold: bool | None = None, italic: bool | None = None, und
     return Style(color=color.rich_color, bold=bold, italic=italic, underline=underline)
 
 
-def painted(lines: Sequence[Line], palette: Palette) -> Text:
+def clipped_text(lines: Sequence[Line], palette: Palette) -> Text:
     """The lines as they are drawn, each cut where the screen ends."""
     text = Text(no_wrap=True, overflow="ellipsis", end="")
     for index, line in enumerate(lines):
         text.append("\n" if index else "")
-        text.append_text(inked(line, palette))
+        text.append_text(styled_line(line, palette))
     return text
 
 
-def folded(lines: Sequence[Line], palette: Palette) -> Text:
+def wrapped_text(lines: Sequence[Line], palette: Palette) -> Text:
     """The lines as they are drawn, each going on in the next one where the screen ends."""
-    text = painted(lines, palette)
+    text = clipped_text(lines, palette)
     text.no_wrap, text.overflow = False, "fold"
     return text
 
 
-def inked(line: Line, palette: Palette) -> Text:
+def styled_line(line: Line, palette: Palette) -> Text:
     """The words of a line in their colours, to be wrapped."""
-    inks: Mapping[Ink, Style] = {
+    inks: Mapping[TextStyle, Style] = {
         "text": palette.text,
         "strong": palette.strong,
         "dim": palette.dim,

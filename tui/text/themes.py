@@ -8,7 +8,7 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from agent.config.options import ThemeName
-from tui.text.contrast import LEAST, SPREAD, luminance, readable, tinted
+from tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, luminance, readable, tint
 
 Ground: TypeAlias = Literal["dark", "light"]
 """What the terminal draws on."""
@@ -27,7 +27,7 @@ def _edges(border: str, blurred: str, dragged: str, *, ground: str) -> dict[str,
     }
 
 
-def _marked(ground: str, front: str, style: str = "none") -> dict[str, str]:
+def _cursor_colours(ground: str, front: str, style: str = "none") -> dict[str, str]:
     """The line of a list that the keyboard points at, and what is selected."""
     return {
         "block-cursor-background": ground,
@@ -58,7 +58,7 @@ DARK = Theme(
     dark=True,
     variables={
         **_edges("#3d4f5c", "#2a3742", "#55707f", ground="#10171d"),
-        **_marked("#1d2d36", "#eef3f6"),
+        **_cursor_colours("#1d2d36", "#eef3f6"),
         "text-muted": "#94a2ae",
         "text-disabled": "#94a2ae",
     },
@@ -80,7 +80,7 @@ LIGHT = Theme(
     dark=False,
     variables={
         **_edges("#b3b9b6", "#d8d8d0", "#93a09f", ground="#fbf9f4"),
-        **_marked("#dbe7e4", "#12191e"),
+        **_cursor_colours("#dbe7e4", "#12191e"),
         "text-muted": "#56636c",
         "text-disabled": "#56636c",
         "dim-part": "0.72",
@@ -105,7 +105,7 @@ HIGH_CONTRAST = Theme(
     dark=True,
     variables={
         **_edges("#ffffff", "#b0b0b0", "#ffffff", ground="#000000"),
-        **_marked("#0f3350", "#ffffff", "bold"),
+        **_cursor_colours("#0f3350", "#ffffff", "bold"),
         "text-muted": "#dcdcdc",
         "text-disabled": "#dcdcdc",
         "least-contrast": "7",
@@ -167,7 +167,7 @@ ANSI_LIGHT = _ansi("ebb-ansi-light", "light", "ansi_blue", "ansi_magenta", "ansi
 OWN = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_DARK, ANSI_LIGHT)
 
 
-_FIXED: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-contrast": HIGH_CONTRAST}
+_FIXED_THEMES: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-contrast": HIGH_CONTRAST}
 
 
 def theme_for(name: ThemeName, ground: Ground | None) -> Theme:
@@ -176,7 +176,7 @@ def theme_for(name: ThemeName, ground: Ground | None) -> Theme:
         return ANSI if ground is None else ANSI_LIGHT if ground == "light" else ANSI_DARK
     if name == "auto":
         return LIGHT if ground == "light" else DARK
-    return _FIXED.get(name) or _adopted(name)
+    return _FIXED_THEMES.get(name) or _adapted_theme(name)
 
 
 _INKS = ("primary", "secondary", "accent", "success", "warning", "error")
@@ -185,14 +185,14 @@ _WORDS = 1.35
 
 
 @lru_cache
-def _adopted(name: str) -> Theme:
+def _adapted_theme(name: str) -> Theme:
     """A well-known theme, as Textual has it, with its colours so far apart that all words can be read."""
     known = BUILTIN_THEMES[name].to_color_system().generate()
     ground = Color.parse(known["background"])
-    front = readable(Color.parse(known["foreground"]), ground, LEAST * SPREAD * _WORDS)
-    muted = readable(ground.blend(front, 0.6), ground, LEAST * SPREAD).hex
-    inks = {name: readable(Color.parse(known[name]), ground, LEAST * SPREAD).hex for name in _INKS}
-    marked = tinted(ground, Color.parse(inks["primary"]), 0.22).hex
+    front = readable(Color.parse(known["foreground"]), ground, MIN_CONTRAST * MAX_GROUND_CONTRAST * _WORDS)
+    muted = readable(ground.blend(front, 0.6), ground, MIN_CONTRAST * MAX_GROUND_CONTRAST).hex
+    inks = {name: readable(Color.parse(known[name]), ground, MIN_CONTRAST * MAX_GROUND_CONTRAST).hex for name in _INKS}
+    marked = tint(ground, Color.parse(inks["primary"]), 0.22).hex
     return Theme(
         name=f"ebb-{name}",
         primary=inks["primary"],
@@ -200,15 +200,15 @@ def _adopted(name: str) -> Theme:
         accent=inks["accent"],
         foreground=front.hex,
         background=ground.hex,
-        surface=tinted(ground, Color.parse(known["surface"]), 1.0, 1.12).hex,
-        panel=tinted(ground, Color.parse(known["panel"]), 1.0, 1.2).hex,
+        surface=tint(ground, Color.parse(known["surface"]), 1.0, 1.12).hex,
+        panel=tint(ground, Color.parse(known["panel"]), 1.0, 1.2).hex,
         success=inks["success"],
         warning=inks["warning"],
         error=inks["error"],
         dark=luminance(ground) < 0.18,
         variables={
             **_edges(*(ground.blend(front, part).hex for part in (0.3, 0.18, 0.4)), ground=ground.hex),
-            **_marked(marked, front.hex),
+            **_cursor_colours(marked, front.hex),
             "text-muted": muted,
             "text-disabled": muted,
         },

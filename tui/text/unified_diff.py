@@ -10,7 +10,7 @@ DiffLineKind: TypeAlias = Literal["added", "removed", "kept"]
 FileState: TypeAlias = Literal["changed", "new", "deleted", "renamed"]
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
-_PATCHED = {"*** Update File: ": "changed", "*** Add File: ": "new", "*** Delete File: ": "deleted"}
+_PATCH_HEADERS = {"*** Update File: ": "changed", "*** Add File: ": "new", "*** Delete File: ": "deleted"}
 _KINDS: dict[str, DiffLineKind] = {"+": "added", "-": "removed"}
 
 
@@ -61,11 +61,11 @@ def files_of(diff: str) -> tuple[FileDiff, ...]:
     if not diff:
         return ()
     lines = diff.removesuffix("\n").split("\n")
-    return _of_patch(lines) if lines[0] == "*** Begin Patch" else _Reading().read(lines)
+    return _of_patch(lines) if lines[0] == "*** Begin Patch" else _Reading().parse(lines)
 
 
 @lru_cache(maxsize=256)
-def counted(diff: str) -> tuple[int, int]:
+def count_changes(diff: str) -> tuple[int, int]:
     """How many lines a diff adds and removes."""
     kinds = [line.kind for file in files_of(diff) for line in file.lines]
     return kinds.count("added"), kinds.count("removed")
@@ -83,7 +83,7 @@ class _Reading:
         self._is_numbered = False
         self._old = self._new = self._old_left = self._new_left = 0
 
-    def read(self, lines: list[str]) -> tuple[FileDiff, ...]:
+    def parse(self, lines: list[str]) -> tuple[FileDiff, ...]:
         for line in lines:
             if self._lines is not None and line.startswith("\\") and self._lines:
                 self._lines[-1] = replace(self._lines[-1], ends=False)
@@ -119,11 +119,11 @@ class _Reading:
         elif line.startswith("--- "):
             self._before = line
         elif line.startswith("+++ "):
-            self._named(line)
+            self._begin_named_file(line)
         else:
             self._parts.append(Remark(line))
 
-    def _named(self, line: str) -> None:
+    def _begin_named_file(self, line: str) -> None:
         old, new = (header[4:].split("\t", 1)[0] for header in (self._before, line))
         self._is_numbered = True
         last = self._files[-1] if self._files else FileDiff("")
@@ -167,7 +167,7 @@ def _of_patch(lines: list[str]) -> tuple[FileDiff, ...]:
         headings.clear()
 
     for line in lines:
-        mark = next((mark for mark in _PATCHED if line.startswith(mark)), None)
+        mark = next((mark for mark in _PATCH_HEADERS if line.startswith(mark)), None)
         if mark is not None:
             end_file()
             state: FileState = "new" if mark.startswith("*** Add") else "deleted" if "Delete" in mark else "changed"

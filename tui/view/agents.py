@@ -8,14 +8,14 @@ from agent.events.permissions import CallDenied
 from agent.events.session import AgentActivity, Noticed, ToolStarted, TurnFailed
 from agent.events.subagents import RunningAgent
 from agent.records.session_lookup import SessionInfo
-from tui.text.inks import Line, Span
 from tui.text.numbers import tokens as so_many
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.text.spans import Line, Span
+from tui.view.call_titles import title_of
 from tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, heading
 from tui.view.sessions import session_line, session_words
-from tui.view.titles import title_of
 
-NAMED = "name:"
+NAME_PREFIX = "name:"
 """Begins what the row of an agent stands for that may be sent off."""
 KEYS = "s stops it   Enter opens one that is done   PgUp, PgDn   Esc closes"
 
@@ -33,7 +33,7 @@ def agent_line(activity: AgentActivity, tokens: int) -> str:
             told = f"failed: {message}"
         case _:
             return ""
-    return f"{activity.seconds:.0f} s · {so_many(tokens)} tokens · {visible_line(told)}\n"
+    return f"{activity.seconds:.0f} s · {so_many(tokens)} tokens · {sanitised_line(told)}\n"
 
 
 def agents_panel(
@@ -46,7 +46,7 @@ def agents_panel(
         rows += [heading("Done"), *done]
     rows.append(heading("To be sent off by the model"))
     rows += [
-        PanelRow(f"{NAMED}{name}", ((f"{visible_line(name)}  ", "text"), (visible_line(purpose), "dim")))
+        PanelRow(f"{NAME_PREFIX}{name}", ((f"{sanitised_line(name)}  ", "text"), (sanitised_line(purpose), "dim")))
         for name, purpose in offered.items()
     ]
     waiting = sum(not agent.agent for agent in running)
@@ -54,17 +54,17 @@ def agents_panel(
     head: Line = (("Agents  ", "strong"), (f"{len(running) - waiting} at work{waits}", "dim"))
     return Panel(
         "agents", (head,), tuple(rows), KEYS, actions=tuple(actions), search="", reads=True, most=12, tail=True,
-        said="Agents; `stop 1` ends the first. What one does stands in the block of its call.",
+        plain_head="Agents; `stop 1` ends the first. What one does stands in the block of its call.",
     )  # fmt: skip
 
 
 def _running_row(agent: RunningAgent, tail: str) -> PanelRow:
     how = f"{agent.seconds:.0f} s · {so_many(agent.tokens)} tokens" if agent.agent else "waits for another one"
-    said = visible_line(" ".join(agent.prompt.split()))
+    said = sanitised_line(" ".join(agent.prompt.split()))
     mark: Span = ("● ", "good") if agent.agent else ("○ ", "dim")
-    line: Line = (mark, (f"{visible_line(agent.name)}  ", "text"), (f"{how}  ", "dim"), (said, "text"))
-    about: list[Line] = [((text, "text"),) for text in visible(agent.prompt).splitlines()]
-    about += [(), *(((text, "dim"),) for text in visible(tail).splitlines())]
+    line: Line = (mark, (f"{sanitised_line(agent.name)}  ", "text"), (f"{how}  ", "dim"), (said, "text"))
+    about: list[Line] = [((text, "text"),) for text in sanitised(agent.prompt).splitlines()]
+    about += [(), *(((text, "dim"),) for text in sanitised(tail).splitlines())]
     return PanelRow(agent.call_id, line, f"{agent.name}, {how}: {said}", about=tuple(about))
 
 

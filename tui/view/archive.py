@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.archive.listing import ArchiveItem
-from tools.outputs.extent import counted
-from tui.text.cells import fitted
-from tui.text.inks import Ink, Line
+from tools.outputs.extent import pluralize
+from tui.text.cells import fit_width
 from tui.text.numbers import age, size, tokens
-from tui.text.sanitise import visible_line
-from tui.view.panel import Copied, PagedText, PagedTexts, Panel, PanelAction, PanelRow
-from tui.view.titles import title_of
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle
+from tui.view.call_titles import title_of
+from tui.view.panel import CopyText, PagedText, PagedTexts, Panel, PanelAction, PanelRow
 
 KEYS = "Enter inserts  Ctrl-Y copies  PgUp, PgDn read  Tab to list  Esc closes"
 LIST_KEYS = "Enter inserts  y copies  PgUp, PgDn read  letters filter  Esc closes"
 STATES = {"masked": "one line"}
 """States whose names say too little."""
-INKS: dict[str, Ink] = {"one line": "accent", "summarised": "accent", "removed": "warn"}
+INKS: dict[str, TextStyle] = {"one line": "accent", "summarised": "accent", "removed": "warn"}
 """Those of states that have one."""
 
 
@@ -44,7 +44,7 @@ def _row(one: ArchiveItem, now: float) -> ArchiveRow:
     if one.call is not None:
         title = title_of(one.call.name, one.call.arguments)
     else:
-        title = visible_line(f"{one.role}: {one.said}")
+        title = sanitised_line(f"{one.role}: {one.preview}")
     return ArchiveRow(
         one.ref,
         title,
@@ -52,11 +52,11 @@ def _row(one: ArchiveItem, now: float) -> ArchiveRow:
         size(one.size),
         age(now - one.created).removesuffix(" ago"),
         STATES.get(one.state, one.state),
-        _recalled(one, now),
+        _recall_text(one, now),
     )
 
 
-def _recalled(one: ArchiveItem, now: float) -> str:
+def _recall_text(one: ArchiveItem, now: float) -> str:
     if not one.accesses or one.accessed is None:
         return ""
     return f"recalled {one.accesses}×, {age(now - one.accessed)}"
@@ -66,8 +66,8 @@ def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
     """What was kept, each to be read and inserted into the prompt."""
     column = max((len(row.ref) for row in rows), default=0)
 
-    async def copy(row: PanelRow, _: str) -> Copied:
-        return Copied(row.value)
+    async def copy(row: PanelRow, _: str) -> CopyText:
+        return CopyText(row.value)
 
     return Panel(
         "archive",
@@ -86,7 +86,7 @@ def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
         LIST_KEYS,
         empty="nothing was kept yet",
         not_found="nothing is found",
-        said=f"{counted(len(rows), 'thing')} kept, the newest first.",
+        plain_head=f"{pluralize(len(rows), 'thing')} kept, the newest first.",
         actions=(PanelAction(("enter",), "insert"), PanelAction(("y", "ctrl+y"), do=copy)),
         unit="kept",
         reads=True,
@@ -102,7 +102,7 @@ def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
     room = max(8, width - len(before) - len(after) - len("summarised"))
     return (
         (before, "accent"),
-        (fitted(row.title, room), "text"),
+        (fit_width(row.title, room), "text"),
         (after, "dim"),
         (f"{row.state:<10}", INKS.get(row.state, "dim")),
     )

@@ -6,21 +6,21 @@ from tui.view.blocks import (
     AnswerText,
     Block,
     Call,
-    Earlier,
     Failure,
     Notice,
+    OlderMessages,
+    ReasoningBlock,
     Retry,
     SummaryBlock,
-    Thought,
     TurnTotal,
     UserText,
 )
+from tui.view.call_titles import argument_lines, command_of, title_of
 from tui.view.outcomes import diff_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
 from tui.view.receipts import title_of as title_of_receipt
-from tui.view.titles import argument_lines, command_of, title_of
 from tui.view.todos import items_of
-from tui.view.turn_total import total_told
+from tui.view.turn_total import total_text
 
 
 def source_of(block: Block) -> str:
@@ -64,17 +64,17 @@ def text_of(block: Block) -> str:
 
 
 def _words_of(
-    block: UserText | AnswerText | Thought | SummaryBlock | Notice | TurnTotal | Failure | Retry | Earlier,
+    block: UserText | AnswerText | ReasoningBlock | SummaryBlock | Notice | TurnTotal | Failure | Retry | OlderMessages,
 ) -> str:
     """Of a block that shows all that it holds."""
     match block:
         case TurnTotal():
-            return total_told(block)
+            return total_text(block)
         case Failure(message=message):
             return message
         case Retry(reason=reason):
             return reason
-        case Earlier():
+        case OlderMessages():
             return ""
-        case UserText() | AnswerText() | Thought() | SummaryBlock() | Notice():
+        case UserText() | AnswerText() | ReasoningBlock() | SummaryBlock() | Notice():
             return block.text

@@ -28,7 +28,7 @@ Detail: TypeAlias = Literal["compact", "normal", "full"]
 DETAILS: tuple[Detail, ...] = ("compact", "normal", "full")
 
 
-def told_of(detail: Detail) -> str:
+def detail_label(detail: Detail) -> str:
     """What somebody is told who has just chosen to see that much."""
     match detail:
         case "compact":
@@ -54,7 +54,7 @@ class AnswerText:
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class ReasoningBlock:
     """Reasoning of the model, folded until the user opens it."""
 
     text: str
@@ -144,7 +144,7 @@ class SummaryBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class OlderMessages:
     """What was said before all that is shown, and is read from the store when it is wanted."""
 
     messages: int
@@ -155,7 +155,7 @@ class Earlier:
 Block: TypeAlias = (
     UserText
     | AnswerText
-    | Thought
+    | ReasoningBlock
     | Call
     | Retry
     | Notice
@@ -165,7 +165,7 @@ Block: TypeAlias = (
     | Compaction
     | UndoneReceipt
     | SummaryBlock
-    | Earlier
+    | OlderMessages
 )
 
 OpenQuestion: TypeAlias = "PermissionAsked | PlanSubmitted | QuestionAsked"
@@ -200,9 +200,9 @@ class SessionView:
     """US dollars of the turn."""
     turn_tokens: int = 0
     """Tokens that its requests took, what they sent and what came back."""
-    kept: int = 0
+    keep_alive_count: int = 0
     """How often the provider's cache was kept alive since."""
-    kept_cost: float | None = 0.0
+    keep_alive_cost: float | None = 0.0
     """US dollars of that."""
     prompted: int = 0
     """Tokens that the requests of the turn have sent."""
@@ -223,26 +223,28 @@ class SessionView:
     def earlier(self) -> int:
         """Messages before all that is shown."""
         first = self.past[0] if self.past else None
-        return first.messages if isinstance(first, Earlier) else 0
+        return first.messages if isinstance(first, OlderMessages) else 0
 
-    def not_read(self, problem: str) -> "SessionView":
+    def with_read_problem(self, problem: str) -> "SessionView":
         """The same, which says where more was wanted why there is none."""
-        return replace(self, past=(Earlier(self.earlier, problem), *self.past[1:]))
+        return replace(self, past=(OlderMessages(self.earlier, problem), *self.past[1:]))
 
-    def below(self, messages: int, blocks: tuple[Block, ...]) -> "SessionView":
+    def with_older(self, messages: int, blocks: tuple[Block, ...]) -> "SessionView":
         """The same with more of what was said before it; so many `messages` are before that."""
         rest = self.past[1:] if self.earlier else self.past
-        return replace(self, past=(*((Earlier(messages),) if messages else ()), *blocks, *rest))
+        return replace(self, past=(*((OlderMessages(messages),) if messages else ()), *blocks, *rest))
 
     def plus(self, *blocks: Block) -> "SessionView":
         return replace(self, turn=self.turn + blocks)
 
-    def settled(self) -> "SessionView":
+    def without_streaming(self) -> "SessionView":
         """The same with nothing streaming any more."""
-        if not any(isinstance(block, AnswerText | Thought) and block.streaming for block in self.turn):
+        if not any(isinstance(block, AnswerText | ReasoningBlock) and block.streaming for block in self.turn):
             return self
         turn = tuple(
-            replace(block, streaming=False) if isinstance(block, AnswerText | Thought) and block.streaming else block
+            replace(block, streaming=False)
+            if isinstance(block, AnswerText | ReasoningBlock) and block.streaming
+            else block
             for block in self.turn
         )
         return replace(self, turn=turn)
@@ -259,6 +261,6 @@ def has_work(call: Call) -> bool:
 _WORKS = ("bash", "edit", "write", "apply_patch")
 
 
-def opens(block: Block) -> bool:
+def is_expandable(block: Block) -> bool:
     """Whether there is more to a block than the line it shows."""
-    return isinstance(block, Call | Thought | SummaryBlock | Compaction | Earlier)
+    return isinstance(block, Call | ReasoningBlock | SummaryBlock | Compaction | OlderMessages)

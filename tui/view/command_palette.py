@@ -6,16 +6,16 @@ from rich.cells import cell_len, set_cell_size
 
 from agent.config.options import OPTIONS
 from agent.records.session_lookup import SessionInfo
-from tui.commands import Command
-from tui.keys import Key
-from tui.text.inks import Line, coded
+from tui.commands import SlashCommand
+from tui.keys import KeyBinding
 from tui.text.numbers import age
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, parse_inline_code
 from tui.view.help import key_value
 from tui.view.panel import Panel, PanelRow, heading
-from tui.view.themes import OFFERED
+from tui.view.themes import OFFERED_THEMES
 
-MOST_SESSIONS = 20
+MAX_PALETTE_SESSIONS = 20
 _NAMES = 20
 """Columns that a name takes at least, where something is said of it."""
 
@@ -29,18 +29,22 @@ def palette_panel(entries: Sequence[PanelRow]) -> Panel:
 
 
 def palette_entries(
-    commands: Sequence[Command], keys: Sequence[Key], sessions: Sequence[SessionInfo], models: Sequence[str], now: float
+    commands: Sequence[SlashCommand],
+    keys: Sequence[KeyBinding],
+    sessions: Sequence[SessionInfo],
+    models: Sequence[str],
+    now: float,
 ) -> tuple[PanelRow, ...]:
     """Commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
     by_action = {f"command('{command.name}')": command.name for command in commands}
-    shown = {by_action[key.action]: key.shown for key in keys if key.action in by_action}
+    shown = {by_action[key.action]: key.label for key in keys if key.action in by_action}
     entries = [heading("Commands")]
     entries += [_entry(f"/{each.name}", each.usage, each.help, shown.get(each.name, "")) for each in commands]
     entries.append(heading("Keys"))
     entries += [
-        _entry(key_value(key), key.help, "", key.shown) for key in keys if key.action and key.action not in by_action
+        _entry(key_value(key), key.help, "", key.label) for key in keys if key.action and key.action not in by_action
     ]
-    recent = sessions[:MOST_SESSIONS]
+    recent = sessions[:MAX_PALETTE_SESSIONS]
     if recent:
         entries.append(heading("Sessions"))
         entries += [
@@ -51,16 +55,16 @@ def palette_entries(
         entries.append(heading("Models"))
         entries += [_entry(f"/model {model}", model, "", "model") for model in models]
     entries.append(heading("Themes"))
-    entries += [_entry(f"/theme {each.name}", each.name, each.help, "theme") for each in OFFERED]
+    entries += [_entry(f"/theme {each.name}", each.name, each.help, "theme") for each in OFFERED_THEMES]
     entries.append(heading("Settings"))
     entries += [_entry(f"/settings {each.key}", each.key, each.help, "setting") for each in OPTIONS]
     return tuple(entries)
 
 
 def _entry(value: str, name: str, said: str, kind: str) -> PanelRow:
-    name, said = visible_line(name), visible_line(said)
+    name, said = sanitised_line(name), sanitised_line(said)
     line: Line = (
-        ((f"  {set_cell_size(name, max(_NAMES, cell_len(name)))}  ", "text"), *coded(said, "dim"))
+        ((f"  {set_cell_size(name, max(_NAMES, cell_len(name)))}  ", "text"), *parse_inline_code(said, "dim"))
         if said
         else ((f"  {name}", "text"),)
     )

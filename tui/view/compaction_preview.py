@@ -5,21 +5,21 @@ from collections.abc import Iterator, Sequence
 
 from agent.events.view import RewriteUndone
 from agent.window.compact import CompactResult
-from agent.window.manual_compact import Drafted, Preview, Quote
-from tools.outputs.extent import counted
-from tui.text.inks import Ink, Line
+from agent.window.manual_compact import Preview, Quote, SummaryDraft
+from tools.outputs.extent import pluralize
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle
 from tui.view.receipts import fates_of, price_of_undo
 
-INKS: dict[str, Ink] = {"head": "text", "item": "dim"}
+INKS: dict[str, TextStyle] = {"head": "text", "item": "dim"}
 
 
 def headline(preview: Preview) -> str:
     told = preview.expected
     return (
         f"{told.before_tokens:,} → about {told.after_tokens:,} tokens, "
-        f"{told.before_messages} → {counted(told.after_messages, 'message')}"
+        f"{told.before_messages} → {pluralize(told.after_messages, 'message')}"
     )
 
 
@@ -32,12 +32,12 @@ def _plan(preview: Preview) -> Iterator[Line]:
     yield (("The summary  ", "strong"), (quote_text(preview.quote), "text"))
     yield (("It may be written by a model that you set for summaries, or by a cheaper one of yours.", "dim"),)
     if preview.focus:
-        yield (("Focus  ", "strong"), (visible_line(preview.focus), "text"))
+        yield (("Focus  ", "strong"), (sanitised_line(preview.focus), "text"))
     if preview.floor.problem:
-        yield ((visible_line(preview.floor.problem), "warn"),)
+        yield ((sanitised_line(preview.floor.problem), "warn"),)
     yield ()
     for weight, text in fates_of(preview.expected.receipt):
-        yield ((visible_line(text), INKS[weight]),)
+        yield ((sanitised_line(text), INKS[weight]),)
 
 
 def quote_text(quote: Quote) -> str:
@@ -45,10 +45,10 @@ def quote_text(quote: Quote) -> str:
     where = " from its cache" if quote.is_cached else ""
     price = "price not known" if quote.cost is None else f"at most {dollars(quote.cost)}"
     read, written = tokens(quote.read), tokens(quote.written)
-    return visible_line(f"{quote.model} reads {read}{where} and writes up to {written}: {price}")
+    return sanitised_line(f"{quote.model} reads {read}{where} and writes up to {written}: {price}")
 
 
-def draft_text(drafted: Drafted, size: int, result: CompactResult) -> str:
+def draft_text(drafted: SummaryDraft, size: int, result: CompactResult) -> str:
     """Who wrote the summary, for how much, how large it is now, and what it would make of the conversation."""
     if drafted.draft is not None:
         by = f"written by {drafted.model} for {dollars(drafted.cost)}"
@@ -57,7 +57,7 @@ def draft_text(drafted: Drafted, size: int, result: CompactResult) -> str:
     else:
         by = "write a summary, or use the facts alone"
     sizes = f"{result.before_tokens:,} → {result.after_tokens:,} tokens"
-    return visible_line(f"{by} · about {size:,} tokens; in total {sizes}")
+    return sanitised_line(f"{by} · about {size:,} tokens; in total {sizes}")
 
 
 def gate_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
@@ -67,9 +67,9 @@ def gate_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
     if not missing:
         return ((("Nothing that must be in it is missing.", "good"),),)
     lines: list[Line] = [
-        ((f"{counted(len(missing), 'fact')} that must be in it {_be(len(missing))} missing:", "warn"),)
+        ((f"{pluralize(len(missing), 'fact')} that must be in it {_be(len(missing))} missing:", "warn"),)
     ]
-    lines += [((visible_line(line), "dim"),) for line in missing[:3]]
+    lines += [((sanitised_line(line), "dim"),) for line in missing[:3]]
     if len(missing) > 3:
         lines.append(((f"… {len(missing) - 3} more", "dim"),))
     return tuple(lines)

@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from agent.context.wanted_again import raised
+from agent.context.reread_model import reuse_factors
 from agent.messages import Recalls, Usage
-from agent.overview import Epoch, Number, Overview, ServerShare
+from agent.overview import Epoch, Overview, ServerShare, SourcedNumber
 from agent.records.usage import RequestUsage, Rewrite
-from tools.outputs.extent import counted, shortened
-from tui.text.inks import Ink, Line, coded
+from tools.outputs.extent import ellipsize, pluralize
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle, parse_inline_code
 from tui.view.context_tree import NAMES, component_line, component_table, head_line
 from tui.view.receipts import names_of
 
-MOST_REQUESTS = 200
+MAX_LISTED_REQUESTS = 200
 """Requests that are listed, the newest first."""
 
 WHY = {
@@ -29,7 +29,7 @@ WHY = {
 }
 """Reasons of rewrites in words for people."""
 
-RECALLED = {
+RECALLED_NOUNS = {
     "file": "file",
     "view": "file",
     "search": "search",
@@ -48,9 +48,9 @@ _PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
 
 def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
     """All of it, for a screen of that many cells."""
-    title: list[Line] = [((visible_line(overview.title), "text"),)] if overview.title else []
+    title: list[Line] = [((sanitised_line(overview.title), "text"),)] if overview.title else []
     return (
-        (("Context", "strong"), (f"  {overview.session}  {visible_line(overview.model)}", "dim")),
+        (("Context", "strong"), (f"  {overview.session}  {sanitised_line(overview.model)}", "dim")),
         *title,
         (),
         *budget_lines(overview, width),
@@ -78,14 +78,14 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
             lines += [_file_line(file, room) for file in overview.instructions]
         if component.name == "tools":
             lines += [_server_line(server, room) for server in overview.servers]
-    used, free = overview.used, overview.effective - overview.used
-    ink: Ink = "warn" if free < 0.05 * room else "strong"
+    used, free = overview.used_tokens, overview.effective - overview.used_tokens
+    ink: TextStyle = "warn" if free < 0.05 * room else "strong"
     row = f"  {'used':<13}{tokens(used):>8}{used / room:>8.1%}  "
     lines.append(((row, ink), (" " * 11, "dim"), (bar(used / room, cells), "warn" if ink == "warn" else "accent")))
     lines.append(((f"  {'free':<13}{tokens(max(free, 0)):>8}{max(free, 0) / room:>8.1%}", "text"),))
     if overview.held_back.tools:
         row = f"  {'held back':<13}{tokens(overview.held_back.tokens):>8}{'':>8}  "
-        lines.append(((row, "text"), (f"{counted(overview.held_back.tools, 'tool')}, found by tool_search", "dim")))
+        lines.append(((row, "text"), (f"{pluralize(overview.held_back.tools, 'tool')}, found by tool_search", "dim")))
     lines.append(())
     lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))
     for reserve in overview.reserves:
@@ -94,16 +94,16 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     return lines
 
 
-def _file_line(file: Number, room: int) -> Line:
+def _file_line(file: SourcedNumber, room: int) -> Line:
     """What a file of instructions takes of the row above."""
-    named = f"  ↳ {shortened(visible_line(file.name.rpartition('/')[2]), 11):<11}"
-    return ((f"{named}{tokens(file.tokens):>8}{file.tokens / room:>8.1%}  ", "dim"), (visible_line(file.name), "dim"))
+    named = f"  ↳ {ellipsize(sanitised_line(file.name.rpartition('/')[2]), 11):<11}"
+    return ((f"{named}{tokens(file.tokens):>8}{file.tokens / room:>8.1%}  ", "dim"), (sanitised_line(file.name), "dim"))
 
 
 def _server_line(server: ServerShare, room: int) -> Line:
     """What a server's tools take of the row above."""
-    named = f"  ↳ {shortened(visible_line(server.name.removeprefix('mcp__')), 11):<11}"
-    how_many = counted(server.tools, "tool")
+    named = f"  ↳ {ellipsize(sanitised_line(server.name.removeprefix('mcp__')), 11):<11}"
+    how_many = pluralize(server.tools, "tool")
     if server.offered < server.tools:
         how_many = f"{server.offered} of {how_many}"
     return ((f"{named}{tokens(server.tokens):>8}{server.tokens / room:>8.1%}  ", "dim"), (how_many, "dim"))
@@ -142,24 +142,27 @@ def rewrite_text(rewrite: Rewrite) -> str:
     """Why, how, from what to what, and for how much. Without a strategy nothing left the view: the request began
     otherwise."""
     if not rewrite.strategies:
-        return visible_line(f"changed: {rewrite.reason}")
+        return sanitised_line(f"changed: {rewrite.reason}")
     how = ", ".join(names_of(rewrite.strategies))
     why = f" ({WHY.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
     saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
     price = dollars(rewrite.cost) if rewrite.cost != 0 or ASKS & set(rewrite.strategies) else "no model asked"
-    return visible_line(f"{how}{why}: {saved}, {price}")
+    return sanitised_line(f"{how}{why}: {saved}, {price}")
 
 
 def recall_lines(recalls: Recalls) -> list[Line]:
     """What the model has brought back and what that changes, in one line; none while it has brought nothing back."""
     if not recalls.back:
         return []
-    kinds, more = Counter(RECALLED.get(content, "other call") for content in recalls.back.values()), raised(recalls)
-    named = ", ".join(counted(count, kind) for kind, count in kinds.most_common())
-    longer = list(dict.fromkeys(kind for content, kind in RECALLED.items() if content in more))
+    kinds, more = (
+        Counter(RECALLED_NOUNS.get(content, "other call") for content in recalls.back.values()),
+        reuse_factors(recalls),
+    )
+    named = ", ".join(pluralize(count, kind) for kind, count in kinds.most_common())
+    longer = list(dict.fromkeys(kind for content, kind in RECALLED_NOUNS.items() if content in more))
     which = "such outputs stay" if len(longer) == len(kinds) else f"{' and '.join(longer)} outputs stay"
     told = f"; {which} longer now" if longer else ""
-    return [(("Brought back", "strong"), (f" so far: {counted(len(recalls.back), 'output')} ({named}){told}", "dim"))]
+    return [(("Brought back", "strong"), (f" so far: {pluralize(len(recalls.back), 'output')} ({named}){told}", "dim"))]
 
 
 def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
@@ -167,14 +170,18 @@ def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
     lines: list[Line] = [(("Requests", "strong"), (_columns("hit"), "dim"))]
     if not requests:
         lines.append((("  none yet", "dim"),))
-    for number in range(len(requests), max(0, len(requests) - MOST_REQUESTS), -1):
+    for number in range(len(requests), max(0, len(requests) - MAX_LISTED_REQUESTS), -1):
         asked = requests[number - 1]
         hit = asked.usage.cache_read / asked.usage.prompt if asked.usage.prompt else 0.0
         row = f"  {number:<5}{hit:>9.0%}{_counts(asked.usage)}{dollars(asked.cost):>10}"
-        what = visible_line(f"  {asked.purpose} by {asked.model}") if asked.purpose != "step" else ""
+        what = sanitised_line(f"  {asked.purpose} by {asked.model}") if asked.purpose != "step" else ""
         lines.append(((row, "text"), (what, "dim")))
-    if len(requests) > MOST_REQUESTS:
-        lines.append(coded(f"  {len(requests) - MOST_REQUESTS} earlier ones: `ebb context --json` prints them", "dim"))
+    if len(requests) > MAX_LISTED_REQUESTS:
+        lines.append(
+            parse_inline_code(
+                f"  {len(requests) - MAX_LISTED_REQUESTS} earlier ones: `ebb context --json` prints them", "dim"
+            )
+        )
     return lines
 
 

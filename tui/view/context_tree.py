@@ -8,21 +8,21 @@ from rich.cells import cell_len
 
 from agent.calls.policy import server_of
 from agent.context.view_items import ItemKind, ViewItem, ViewState
-from agent.overview import MESSAGES, Number, Overview, ServerShare, ToolShare
-from tools.outputs.extent import counted
-from tui.text.cells import fitted
-from tui.text.inks import Ink, Line, Span
+from agent.overview import MESSAGES, Overview, ServerShare, SourcedNumber, ToolShare
+from tools.outputs.extent import pluralize
+from tui.text.cells import fit_width
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, Span, TextStyle
 
 Order: TypeAlias = Literal["order", "tokens"]
 """As they stand in a request, or the largest first."""
 
 ComponentColumn: TypeAlias = Literal["tokens", "share", "steps", "state", "keeping", "source"]
-_LEAST_NAME, _MOST_NAME = 40, 72
+_MIN_NAME_WIDTH, _MAX_NAME_WIDTH = 40, 72
 """Columns for names, however short and however long they are."""
 
-LARGE = 250
+MIN_ROW_TOKENS = 250
 """Tokens from which on a part has a row of its own."""
 
 NAMES = {
@@ -43,7 +43,7 @@ KINDS: dict[ItemKind, str] = {
     "instructions": "instructions read since",
     "pin": "pinned",
 }
-_BAR_INKS: Mapping[str, Ink] = {
+_BAR_INKS: Mapping[str, TextStyle] = {
     NAMES["system"]: "accent",
     NAMES["tools"]: "code",
     KINDS["you"]: "strong",
@@ -78,7 +78,7 @@ class ComponentRow:
     """Steps since."""
     state: str = ""
     is_pinned: bool = False
-    rent: float | None = None
+    carrying_cost: float | None = None
     """US dollars that sending it again has cost so far; None when that is not known, or makes no sense."""
 
 
@@ -134,7 +134,7 @@ def stacked_bar(table: ComponentTable, cells: int) -> Line:
     return (*spans, ("░" * (cells - at), "dim"))
 
 
-def ink_of(component: ComponentRow) -> Ink:
+def ink_of(component: ComponentRow) -> TextStyle:
     """The ink in which it stands in the bar, and before its name."""
     return _BAR_INKS.get(component.name, "good")
 
@@ -164,7 +164,7 @@ def _groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRo
         if component.name in MESSAGES:
             continue
         head = ComponentRow(
-            visible_line(NAMES.get(component.name, component.name)), component.tokens, source=component.source
+            sanitised_line(NAMES.get(component.name, component.name)), component.tokens, source=component.source
         )
         match component.name:
             case "tools":
@@ -178,11 +178,11 @@ def _groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRo
     yield from _messages(overview)
 
 
-def _file(number: Number) -> ComponentRow:
-    return ComponentRow(visible_line(number.name), number.tokens, 1, "estimated")
+def _file(number: SourcedNumber) -> ComponentRow:
+    return ComponentRow(sanitised_line(number.name), number.tokens, 1, "estimated")
 
 
-def _tools(component: Number, overview: Overview) -> Iterator[ComponentRow]:
+def _tools(component: SourcedNumber, overview: Overview) -> Iterator[ComponentRow]:
     """What comes with the program, and what each server brings."""
     served = sum(server.tokens for server in overview.servers)
     if overview.servers:
@@ -191,27 +191,27 @@ def _tools(component: Number, overview: Overview) -> Iterator[ComponentRow]:
         own = [tool for tool in overview.tools if server_of(tool.name) == server.name]
         yield _server(server, own)
         for tool in own:
-            if tool.tokens >= LARGE or (tool.is_kept_out and not all(one.is_kept_out for one in own)):
+            if tool.tokens >= MIN_ROW_TOKENS or (tool.is_kept_out and not all(one.is_kept_out for one in own)):
                 yield _tool(tool, server)
     if overview.held_back.tools:
         held = overview.held_back
         yield ComponentRow(
-            f"held back: {counted(held.tools, 'tool')}, {tokens(held.tokens)} not sent", 0, 1, "estimated"
+            f"held back: {pluralize(held.tools, 'tool')}, {tokens(held.tokens)} not sent", 0, 1, "estimated"
         )
 
 
 def _server(server: ServerShare, own: Sequence[ToolShare]) -> ComponentRow:
     is_out = bool(own) and all(tool.is_kept_out for tool in own)
-    many = counted(server.tools, "tool")
+    many = pluralize(server.tools, "tool")
     many = f"{server.offered} of {many}" if server.offered < server.tools else many
-    name = visible_line(f"{server.name.removeprefix('mcp__')}: {many}")
+    name = sanitised_line(f"{server.name.removeprefix('mcp__')}: {many}")
     state = "kept out" if is_out else "held back" if not server.offered else "visible"
     return ComponentRow(name, server.tokens, 1, "estimated", server.name, is_tool=True, state=state)
 
 
 def _tool(tool: ToolShare, server: ServerShare) -> ComponentRow:
     state = "kept out" if tool.is_kept_out else "visible" if tool.is_shown else "held back"
-    name = visible_line(tool.name.removeprefix(f"{server.name}__"))
+    name = sanitised_line(tool.name.removeprefix(f"{server.name}__"))
     return ComponentRow(name, tool.tokens if tool.is_shown else 0, 2, "estimated", tool.name, is_tool=True, state=state)
 
 
@@ -227,7 +227,9 @@ def _messages(overview: Overview) -> Iterator[tuple[ComponentRow, list[Component
         size = sum(item.tokens for item in items)
         left -= size
         large = [
-            item for item in items if kind == "instructions" or item.tokens >= LARGE or item.is_pinned or _is_told(item)
+            item
+            for item in items
+            if kind == "instructions" or item.tokens >= MIN_ROW_TOKENS or item.is_pinned or _is_shortened(item)
         ]
         rows = [_item(item, overview, source) for item in large]
         rest = size - sum(item.tokens for item in large)
@@ -238,7 +240,7 @@ def _messages(overview: Overview) -> Iterator[tuple[ComponentRow, list[Component
         yield ComponentRow("messages", left, source=source), []
 
 
-def _is_told(item: ViewItem) -> bool:
+def _is_shortened(item: ViewItem) -> bool:
     """Whether less of it is shown than was said."""
     return item.state in ("masked", "summarised")
 
@@ -247,7 +249,7 @@ def _item(item: ViewItem, overview: Overview, source: str, *, is_shared: bool = 
     rent = None
     if overview.prices_again is not None and is_shared:
         rent = item.tokens * sum(overview.prices_again[max(len(overview.prices_again) - item.age + 1, 0) :])
-    what = visible_line(item.what) or KINDS[item.kind]
+    what = sanitised_line(item.what) or KINDS[item.kind]
     name = f"{item.ref}  {what}" if item.ref.startswith("r") else what
     return ComponentRow(
         name,
@@ -259,7 +261,7 @@ def _item(item: ViewItem, overview: Overview, source: str, *, is_shared: bool = 
         age=item.age if is_shared else None,
         state=STATES[item.state],
         is_pinned=item.is_pinned,
-        rent=rent,
+        carrying_cost=rent,
     )
 
 
@@ -269,7 +271,7 @@ def component_line(row: ComponentRow, width: int, effective: int, columns: Seque
     cells = [_COLUMNS[column].cell(row, effective) for column in shown]
     room = max(1, width - sum(len(text) for text, _ in cells))
     name = f"{'  ' * row.level}{row.name}"
-    return ((fitted(name, room), "strong" if row.level == 0 else "text"), *cells)
+    return ((fit_width(name, room), "strong" if row.level == 0 else "text"), *cells)
 
 
 def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
@@ -280,19 +282,19 @@ def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
         columns.append("steps")
     if any(row.state or row.is_pinned for row in rows):
         columns.append("state")
-    if any(row.rent is not None for row in rows):
+    if any(row.carrying_cost is not None for row in rows):
         columns.append("keeping")
     return (*columns, "source")
 
 
 def _widest(rows: Sequence[ComponentRow], columns: Sequence[ComponentColumn]) -> int:
     """Columns that the rows take where each is whole, or nearly: numbers stand close to what they are about."""
-    names = _LEAST_NAME
+    names = _MIN_NAME_WIDTH
     for row in rows:
         names = max(names, 2 * row.level + cell_len(row.name))
-        if names >= _MOST_NAME:  # it gets no wider, however many follow
+        if names >= _MAX_NAME_WIDTH:  # it gets no wider, however many follow
             break
-    return min(names, _MOST_NAME) + 2 + sum(len(_COLUMNS[column].head) for column in columns)
+    return min(names, _MAX_NAME_WIDTH) + 2 + sum(len(_COLUMNS[column].head) for column in columns)
 
 
 def head_line(width: int, columns: Sequence[ComponentColumn]) -> Line:
@@ -318,8 +320,8 @@ def _state_cell(row: ComponentRow, _: int) -> Span:
     return f"  {state:<12}", "accent" if row.is_pinned or row.state not in ("", "visible") else "dim"
 
 
-def _rent_cell(row: ComponentRow, _: int) -> Span:
-    return f"{'' if row.rent is None else dollars(row.rent):>8}", "dim"
+def _carrying_cost_cell(row: ComponentRow, _: int) -> Span:
+    return f"{'' if row.carrying_cost is None else dollars(row.carrying_cost):>8}", "dim"
 
 
 def _source_cell(row: ComponentRow, _: int) -> Span:
@@ -339,7 +341,7 @@ _COLUMNS: Mapping[ComponentColumn, _ColumnKind] = {
     "share": _ColumnKind(f"{'share':>7}", _share_cell, 44),
     "steps": _ColumnKind(f"{'steps':>7}", _age_cell, 60),
     "state": _ColumnKind(f"  {'state':<12}", _state_cell, 52),
-    "keeping": _ColumnKind(f"{'keeping':>8}", _rent_cell, 72),
+    "keeping": _ColumnKind(f"{'keeping':>8}", _carrying_cost_cell, 72),
     "source": _ColumnKind(f"  {'source':<12}", _source_cell, 96),
 }
 """From the left: what it takes, its share, steps since, what is shown of it, what sending it again has cost so far, and

@@ -3,12 +3,12 @@
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.view_edits import Refusal
 from agent.events.view import Act, ViewChanged
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 from tui.view.receipts import ACTS
 
-DONE: dict[Act, str] = {
+OUTCOME_TEXTS: dict[Act, str] = {
     "pin": "is pinned: it stays whatever leaves the view",
     "unpin": "is not pinned any more",
     "evict": "left the view: a line stands for it",
@@ -23,8 +23,8 @@ DONE: dict[Act, str] = {
 def proposal(plan: ViewEditPlan | Refusal, dollar: float | None) -> str:
     """What an act would do and cost, before it is done: one line. `dollar`: US dollars of a token of fresh input."""
     if isinstance(plan, Refusal):
-        return visible_line(plan.why)
-    return visible_line(f"{ACTS[plan.act].format(plan.name)}: {', '.join(_effects(plan, dollar))}")
+        return sanitised_line(plan.why)
+    return sanitised_line(f"{ACTS[plan.act].format(plan.name)}: {', '.join(_effects(plan, dollar))}")
 
 
 def _effects(plan: ViewEditPlan, dollar: float | None) -> list[str]:
@@ -36,8 +36,8 @@ def _effects(plan: ViewEditPlan, dollar: float | None) -> list[str]:
     )
     effects = [size, f"costs {price(plan.cost, dollar)} now" if plan.cost > 0 else "costs nothing now"]
     if plan.cost > 0 and plan.freed > 0:
-        after = plan.pays_after
-        effects.append(f"pays off after {counted(after, 'request')}" if after is not None else "saves room, no money")
+        after = plan.break_even_requests
+        effects.append(f"pays off after {pluralize(after, 'request')}" if after is not None else "saves room, no money")
     return effects
 
 
@@ -48,7 +48,7 @@ def price(cost: float, dollar: float | None) -> str:
 
 def change_of(event: ViewChanged) -> str:
     """What an act has done, in one line."""
-    told = f"`{event.name}` {DONE[event.act]}"
+    told = f"`{event.name}` {OUTCOME_TEXTS[event.act]}"
     if event.before_tokens != event.after_tokens:
         told += f" ({tokens(event.before_tokens)} → {tokens(event.after_tokens)} tokens)"
-    return visible_line(told)
+    return sanitised_line(told)

@@ -6,12 +6,12 @@ from tui.view.blocks import Call, SessionView
 _APART = 5.0
 """Seconds that a turn must have taken besides for both to be told."""
 
-_LOOKED_AT = 20
+_MAX_SEARCHED_BLOCKS = 20
 """Blocks from the end among which the call is looked for that runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class ElapsedSeconds:
     """Whole seconds."""
 
     part: int = 0
@@ -20,7 +20,7 @@ class Took:
     """Of all that was done in the turn, where that is much more; the time in which the user is asked is none of it."""
 
 
-class Elapsed:
+class ElapsedTimer:
     """Counts while something is done, one turn after the other."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Elapsed:
         """Whether something has been done since it was told last."""
         self._doing: object = None
 
-    def at(self, view: SessionView, now: float) -> Took:
+    def at(self, view: SessionView, now: float) -> ElapsedSeconds:
         """What has been counted up to now, when the view comes. To be told of every view in turn."""
         passed = now - self._at if self._counts else 0.0
         doing = _doing(view) if view.busy else None
@@ -41,23 +41,23 @@ class Elapsed:
             self._part = self._part + passed if doing == self._doing else 0.0
         self._at, self._doing, self._counts = now, doing, view.busy and not view.asked
         turn = self._turn if self._turn - self._part >= _APART else self._part
-        return Took(int(self._part), int(turn))
+        return ElapsedSeconds(int(self._part), int(turn))
 
 
 def _doing(view: SessionView) -> object:
     """What tells one thing that is done from the next: how far a call has been written is no other thing."""
-    running = (b.call_id for b in view.turn[-_LOOKED_AT:] if isinstance(b, Call) and b.status == "running")
+    running = (b.call_id for b in view.turn[-_MAX_SEARCHED_BLOCKS:] if isinstance(b, Call) and b.status == "running")
     return view.hook_status or view.activity.partition(" (")[0], next(running, "")
 
 
 CHARACTERS = 4
 """Of a token, about."""
 
-_LEAST = 1.0
+_MIN_MEASURED_S = 1.0
 """Seconds that are looked at before anything is said."""
 
 
-class Pace:
+class ReplyPace:
     """The pace of one reply after the other."""
 
     def __init__(self) -> None:
@@ -72,4 +72,4 @@ class Pace:
             self._began, self._first = now, streamed
         self._last = streamed
         elapsed = now - self._began
-        return round((streamed - self._first) / CHARACTERS / elapsed) if elapsed >= _LEAST else 0
+        return round((streamed - self._first) / CHARACTERS / elapsed) if elapsed >= _MIN_MEASURED_S else 0

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.config.hook_tables import HOOK_EVENTS
-from tui.text.inks import Ink, Line
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle
 from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 if TYPE_CHECKING:  # types only: few sessions have them
     from agent.config.option_values import AfterTool
     from agent.extensions.session_extensions import SessionExtensions
-    from agent.extensions.trust import Item, Standing
-    from agent.hooks.declared import Hook
+    from agent.extensions.trust import Standing, TrustItem
+    from agent.hooks.declarations import DeclaredHook
     from agent.hooks.runner import HookRecord
 
 NO_HOOKS = 'there are no hooks: `hooks.Stop = [{ hooks = [{ command = "make test" }] }]` in `config.toml` is one'
-_INKS: "dict[Standing, Ink]" = {"on": "good", "not approved": "warn", "changed": "warn", "refused": "dim"}
+_INKS: "dict[Standing, TextStyle]" = {"on": "good", "not approved": "warn", "changed": "warn", "refused": "dim"}
 
 
 def skills_panel(extensions: "SessionExtensions") -> Panel:
@@ -25,11 +25,14 @@ def skills_panel(extensions: "SessionExtensions") -> Panel:
     for skill in extensions.skills:
         standing = extensions.standing(skill)
         line: Line = (
-            (visible_line(f"/{skill.name}"), "text"),
+            (sanitised_line(f"/{skill.name}"), "text"),
             (f"  {skill.owner}, {skill.source}", "dim"),
             (f"  {standing}", _INKS[standing]) if standing != "on" else ("", "dim"),
         )
-        about: list[Line] = [((visible_line(skill.description), "text"),), ((visible_line(str(skill.path)), "dim"),)]
+        about: list[Line] = [
+            ((sanitised_line(skill.description), "text"),),
+            ((sanitised_line(str(skill.path)), "dim"),),
+        ]
         if not skill.for_model:
             about.append((("the model does not use it by itself: you name it", "dim"),))
         rows.append(PanelRow(skill.name, line, searched=f"{skill.name} {skill.description}", about=tuple(about)))
@@ -38,17 +41,17 @@ def skills_panel(extensions: "SessionExtensions") -> Panel:
 
 
 def trust_panel(
-    items: "Sequence[tuple[Item, Standing]]", approve: PanelAction, refuse: PanelAction, forget: PanelAction
+    items: "Sequence[tuple[TrustItem, Standing]]", approve: PanelAction, refuse: PanelAction, forget: PanelAction
 ) -> Panel:
     """What the project brings, and what was decided about it. The actions are those of its keys."""
     rows = []
     for item, standing in items:
         line: Line = (
-            (visible_line(f"{item.kind} {item.name}"), "text"),
+            (sanitised_line(f"{item.kind} {item.name}"), "text"),
             (f"  {standing}", _INKS[standing]),
-            (f"  {visible_line(item.source)}", "dim"),
+            (f"  {sanitised_line(item.source)}", "dim"),
         )
-        about: tuple[Line, ...] = tuple(((visible_line(each), "dim"),) for each in item.shown)
+        about: tuple[Line, ...] = tuple(((sanitised_line(each), "dim"),) for each in item.details)
         rows.append(PanelRow(item.key, line, about=about))
     head: Line = (
         ("What this folder brings", "strong"),
@@ -62,7 +65,7 @@ def trust_panel(
 
 
 def hooks_panel(
-    records: "Sequence[tuple[Hook, Standing, HookRecord]]",
+    records: "Sequence[tuple[DeclaredHook, Standing, HookRecord]]",
     after_tool: "Sequence[AfterTool]",
     problems: Sequence[str],
     *actions: PanelAction,
@@ -77,10 +80,10 @@ def hooks_panel(
     if after_tool:
         rows.append(heading("hooks.after_tool"))
     for hook in after_tool:
-        rows.append(PanelRow("", ((f"  {visible_line(hook.match)}  ", "dim"), (visible_line(hook.line), "text"))))
+        rows.append(PanelRow("", ((f"  {sanitised_line(hook.match)}  ", "dim"), (sanitised_line(hook.line), "text"))))
     if problems:
         rows.append(heading("left out"))
-    rows += [PanelRow("", ((f"  {visible_line(problem)}", "warn"),)) for problem in problems]
+    rows += [PanelRow("", ((f"  {sanitised_line(problem)}", "warn"),)) for problem in problems]
     head: Line = (("Hooks", "strong"), ("  programs and servers that are told what happens", "dim"))
     return Panel(
         "hooks", (head,), tuple(rows), "Up, Down   a approves   n never   x takes back   Esc closes",
@@ -88,14 +91,14 @@ def hooks_panel(
     )  # fmt: skip
 
 
-def _hook_row(value: str, hook: "Hook", standing: "Standing", record: "HookRecord") -> PanelRow:
+def _hook_row(value: str, hook: "DeclaredHook", standing: "Standing", record: "HookRecord") -> PanelRow:
     entry = hook.entry
     only = [entry.matcher.strip() or "*", *([f"if {entry.condition}"] if entry.condition else ())]
     counts = [f"ran {_times(record.runs)}"] if record.runs else []
     counts += [f"objected {_times(record.objections)}"] if record.objections else []
     line: Line = (
-        (f"  {visible_line(', '.join(only))}  ", "dim"),
-        (visible_line(entry.does), "text"),
+        (f"  {sanitised_line(', '.join(only))}  ", "dim"),
+        (sanitised_line(entry.action_text), "text"),
         (f"  {standing}", _INKS[standing]) if standing != "on" else ("", "dim"),
         (f"  {', '.join(counts)}", "dim") if counts else ("", "dim"),
         (f"  failed {_times(record.failures)}", "warn") if record.failures else ("", "dim"),
@@ -103,10 +106,10 @@ def _hook_row(value: str, hook: "Hook", standing: "Standing", record: "HookRecor
     whose = {"user": "yours", "project": "the project's", "plugin": "of a plugin"}[hook.owner]
     told = [f"{whose}, from {hook.source}", f"{hook.seconds:g} s at most", *(["once"] if entry.once else ())]
     told += ["nobody waits for it"] if entry.in_background else []
-    about: list[Line] = [((visible_line(each), "text"),) for each in entry.does.splitlines()]
-    about.append(((visible_line("; ".join(told)), "dim"),))
+    about: list[Line] = [((sanitised_line(each), "text"),) for each in entry.action_text.splitlines()]
+    about.append(((sanitised_line("; ".join(told)), "dim"),))
     if record.problem:
-        about.append(((visible_line(record.problem), "warn"),))
+        about.append(((sanitised_line(record.problem), "warn"),))
     return PanelRow(value, line, about=tuple(about))
 
 

@@ -6,12 +6,12 @@ from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.records.file_change import Changes, ChangeScope, FileChange
+from agent.records.file_change import ChangeScope, FileChange, FileChanges
 from tools.files.change import diff_lines
-from tools.outputs.extent import counted as so_many
-from tui.text.inks import Ink, Line
-from tui.text.sanitise import visible_line
-from tui.text.unified_diff import counted
+from tools.outputs.extent import pluralize as so_many
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle
+from tui.text.unified_diff import count_changes
 from tui.view.panel import DiffText, Panel, PanelAction, PanelRow
 
 KEYS = "Up, Down files  PgUp, PgDn read  n, p changes  s turn or session  Esc closes"
@@ -26,13 +26,13 @@ class FileChangeRow:
     """Empty when nothing can be compared, or nothing differs."""
     added: int
     removed: int
-    told: str
+    note: str
     """What there is to know besides; empty in most cases."""
     by_tool: bool = True
     is_known: bool = True
 
 
-def rows_of(changes: Changes) -> tuple[FileChangeRow, ...]:
+def rows_of(changes: FileChanges) -> tuple[FileChangeRow, ...]:
     """A row for each file, those that tools changed first."""
     return tuple(row_of(file) for file in sorted(changes.files, key=lambda file: not file.by_tool))
 
@@ -43,11 +43,11 @@ def row_of(file: FileChange, other: str = OTHER) -> FileChangeRow:
     if file.unknown:
         return FileChangeRow(file.name, "", 0, 0, told, file.by_tool, is_known=False)
     diff = "\n".join(diff_lines(file.name, file.before, file.now)) if file.before != file.now else ""
-    added, removed = counted(diff)
+    added, removed = count_changes(diff)
     return FileChangeRow(file.name, diff, added, removed, told, file.by_tool)
 
 
-def changes_panel(changes: Changes, of: Callable[[ChangeScope], Awaitable[Panel]], name: str = "") -> Panel:
+def changes_panel(changes: FileChanges, of: Callable[[ChangeScope], Awaitable[Panel]], name: str = "") -> Panel:
     """The changed files with their diffs. `of` gives those of the last turn, or of the session; `name`: the
     file that is marked at first."""
     rows = rows_of(changes)
@@ -57,13 +57,13 @@ def changes_panel(changes: Changes, of: Callable[[ChangeScope], Awaitable[Panel]
 
     return Panel(
         "diff",
-        headline_of(changes.scope, rows, changes.told),
+        headline_of(changes.scope, rows, changes.notes),
         tuple(
             PanelRow(
                 row.name,
                 partial(change_line, row),
                 change_text(row),
-                about=(((visible_line(row.told), "warn"),),) if row.told else (),
+                about=(((sanitised_line(row.note), "warn"),),) if row.note else (),
                 content=DiffText(row.diff, "nothing differs" if row.is_known else ""),
             )
             for row in rows
@@ -74,7 +74,7 @@ def changes_panel(changes: Changes, of: Callable[[ChangeScope], Awaitable[Panel]
         reads=True,
         looks=True,
         mark=name,
-        beside=100,
+        min_width_beside=100,
         most=8,
     )
 
@@ -84,21 +84,21 @@ def change_line(row: FileChangeRow, width: int) -> Line:
     count = "?" if not row.is_known else f"+{row.added} −{row.removed}"
     mark = "  " if row.by_tool else "~ "
     room = max(1, width - cell_len(count) - len(mark) - 2)
-    name = visible_line(row.name)
+    name = sanitised_line(row.name)
     if cell_len(name) > room:
         # The end of a path tells files apart.
         while name and cell_len(name) > max(0, room - 1):
             name = name[1:]
         name = f"…{name}"
-    ink: Ink = "text" if row.by_tool else "dim"
+    ink: TextStyle = "text" if row.by_tool else "dim"
     return ((mark, "warn"), (set_cell_size(name, room), ink), (f"  {count}", "dim"))
 
 
 def change_text(row: FileChangeRow) -> str:
     """The file in a sentence, for where there are no columns."""
-    name = visible_line(row.name)
+    name = sanitised_line(row.name)
     numbers = f": {so_many(row.added, 'line')} added, {row.removed} removed" if row.is_known else ""
-    return f"{name}{numbers}" + (f" ({visible_line(row.told)})" if row.told else "")
+    return f"{name}{numbers}" + (f" ({sanitised_line(row.note)})" if row.note else "")
 
 
 def headline_of(scope: ChangeScope, rows: Sequence[FileChangeRow], told: Sequence[str]) -> tuple[Line, ...]:
@@ -109,4 +109,4 @@ def headline_of(scope: ChangeScope, rows: Sequence[FileChangeRow], told: Sequenc
     more = f"; {others} more differ{'s' if others == 1 else ''} from the last commit" if others else ""
     head: Line = (("Files  ", "strong"), (files, "text"), (numbers, "dim"), (more, "text"))
     marks: tuple[Line, ...] = ((("~ ", "warn"), (OTHER, "dim")),) if others else ()
-    return (head, *marks, *((((visible_line(each), "dim"),)) for each in told))
+    return (head, *marks, *((((sanitised_line(each), "dim"),)) for each in told))

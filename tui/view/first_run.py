@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent.config.settings import Settings
-from agent.providers.first_run import KeyFound, LocalServer
+from agent.providers.first_run import KeyFound, LocalModelServer
 from agent.providers.setup import FIRST_CHOICE
-from tui.text.inks import Line, coded
-from tui.text.sanitise import visible_line
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Taken, heading
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, parse_inline_code
+from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, heading
 from tui.view.provider_keys import key_question
 
 DEMO, CHOOSE = "demo", "choose"
-USE, SERVED, WITH_KEY, GIVE = "use:", "served:", "key:", "give:"
+MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
 """How the values begin of what can be chosen: a model, one of another server on this machine, a provider with the
 variable of its key, a provider whose key is to be written."""
 
@@ -36,7 +36,7 @@ def chosen_by_key(model: str, settings: Settings | None) -> tuple[str, ...]:
 
 def first_panel(
     keys: Sequence[KeyFound],
-    local: Sequence[LocalServer],
+    local: Sequence[LocalModelServer],
     file: str,
     hand_over: Callable[[str, str], Awaitable[None]],
     said: str = "",
@@ -45,18 +45,18 @@ def first_panel(
     provider and keeps it; `said` is shown above the list. Raises `AgentError`."""
 
     async def take(row: PanelRow, _: str) -> Outcome:
-        return Taken(row.value)
+        return RowChosen(row.value)
 
     async def take_key(row: PanelRow, key: str) -> Outcome:
-        provider = row.value.removeprefix(GIVE)
+        provider = row.value.removeprefix(ENTER_KEY_PREFIX)
         await hand_over(provider, key)
-        return Taken(f"{WITH_KEY}{provider}:")
+        return RowChosen(f"{KEY_PREFIX}{provider}:")
 
     def is_key(row: PanelRow) -> bool:
-        return row.value.startswith(GIVE)
+        return row.value.startswith(ENTER_KEY_PREFIX)
 
-    asks = key_question(lambda row: row.value.removeprefix(GIVE))
-    what: Line = (("Choose the model that it works with", "text"), (f", once: kept in {visible_line(file)}", "dim"))
+    asks = key_question(lambda row: row.value.removeprefix(ENTER_KEY_PREFIX))
+    what: Line = (("Choose the model that it works with", "text"), (f", once: kept in {sanitised_line(file)}", "dim"))
     again: tuple[Line, ...] = (((said, "warn"),),) if said else ()
     return Panel(
         "first-run",
@@ -71,10 +71,13 @@ def first_panel(
     )
 
 
-def first_steps(keys: Sequence[KeyFound], local: Sequence[LocalServer]) -> tuple[PanelRow, ...]:
+def first_steps(keys: Sequence[KeyFound], local: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
     """`local`: the servers on this machine that answer. What is there already comes first."""
-    with_key = (*map(_found, keys), *(_given(variable, model.partition("/")[0]) for variable, model in FIRST_CHOICE))
-    here = tuple(_served(at, server, name) for at, server in enumerate(local) for name in server.models)
+    with_key = (
+        *map(_key_row, keys),
+        *(_enter_key_row(variable, model.partition("/")[0]) for variable, model in FIRST_CHOICE),
+    )
+    here = tuple(_local_model_row(at, server, name) for at, server in enumerate(local) for name in server.models)
     advice = (
         'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"; then press Enter'
     )
@@ -93,22 +96,24 @@ def first_steps(keys: Sequence[KeyFound], local: Sequence[LocalServer]) -> tuple
     )
 
 
-def _found(key: KeyFound) -> PanelRow:
-    return _entry(f"{WITH_KEY}{key.provider}:{key.variable}", key.provider, f"its key is in {key.variable}")
+def _key_row(key: KeyFound) -> PanelRow:
+    return _entry(f"{KEY_PREFIX}{key.provider}:{key.variable}", key.provider, f"its key is in {key.variable}")
 
 
-def _given(variable: str, provider: str) -> PanelRow:
+def _enter_key_row(variable: str, provider: str) -> PanelRow:
     about = f"it is tried, kept for you alone, and sent to {provider} only; {variable} works, too"
-    return _entry(f"{GIVE}{provider}", provider, "type or paste its key", about)
+    return _entry(f"{ENTER_KEY_PREFIX}{provider}", provider, "type or paste its key", about)
 
 
-def _served(at: int, server: LocalServer, name: str) -> PanelRow:
+def _local_model_row(at: int, server: LocalModelServer, name: str) -> PanelRow:
     is_ollama = server.name == OLLAMA
-    value, shown = (f"{USE}ollama/{name}", f"ollama/{name}") if is_ollama else (f"{SERVED}{at}:{name}", name)
+    value, shown = (
+        (f"{MODEL_PREFIX}ollama/{name}", f"ollama/{name}") if is_ollama else (f"{LOCAL_PREFIX}{at}:{name}", name)
+    )
     return _entry(value, shown, f"{server.name}, free of charge")
 
 
-def _ollama(server: LocalServer | None) -> tuple[PanelRow, ...]:
+def _ollama(server: LocalModelServer | None) -> tuple[PanelRow, ...]:
     """What is to be done for a model of Ollama where there is none."""
     if server is not None and server.models:
         return ()
@@ -120,6 +125,6 @@ def _ollama(server: LocalServer | None) -> tuple[PanelRow, ...]:
 
 
 def _entry(value: str, name: str, said: str, about: str = "") -> PanelRow:
-    name, said = visible_line(name), visible_line(said)
+    name, said = sanitised_line(name), sanitised_line(said)
     line: Line = (("  ", "text"), (f"{name:<24} ", "text"), (said, "dim"))
-    return PanelRow(value, line, searched=f"{name} {said}", about=(coded(about, "text"),) if about else ())
+    return PanelRow(value, line, searched=f"{name} {said}", about=(parse_inline_code(about, "text"),) if about else ())

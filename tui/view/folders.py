@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from tui.text.inks import Span, coded
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Span, parse_inline_code
 from tui.view.panel import Outcome, Panel, PanelAction, PanelRow
 
 
@@ -11,8 +11,8 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
     """`remove`: takes the folder of a row out."""
     return Panel(
         "add-dir",
-        ((("Further folders", "strong"), *coded("  `/add-dir FOLDER` adds one, until you leave", "dim")),),
-        tuple(PanelRow(folder, ((visible_line(folder), "text"),)) for folder in folders),
+        ((("Further folders", "strong"), *parse_inline_code("  `/add-dir FOLDER` adds one, until you leave", "dim")),),
+        tuple(PanelRow(folder, ((sanitised_line(folder), "text"),)) for folder in folders),
         "Up, Down   x removes   Esc closes",
         empty="There is no other folder than the working folder.",
         actions=(PanelAction(("x",), "remove", remove),),
@@ -21,7 +21,7 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
     )
 
 
-def said_of_sandbox(state: str, mode: str) -> Span:
+def sandbox_label(state: str, mode: str) -> Span:
     """What holds commands, in a word or two; nothing where it is all that there could be, unless nobody asks. `state`:
     a `SandboxState`, or nothing while it is not known."""
     match state:

@@ -8,20 +8,20 @@ from rich.cells import cell_len
 
 from agent.records.session_lookup import SessionInfo
 from tools.version import VERSION
-from tui.text.cells import fitted
-from tui.text.inks import Line, coded, continued
+from tui.text.cells import fit_width
 from tui.text.numbers import age, size
-from tui.text.sanitise import visible_line
-from tui.view.sessions import UNTITLED
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, parse_inline_code, wrap_spans
+from tui.view.sessions import NO_TITLE
 
 MARK = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")
 NAME = "Ebbtide"
-MOST = 3
+MAX_LISTED_SESSIONS = 3
 """Sessions to go on with that are named."""
 TRY = "find out why the tests fail, and mend what is wrong"
 """What somebody may say who has no session to go on with."""
 HELP = "`/help` shows keys and commands"
-_LABEL, _LABELLED = 9, 40
+_LABEL, _MIN_LABELLED_WIDTH = 9, 40
 """Columns of what stands before a line, and of a screen on which it stands before the last one, too."""
 _TITLE = 56
 
@@ -69,13 +69,17 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     mark = tuple(drawn) if can_draw and width >= len(MARK[-1]) + len(VERSION) + 2 else (name,)
 
     def told(label: str, said: Line) -> tuple[Line, ...]:
-        return continued(((label.ljust(_LABEL), "dim"), *said), width, _LABEL)
+        return wrap_spans(((label.ljust(_LABEL), "dim"), *said), width, _LABEL)
 
-    known = tuple(line for label, said in _known(greeting) for line in told(label, said))
+    known = tuple(line for label, said in _labelled_lines(greeting) for line in told(label, said))
     sessions = _sessions(greeting, width)
-    tip = told("tip", coded(greeting.tip, "text")) if greeting.tip else ()
+    tip = told("tip", parse_inline_code(greeting.tip, "text")) if greeting.tip else ()
     tip = tip if greeting.sessions else (*told("try", ((TRY, "text"),)), *tip)
-    ask = told("more", coded(HELP, "text")) if width >= _LABELLED else (coded(HELP, "dim"),)
+    ask = (
+        told("more", parse_inline_code(HELP, "text"))
+        if width >= _MIN_LABELLED_WIDTH
+        else (parse_inline_code(HELP, "dim"),)
+    )
     for parts in (
         (mark, known, sessions, (*tip, *ask)),
         (mark, known, sessions, ask),
@@ -97,8 +101,11 @@ def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_d
     that: see `below_greeting`."""
     if not can_draw:
         return greeting_lines(greeting, width, height, can_draw=False)
-    mark = tuple(_centred(((line, "accent"),), width, len(MARK[0])) for line in MARK)
-    about = (*_about(greeting, width), *(_centred(coded(visible_line(line), "dim"), width) for line in greeting.advice))
+    mark = tuple(_centre(((line, "accent"),), width, len(MARK[0])) for line in MARK)
+    about = (
+        *_about(greeting, width),
+        *(_centre(parse_inline_code(sanitised_line(line), "dim"), width) for line in greeting.advice),
+    )
     blocks = (mark, about, _sessions(greeting, width))
     lines: tuple[Line, ...] = ()
     for block in blocks:
@@ -112,25 +119,25 @@ def below_greeting(greeting: Greeting, width: int) -> tuple[Line, ...]:
     keys: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
     hint: Line = (("try  ", "accent"), (TRY, "dim"))
     if greeting.sessions:
-        hint = (("tip  ", "accent"), *coded(greeting.tip, "dim")) if greeting.tip else ()
-    hints = continued(hint, width, 5) if hint else ()
-    hints = tuple(_centred(line, width) for line in hints) if len(hints) == 1 else hints
-    return (_centred(keys, width), *((((" ", "text"),), *hints) if hints else ()))
+        hint = (("tip  ", "accent"), *parse_inline_code(greeting.tip, "dim")) if greeting.tip else ()
+    hints = wrap_spans(hint, width, 5) if hint else ()
+    hints = tuple(_centre(line, width) for line in hints) if len(hints) == 1 else hints
+    return (_centre(keys, width), *((((" ", "text"),), *hints) if hints else ()))
 
 
 def _about(greeting: Greeting, width: int) -> tuple[Line, ...]:
     """What it works with, in a line or two."""
-    model: Line = ((f"{VERSION}   ", "dim"), (visible_line(greeting.model), "text"))
-    place: Line = ((visible_line(greeting.folder), "dim"),)
+    model: Line = ((f"{VERSION}   ", "dim"), (sanitised_line(greeting.model), "text"))
+    place: Line = ((sanitised_line(greeting.folder), "dim"),)
     if greeting.branch:
-        place = (*place, ("  ", "dim"), (visible_line(greeting.branch), "accent"))
+        place = (*place, ("  ", "dim"), (sanitised_line(greeting.branch), "accent"))
     if greeting.read:
-        place = (*place, (f"  {', '.join(visible_line(name) for name, _ in greeting.read)}", "dim"))
+        place = (*place, (f"  {', '.join(sanitised_line(name) for name, _ in greeting.read)}", "dim"))
     whole: Line = (*model, ("   ", "dim"), *place)
-    return (_centred(whole, width),) if _cells(whole) <= width else (_centred(model, width), _centred(place, width))
+    return (_centre(whole, width),) if _cells(whole) <= width else (_centre(model, width), _centre(place, width))
 
 
-def _centred(line: Line, width: int, cells: int | None = None) -> Line:
+def _centre(line: Line, width: int, cells: int | None = None) -> Line:
     """`cells`: how wide it counts as."""
     room = width - (_cells(line) if cells is None else cells)
     return ((" " * (room // 2), "text"), *line) if room > 1 else line
@@ -140,19 +147,19 @@ def _cells(line: Line) -> int:
     return sum(cell_len(text) for text, _ in line)
 
 
-def indented(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
+def indent_lines(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
     """The lines so far from the left."""
     return tuple(((" " * columns, "text"), *line) for line in lines) if columns else tuple(lines)
 
 
-def _known(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
+def _labelled_lines(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
     """What it works with, each with its label."""
-    branch: Line = ((f"   {visible_line(greeting.branch)}", "accent"),) if greeting.branch else ()
-    read = ", ".join(visible_line(name) for name, _ in greeting.read)
+    branch: Line = ((f"   {sanitised_line(greeting.branch)}", "accent"),) if greeting.branch else ()
+    read = ", ".join(sanitised_line(name) for name, _ in greeting.read)
     return (
-        ("model", ((visible_line(greeting.model), "text"),)),
-        *(("", coded(visible_line(line), "dim")) for line in greeting.advice),
-        ("folder", ((visible_line(greeting.folder), "text"), *branch)),
+        ("model", ((sanitised_line(greeting.model), "text"),)),
+        *(("", parse_inline_code(sanitised_line(line), "dim")) for line in greeting.advice),
+        ("folder", ((sanitised_line(greeting.folder), "text"), *branch)),
         *((("read", ((read, "text"),)),) if read else ()),
     )
 
@@ -165,14 +172,14 @@ def _sessions(greeting: Greeting, width: int) -> tuple[Line, ...]:
     return (
         head,
         *(
-            ((f"  {at}  ", "accent"), (f"{fitted(title_of(info), room)}  ", "text"), (_when(greeting, info), "dim"))
+            ((f"  {at}  ", "accent"), (f"{fit_width(title_of(info), room)}  ", "text"), (_when(greeting, info), "dim"))
             for at, info in enumerate(greeting.sessions, 1)
         ),
     )
 
 
 def title_of(info: SessionInfo) -> str:
-    return visible_line(info.title) or UNTITLED
+    return sanitised_line(info.title) or NO_TITLE
 
 
 def _when(greeting: Greeting, info: SessionInfo) -> str:
@@ -181,9 +188,9 @@ def _when(greeting: Greeting, info: SessionInfo) -> str:
 
 def greeting_words(greeting: Greeting) -> tuple[str, ...]:
     """The same in a few lines that are read aloud."""
-    branch = f", branch {visible_line(greeting.branch)}" if greeting.branch else ""
-    read = [f"{visible_line(name)} ({size(count)})" for name, count in greeting.read]
-    where = f"{NAME} {VERSION} in {visible_line(greeting.folder)}{branch}, model {visible_line(greeting.model)}"
+    branch = f", branch {sanitised_line(greeting.branch)}" if greeting.branch else ""
+    read = [f"{sanitised_line(name)} ({size(count)})" for name, count in greeting.read]
+    where = f"{NAME} {VERSION} in {sanitised_line(greeting.folder)}{branch}, model {sanitised_line(greeting.model)}"
     said = f"{where}, mode {greeting.mode}." + (f" Read {', '.join(read)}." if read else "")
     on = [f"{at} {title_of(info)} ({_when(greeting, info)})" for at, info in enumerate(greeting.sessions, 1)]
     sessions = (f"Go on by number: {'; '.join(on)}.",) if on else ()
@@ -196,7 +203,7 @@ def tip_of(day: int, sessions: int) -> str:
     return TIPS[(day + sessions) % len(TIPS)]
 
 
-def chosen(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
+def session_by_number(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
     """The session whose number was written, if that is all that was."""
     number = text.strip()
     return sessions[int(number) - 1] if number in map(str, range(1, len(sessions) + 1)) else None

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 
-from tui.commands import Command
-from tui.keys import Key
-from tui.text.cells import fitted
-from tui.text.inks import Line, coded
+from tui.commands import SlashCommand
+from tui.keys import KeyBinding
+from tui.text.cells import fit_width
+from tui.text.spans import Line, parse_inline_code
 from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 _NAMES = 32
@@ -29,7 +29,7 @@ AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
 OTHERS = "Besides"
 
 
-def help_panel(keys: Sequence[Key], commands: Sequence[Command]) -> Panel:
+def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> Panel:
     """All keys and commands, to look through and to find one by what it does."""
     return Panel(
         "help",
@@ -41,11 +41,11 @@ def help_panel(keys: Sequence[Key], commands: Sequence[Command]) -> Panel:
     )
 
 
-def help_entries(keys: Sequence[Key], commands: Sequence[Command]) -> tuple[PanelRow, ...]:
+def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
     """Every key and every command, under the heading of its area."""
     sorted_in: dict[str, list[PanelRow]] = {name: [] for name in (*(name for name, _ in AREAS), OTHERS)}
     for key in keys:
-        sorted_in[_area_of_key(key)].append(_entry(key.shown, key.help, key_value(key), ()))
+        sorted_in[_area_of_key(key)].append(_entry(key.label, key.help, key_value(key), ()))
     for command in commands:
         told: tuple[Line, ...] = () if command.when_busy else ((("it waits until the session is free", "dim"),),)
         sorted_in[_area_of(command.name)].append(_entry(command.usage, command.help, f"/{command.name}", told))
@@ -56,7 +56,7 @@ def help_entries(keys: Sequence[Key], commands: Sequence[Command]) -> tuple[Pane
     return tuple(entries)
 
 
-def key_value(key: Key) -> str:
+def key_value(key: KeyBinding) -> str:
     """What choosing the key does: `action:NAME`; nothing where the prompt itself handles it."""
     return f"action:{key.action}" if key.action else ""
 
@@ -65,17 +65,17 @@ def _area_of(name: str) -> str:
     return next((area for area, names in AREAS if name in names), OTHERS)
 
 
-def _area_of_key(key: Key) -> str:
-    first = key.shown.split(",")[0].strip()
-    return next((area for area, names in AREAS if key.shown in names or first in names), OTHERS)
+def _area_of_key(key: KeyBinding) -> str:
+    first = key.label.split(",")[0].strip()
+    return next((area for area, names in AREAS if key.label in names or first in names), OTHERS)
 
 
 def _entry(name: str, said: str, value: str, about: tuple[Line, ...]) -> PanelRow:
-    whole: Line = ((f"{name}  ", "accent"), *coded(said, "text"))
+    whole: Line = ((f"{name}  ", "accent"), *parse_inline_code(said, "text"))
     return PanelRow(value or name, partial(_line, name, said), searched=f"{name} {said}", about=(whole, *about))
 
 
 def _line(name: str, said: str, width: int) -> Line:
     """What it does has more than half of a narrow list."""
     room = min(_NAMES, width * 3 // 7)
-    return (("  ", "text"), (f"{fitted(name, room - 1)} ", "accent"), *coded(said, "text"))
+    return (("  ", "text"), (f"{fit_width(name, room - 1)} ", "accent"), *parse_inline_code(said, "text"))

@@ -6,9 +6,9 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from tools.lazy import regex
-from tui.text.inks import Ink, Line, Span
+from tui.text.spans import Line, Span, TextStyle
 
-MOST = 3
+MAX_HINT_LINES = 3
 """Lines that name keys, however narrow the screen is."""
 
 _KEY = r"(?:Up|Down|Left|Right|PgUp|PgDn|Home|End|Enter|Esc|Tab|Space|Del|F\d+|(?:Ctrl|Shift)-\w+|[A-Za-z/])"
@@ -25,7 +25,7 @@ def key_lines(said: str, width: int) -> list[Line]:
         if rows[-1] and _cells([*rows[-1], phrase], between) > width:
             rows.append([])
         rows[-1].append(phrase)
-    return [_row(row, between) for row in rows[:MOST]]
+    return [_row(row, between) for row in rows[:MAX_HINT_LINES]]
 
 
 def _phrase(words: str) -> Line:
@@ -44,7 +44,7 @@ def _row(phrases: list[Line], between: int) -> Line:
     return tuple(_together(ink, list(same)) for ink, same in inks)
 
 
-def _together(ink: Ink, spans: list[Span]) -> Span:
+def _together(ink: TextStyle, spans: list[Span]) -> Span:
     return ("".join(words for words, _ in spans), ink)
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from agent.input.memory import KeptNote, MemoryFile
-from tui.text.inks import Line
+from agent.input.memory import MemoryFile, MemoryNote
 from tui.text.numbers import size
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line
 from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, heading
 
 
@@ -17,14 +17,14 @@ def memory_panel(places: Sequence[MemoryFile]) -> Panel:
         tuple(
             PanelRow(
                 str(place.path),
-                ((f"  {place.about}", "text"), (f"  {visible_line(str(place.path))}", "dim")),
-                f"{place.about}: {visible_line(str(place.path))}",
+                ((f"  {place.about}", "text"), (f"  {sanitised_line(str(place.path))}", "dim")),
+                f"{place.about}: {sanitised_line(str(place.path))}",
             )
             for place in places
         ),
         "Up, Down   Enter chooses   Esc cancels",
         empty="there is no such place",
-        said="Remember it for",
+        plain_head="Remember it for",
         most=16,
     )
 
@@ -33,9 +33,9 @@ FILE = "file:"
 """How the value of a row begins that stands for a file of instructions; of any other it is the number of a note."""
 
 
-def kept_panel(
+def instructions_panel(
     files: Sequence[tuple[Path, int]],
-    notes: Sequence[KeptNote],
+    notes: Sequence[MemoryNote],
     root: Path,
     forget: Callable[[PanelRow, str], Awaitable[Outcome]],
 ) -> Panel:
@@ -49,7 +49,7 @@ def kept_panel(
         tuple(row for words, part in parts if part for row in (heading(words), *part)),
         "Up, Down   Enter opens in your editor   x forgets   Esc closes",
         empty="Nothing is remembered, and there are no instructions",
-        said="What sessions begin with here",
+        plain_head="What sessions begin with here",
         actions=(
             PanelAction(("enter",), "open"),
             PanelAction(("x",), "forget", forget, can=lambda row: not row.value.startswith(FILE)),
@@ -60,20 +60,20 @@ def kept_panel(
 
 
 def _file(path: Path, count: int, root: Path) -> PanelRow:
-    name = visible_line(str(path.relative_to(root) if path.is_relative_to(root) else path))
+    name = sanitised_line(str(path.relative_to(root) if path.is_relative_to(root) else path))
     return PanelRow(f"{FILE}{path}", ((f"  {name}", "text"), (f"  {size(count)}", "dim")), f"{name}, {size(count)}")
 
 
-def _note(number: int, note: KeptNote) -> PanelRow:
+def _note(number: int, note: MemoryNote) -> PanelRow:
     first, *more = note.text.strip().split("\n")
-    said = visible_line(f"{first} …" if more else first)
+    said = sanitised_line(f"{first} …" if more else first)
     about: tuple[Line, ...] = (
-        ((visible_line(str(note.path)), "dim"),),
-        *(((visible_line(line), "text"),) for line in note.text.split("\n")),
+        ((sanitised_line(str(note.path)), "dim"),),
+        *(((sanitised_line(line), "text"),) for line in note.text.split("\n")),
     )
     return PanelRow(
         f"{number}",
-        ((f"  {said}", "text"), (f"  {visible_line(note.about)}", "dim")),
+        ((f"  {said}", "text"), (f"  {sanitised_line(note.about)}", "dim")),
         f"{said} ({note.about})",
         about=about,
     )

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from agent.providers.choices import ModelChoice, offer_of, offers, price_of_switch
-from tools.outputs.extent import shortened
-from tui.text.inks import Ink, Line
+from agent.providers.choices import ModelChoice, describe_model, model_choices, price_of_switch
+from tools.outputs.extent import ellipsize
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle
 from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 if TYPE_CHECKING:  # a type only
@@ -30,7 +30,7 @@ def models_panel(
     *,
     asks: bool = False,
 ) -> Panel:
-    """The models to choose from. `offer_of`: what is known of a model that is not in the list; `used`: tokens of the
+    """The models to choose from. `describe_model`: the facts of a model that is not in the list; `used`: tokens of the
     conversation that would go on with it; `asks`: that costs something."""
 
     def written(words: str) -> Sequence[PanelRow]:
@@ -38,11 +38,11 @@ def models_panel(
         provider, slash, name = words.partition("/")
         if not (provider and slash and name) or any(words == offer.model for offer in listed):
             return ()
-        line: Line = ((f"  {visible_line(words)}", "text"), ("  as it is written", "dim"))
+        line: Line = ((f"  {sanitised_line(words)}", "text"), ("  as it is written", "dim"))
         return (PanelRow(words, line, about=lines_about(offer_of(words), current, used)),)
 
     def question(row: PanelRow) -> str:
-        return f"y goes on with {visible_line(row.value)}; an empty line cancels: "
+        return f"y goes on with {sanitised_line(row.value)}; an empty line cancels: "
 
     return Panel(
         "model",
@@ -50,7 +50,7 @@ def models_panel(
         tuple(_rows(listed, current, used)),
         "Enter goes on with it   or type PROVIDER/NAME   Esc cancels",
         empty="Not in the list: write it as PROVIDER/NAME.",
-        said="Go on with a model; `/model PROVIDER/NAME` takes any other. Prices are in $ per million tokens.",
+        plain_head="Go on with a model; `/model PROVIDER/NAME` takes any other. Prices are in $ per million tokens.",
         actions=(PanelAction(("enter",), "take", confirm=question if asks else None),),
         words=words,
         mark=current,
@@ -62,7 +62,7 @@ def models_panel(
 def _rows(listed: Sequence[ModelChoice], current: str, used: int) -> Iterator[PanelRow]:
     """The models, each provider's below its name."""
     for name, group in groupby(listed, lambda offer: "Yours" if offer.is_own else offer.provider):
-        yield heading(visible_line(name))
+        yield heading(sanitised_line(name))
         for offer in group:
             yield PanelRow(
                 offer.model,
@@ -81,8 +81,8 @@ def offers_here(
     if settings is None:
         return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
     config, environment = settings.config, settings.environment
-    found = offers(config, environment, (current,) if current else ())
-    return found, lambda model: offer_of(model, config, environment)
+    found = model_choices(config, environment, (current,) if current else ())
+    return found, lambda model: describe_model(model, config, environment)
 
 
 def in_words(offer: ModelChoice, current: str) -> str:
@@ -97,18 +97,18 @@ def in_words(offer: ModelChoice, current: str) -> str:
         said.append(f"takes {takes}")
     if not offer.has_key:
         said.append("no key")
-    return visible_line("; ".join(said))
+    return sanitised_line("; ".join(said))
 
 
 def model_line(offer: ModelChoice, is_current: bool) -> Line:
-    name = shortened(visible_line(offer.model), 28)
+    name = ellipsize(sanitised_line(offer.model), 28)
     prices = offer.prices
     numbers = [UNKNOWN if offer.window is None else tokens(offer.window)]
     if prices is None:
         numbers += [UNKNOWN] * 3
     else:
         numbers += [_price(price) for price in (prices.input, prices.output, prices.cache_read)]
-    ink: Ink = "strong" if is_current else "text" if offer.has_key else "dim"
+    ink: TextStyle = "strong" if is_current else "text" if offer.has_key else "dim"
     return (
         ("● " if is_current else "  ", "good"),
         (f"{name:<28}", ink),
@@ -134,11 +134,11 @@ def lines_about(offer: ModelChoice, current: str, used: int) -> tuple[Line, ...]
     if not offer.has_key:
         lines.append(((f"no key for it: `/key {offer.model.partition('/')[0]}` takes one", "warn"),))
     if offer.model != current:
-        lines.append(((switch_told(offer, used), "text"),))
+        lines.append(((switch_cost_text(offer, used), "text"),))
     return tuple(lines)
 
 
-def switch_told(offer: ModelChoice, used: int) -> str:
+def switch_cost_text(offer: ModelChoice, used: int) -> str:
     """What it costs to go on with that model."""
     if not used:
         return "nothing was said yet: to go on with it costs nothing"

@@ -5,14 +5,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent.context.control_calls import PLAN
-from agent.context.offload import own_words
+from agent.context.offload import text_without_insertions
 from agent.messages import BY_USER
-from tools.files.diff import unified
-from tools.outputs.extent import counted as so_many
-from tools.outputs.extent import listed
-from tools.submit_plan import ACCEPTED
-from tui.text.sanitise import visible_line
-from tui.text.unified_diff import counted
+from tools.files.diff import unified_diff
+from tools.outputs.extent import join_limited
+from tools.outputs.extent import pluralize as so_many
+from tools.submit_plan import PLAN_ACCEPTED
+from tui.text.sanitise import sanitised_line
+from tui.text.unified_diff import count_changes
 from tui.view.blocks import Call
 from tui.view.todos import done_of, items_of
 
@@ -28,30 +28,30 @@ ENDS: Mapping[str, str] = {
     "context_limit": "stopped: the window is full and the model gave no report. `/compact` makes room.",
 }
 """What is said of a turn that did not end with an answer."""
-_MOST_NAMED = 6
+_MAX_NAMED_TOOLS = 6
 """Tools that a search names."""
-FEW, PRINTED, USERS_LINES = 3, 5, 12
+MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
 """Lines that a folded call shows: of what a tool says of its failure, of what a command printed, and of what one of the
 user did."""
-_LONGEST_SIGN = 3
+_MAX_RULE_CHARS = 3
 """Characters of a line that may be a sign of something, though they are all the same."""
 
 _AS_JOB = ("background", "terminal", "job")
 """Arguments of a command that is a job from the beginning, or is written to one."""
-_EDITED = "as you changed it"
+_EDITED_NOTE = "as you changed it"
 
 
 def outcome_of(call: Call, diff: str, shown: int = 0) -> str:
     """What stands behind the title of a call; `diff` is what it changed, `shown` how many lines stand below it of what
     it printed."""
     outcome = _ending(call, diff, shown)
-    return f"{_EDITED}  {outcome}".rstrip() if call.is_edited else outcome
+    return f"{_EDITED_NOTE}  {outcome}".rstrip() if call.is_edited else outcome
 
 
 def _ending(call: Call, diff: str, shown: int) -> str:
     match call.status:
         case "done" if call.name == PLAN:
-            return "accepted" if ACCEPTED in call.text else "handed in"
+            return "accepted" if PLAN_ACCEPTED in call.text else "handed in"
         case "denied" if call.name == PLAN:
             return "not accepted"
         case "done":
@@ -60,9 +60,9 @@ def _ending(call: Call, diff: str, shown: int) -> str:
             if call.name == "task" and (ended := _agent_ended(call)):
                 return ended
             if call.name == "ask_user":
-                return f"→ {visible_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
+                return f"→ {sanitised_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
             if diff:
-                added, removed = counted(diff)
+                added, removed = count_changes(diff)
                 problems = call.problems.count if call.problems else 0
                 return f"+{added} −{removed}" + (f", {so_many(problems, 'new problem')}" if problems else "")
             if call.name == "bash" and call.program and call.program.job and not any(map(call.arguments.get, _AS_JOB)):
@@ -84,7 +84,7 @@ def _agent_ended(call: Call) -> str:
     """How an agent ended and what it took, which is the first line that it hands back."""
     line, _, _ = call.text.partition("\n")
     begin = f"[Agent {call.arguments.get('agent')} "
-    return visible_line(line.removeprefix(begin).removesuffix("]")) if line.startswith(begin) else ""
+    return sanitised_line(line.removeprefix(begin).removesuffix("]")) if line.startswith(begin) else ""
 
 
 def count_of(call: "Call | ToolFinished") -> int:
@@ -96,7 +96,7 @@ def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
     """What a call that is over shows of its output while it is folded, and whether a command printed it: long lines of
     programs are cut, the sentences of tools are not."""
     if call.call_id.startswith(BY_USER):
-        return _own_lines(call)[-USERS_LINES:], True
+        return _own_lines(call)[-MAX_USER_OUTPUT_LINES:], True
     if call.status == "failed" or (call.name == PLAN and call.status == "denied"):
         return why_failed(call), call.program is not None
     return (), True
@@ -106,12 +106,12 @@ def last_printed(call: Call) -> tuple[str, ...]:
     """The last lines that a command has printed which ended well; none of any other call."""
     if call.status != "done" or not (call.program or call.name == "bash"):
         return ()
-    return tuple(line for line in _own_lines(call) if line.strip() and not _divides(line.strip()))[-PRINTED:]
+    return tuple(line for line in _own_lines(call) if line.strip() and not _divides(line.strip()))[-MAX_OUTPUT_LINES:]
 
 
 def _divides(line: str) -> bool:
     """Whether a line is one sign again and again, which tells nothing."""
-    return len(line) > _LONGEST_SIGN and len(set(line)) == 1 and not line[0].isalnum()
+    return len(line) > _MAX_RULE_CHARS and len(set(line)) == 1 and not line[0].isalnum()
 
 
 def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
@@ -120,21 +120,21 @@ def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
     fewer of the last."""
     said = tuple(line for line in _own_lines(call) if line.strip())
     if not call.program:
-        return said[:FEW]
+        return said[:MAX_FAILURE_LINES]
     said = tuple(line for line in said if any(map(str.isalnum, line)))  # no rules
     from agent.context.error_lines import most_telling, weight_of  # noqa: PLC0415  # deferred: behind the first paint
 
-    before, last = said[:-FEW], said[-FEW:]
+    before, last = said[:-MAX_FAILURE_LINES], said[-MAX_FAILURE_LINES:]
     told = most_telling(before)
     if weight_of(told) <= max(map(weight_of, last), default=0):
-        return said[-PRINTED:]
+        return said[-MAX_OUTPUT_LINES:]
     at = before.index(told)
     between = ("…",) if at + 1 < len(before) else ()
-    return (*before[max(0, at - FEW + 1) : at + 1], *between, *last)
+    return (*before[max(0, at - MAX_FAILURE_LINES + 1) : at + 1], *between, *last)
 
 
 def _own_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
-    text = own_words(call.text, call.inserted)
+    text = text_without_insertions(call.text, call.inserted)
     said = (call.program.printed_in(text) if call.program else text).strip("\n")
     return tuple(said.split("\n")) if said.strip() else ()
 
@@ -172,10 +172,10 @@ def _compare_pieces(old: str, new: str) -> str:
 @lru_cache(maxsize=64)
 def _compare(old: str, new: str) -> str:
     """A fragment: its lines have no numbers, and it names no file."""
-    return "\n".join(unified("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
+    return "\n".join(unified_diff("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
 
 
-def search_told(names: tuple[str, ...]) -> str:
+def search_summary(names: tuple[str, ...]) -> str:
     """`searched the tools: found a, b`; names that are too many are counted."""
-    found = listed([f"`{name}`" for name in names], _MOST_NAMED)
+    found = join_limited([f"`{name}`" for name in names], _MAX_NAMED_TOOLS)
     return f"searched the tools: {f'found {found}' if names else 'nothing found'}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
 from rich.cells import cell_len, set_cell_size
 
 from tools.lazy import dataclass
-from tui.text.fuzzy import ranked
-from tui.text.inks import Ink, Line, Span
+from tui.text.fuzzy import rank_matches
+from tui.text.spans import Line, Span, TextStyle
 
 if TYPE_CHECKING:  # a type only: loaded with what it reads
     from agent.archive.listing import ContentPage
@@ -85,7 +85,7 @@ def heading(words: str) -> PanelRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RowChosen:
     """The list is left: somebody has chosen a row."""
 
     value: str
@@ -93,26 +93,26 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ShowMessage:
     """The list stays, and this is said."""
 
     text: str
-    ink: Ink = "dim"
+    ink: TextStyle = "dim"
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyText:
     """The list stays, and this goes into the clipboard."""
 
     text: str
 
 
-Outcome: TypeAlias = Union[Taken, Told, Copied, Literal["whole"], "Panel", None]
+Outcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
 """What became of an action: `whole` gives what is read the room of the list, or gives it back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
+class AskForText:
     """Words that an action needs."""
 
     begin: Callable[[PanelRow], str]
@@ -131,7 +131,7 @@ class Asks:
     """What is said while something is done with the words."""
 
 
-def always(row: PanelRow) -> bool:
+def any_row(row: PanelRow) -> bool:
     return True
 
 
@@ -145,8 +145,8 @@ class PanelAction:
     """What is typed for it where there are no keys; empty where it is for keys only."""
     do: Callable[[PanelRow, str], Awaitable[Outcome]] | None = None
     """Raises `AgentError`. The words are those that it asks for. None: the row is taken."""
-    can: Callable[[PanelRow], bool] = always
-    asks: Asks | None = None
+    can: Callable[[PanelRow], bool] = any_row
+    asks: AskForText | None = None
     confirm: Callable[[PanelRow], str] | None = None
     """What is asked before it is done where there are no keys."""
     needs_row: bool = True
@@ -169,7 +169,7 @@ class Panel:
     """What is said where there are no rows."""
     not_found: str = ""
     """What is said where no row has the words; `empty` unless given."""
-    said: str = ""
+    plain_head: str = ""
     """What is said above the rows where they are numbered; the head unless given."""
     actions: tuple[PanelAction, ...] = (TAKE,)
     about: tuple[Line, ...] = ()
@@ -186,7 +186,7 @@ class Panel:
     """Pages are turned of what is told of a row, not of the list."""
     looks: bool = False
     """Where there are no keys, what is told of a row is read before something is done with it."""
-    beside: int = 0
+    min_width_beside: int = 0
     """Columns from which on what is told of a row stands beside the list; 0: it never does."""
     most: int = 0
     """Lines of the list where it stands above; 0: as many as there is room for."""
@@ -198,7 +198,7 @@ class Panel:
     """Keys that were typed before it was seen are not for it."""
     is_alone: bool = False
     """It is shown over no other screen."""
-    told: Told | None = None
+    message: ShowMessage | None = None
     """What is said when it is shown in the place of another."""
     marked: Callable[[PanelRow], None] | None = None
     """Is called with the row that is marked now."""
@@ -216,27 +216,27 @@ class Panel:
 
 
 def report_panel(name: str, head: Line, lines: Sequence[Line], said: Sequence[str]) -> Panel:
-    """Lines to look at, of which nothing is chosen. `said`: as they are read where there are no columns."""
+    """Lines to look at, of which nothing is chosen. `plain_head`: as they are read where there are no columns."""
     keys = "Up, Down   Esc closes"
-    return Panel(name, (head,), (), keys, said="\n".join(said), about=tuple(lines), search="", reads=True)
+    return Panel(name, (head,), (), keys, plain_head="\n".join(said), about=tuple(lines), search="", reads=True)
 
 
-def found(panel: Panel, words: str) -> tuple[PanelRow, ...]:
+def matching_rows(panel: Panel, words: str) -> tuple[PanelRow, ...]:
     """The rows that have the words, the nearest first; all of them without words."""
     if not words.strip() or panel.find is not None:
         return panel.rows
     rows = [row for row in panel.rows if not row.is_heading]
     besides = panel.besides(words.strip()) if panel.besides is not None else ()
-    return (*(rows[index] for index in ranked(words, [searched(row) for row in rows])), *besides)
+    return (*(rows[index] for index in rank_matches(words, [searchable_text(row) for row in rows])), *besides)
 
 
-def searched(row: PanelRow) -> str:
-    return row.searched or in_words(row)
+def searchable_text(row: PanelRow) -> str:
+    return row.searched or row_words(row)
 
 
-def in_words(row: PanelRow) -> str:
+def row_words(row: PanelRow) -> str:
     """The row in a line that is read aloud."""
-    return row.words or "".join(text for text, _ in drawn(row, 0)).strip()
+    return row.words or "".join(text for text, _ in row_line(row, 0)).strip()
 
 
 def about_row(row: PanelRow) -> tuple[Line, ...]:
@@ -277,7 +277,7 @@ def is_letter(key: str) -> bool:
     return len(key) == 1 or key in ("space", "delete")
 
 
-def drawn(row: PanelRow, width: int) -> Line:
+def row_line(row: PanelRow, width: int) -> Line:
     """The line of a row, as wide as its place where something stands at its end."""
     line = row.line(width) if callable(row.line) else row.line
     if row.at_end is None:

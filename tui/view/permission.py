@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 
-from agent.events.permissions import Decision, PermissionAsked, Tried
-from tools.outputs.extent import counted as so_many
-from tools.outputs.extent import shortened
-from tui.text.inks import Line, Span, coded
-from tui.text.sanitise import visible, visible_line
-from tui.text.unified_diff import FileDiff, counted, files_of
+from agent.events.permissions import Decision, PermissionAsked, RuleTrial
+from tools.outputs.extent import ellipsize
+from tools.outputs.extent import pluralize as so_many
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.text.spans import Line, Span, parse_inline_code
+from tui.text.unified_diff import FileDiff, count_changes, files_of
+from tui.view.call_titles import command_of, path_of
 from tui.view.question import Choice, QuestionSpec, Subject, Writing
 from tui.view.rule_wording import words_of_rule
-from tui.view.titles import command_of, path_of
 
 _CHANGEABLE: Mapping[str, str] = {"bash": "command", "write": "content", "edit": "new", "apply_patch": "patch"}
 """The argument of each tool that the user may change before it runs."""
-_MOST_DANGERS = 3
+_MAX_DANGERS = 3
 """Lines about what is dangerous in a command."""
-_LONGEST_PART = 60
+_MAX_PART_CHARS = 60
 """Characters of a part of a command that are told again."""
 _DONE_TO: Mapping[str, str] = {"new": "Create", "deleted": "Delete"}
 """What is done to a file, by the state that its diff names."""
@@ -27,7 +27,7 @@ OUTSIDE = "outside-"
 
 def panel_of_call(question: PermissionAsked) -> QuestionSpec:
     """The question as it is asked."""
-    headline, reason = headline_of(question, *counted(question.preview)), reason_of(question)
+    headline, reason = headline_of(question, *count_changes(question.preview)), reason_of(question)
     choices = _choices(question, "session")
     for_project = _choices(question, "project") if question.rules_file and question.offers else ()
     is_short = len(reason) == 1 and not question.dangers
@@ -51,7 +51,7 @@ def _choices(question: PermissionAsked, kept: str) -> tuple[Choice, ...]:
         once = "Yes, for as long as this command runs"
     elif question.id.startswith(OUTSIDE):
         once = "Yes, once more, outside the sandbox"
-    note = Writing("words", _denied, "why not, or what to do instead; Enter denies, Esc goes back")
+    note = Writing("words", _denial, "why not, or what to do instead; Enter denies, Esc goes back")
     return (
         Choice(once, "y", Decision("allow"), brief="Yes"),
         *(_lasting(question, number, kept) for number in range(len(question.offers))),
@@ -61,8 +61,8 @@ def _choices(question: PermissionAsked, kept: str) -> tuple[Choice, ...]:
     )
 
 
-def _denied(words: str) -> Decision:
-    return Decision("deny", note=visible(words.strip()))
+def _denial(words: str) -> Decision:
+    return Decision("deny", note=sanitised(words.strip()))
 
 
 def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
@@ -75,7 +75,7 @@ def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
         "a" if is_exact else "",
         Decision("allow", rule=rule, kept="project" if kept == "project" else "session"),
         is_lasting=True,
-        beside="" if is_exact else rule,  # it says nothing that is not seen
+        rule_text="" if is_exact else rule,  # it says nothing that is not seen
         more="; ".join(part for part in (done.get(rule, ""), place) if part),
         brief=f"Yes, {words}",
     )
@@ -84,11 +84,11 @@ def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
 def _change(question: PermissionAsked) -> Writing:
     """A command that can be seen is changed in place, anything else in the user's editor."""
     before = str(question.arguments[changeable(question)])
-    if changeable(question) == "command" and visible(before) == before:
+    if changeable(question) == "command" and sanitised(before) == before:
         return Writing("command", lambda text: _as_written(question, before, text), before=before)
 
     def edited(text: str) -> Decision | None:
-        return Decision("edit", arguments=changed(question, text)) if text != before else None
+        return Decision("edit", arguments=with_changed_argument(question, text)) if text != before else None
 
     return Writing("editor", edited, before=before, file=path_of(question.arguments))
 
@@ -97,30 +97,34 @@ def _as_written(question: PermissionAsked, before: str, text: str) -> Decision |
     """What is run is what is there to be read: the field shows it all."""
     if not text.strip():
         return None
-    return Decision("allow") if text == before else Decision("allow", arguments=changed(question, visible(text)))
+    return (
+        Decision("allow")
+        if text == before
+        else Decision("allow", arguments=with_changed_argument(question, sanitised(text)))
+    )
 
 
 def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
     """What is asked, in a line. `added` and `removed`: lines of the change."""
-    path = visible_line(path_of(question.arguments))
-    name: Span = (visible_line(question.name), "strong")
-    whose: tuple[Span, ...] = ((f"agent {visible_line(question.agent)}: ", "strong"),) if question.agent else ()
+    path = sanitised_line(path_of(question.arguments))
+    name: Span = (sanitised_line(question.name), "strong")
+    whose: tuple[Span, ...] = ((f"agent {sanitised_line(question.agent)}: ", "strong"),) if question.agent else ()
     asks: tuple[Span, ...] = (("? ", "warn"), *whose)
     start: tuple[Span, ...] = (*asks, ("May ", "text"), name)
     if question.host:
-        return (*start, (" reach ", "text"), (visible_line(question.host), "strong"), ("?", "text"))
+        return (*start, (" reach ", "text"), (sanitised_line(question.host), "strong"), ("?", "text"))
     if question.id.startswith(OUTSIDE):
         return (*start, (" run this again, outside the sandbox?", "text"))
     if command_of(question.arguments):
-        return (*asks, ("Run this command?", "strong"), *_edited(question))
+        return (*asks, ("Run this command?", "strong"), *_edited_note(question))
     if question.preview:
         file = _only_file(question)
         verb = _DONE_TO.get(file.state, "Change") if file is not None else "Change"
-        what = path or (visible_line(file.name) if file is not None else "") or "these files"
+        what = path or (sanitised_line(file.name) if file is not None else "") or "these files"
         counts: Line = ((f"  +{added}", "good"), (f" −{removed}", "bad"))
-        return (*asks, (f"{verb} {what}?", "strong"), *counts, *_edited(question))
+        return (*asks, (f"{verb} {what}?", "strong"), *counts, *_edited_note(question))
     asked: Span = (f" touch {path}?" if path else " run with these arguments?", "text")
-    return (*start, asked, *_edited(question))
+    return (*start, asked, *_edited_note(question))
 
 
 def _only_file(question: PermissionAsked) -> FileDiff | None:
@@ -129,11 +133,11 @@ def _only_file(question: PermissionAsked) -> FileDiff | None:
     return files[0] if len(files) == 1 and not files[0].before else None
 
 
-def _edited(question: PermissionAsked) -> tuple[Span, ...]:
+def _edited_note(question: PermissionAsked) -> tuple[Span, ...]:
     return (("  as you changed it", "warn"),) if question.is_edited else ()
 
 
-def dangers_told(question: PermissionAsked) -> tuple[str, ...]:
+def danger_texts(question: PermissionAsked) -> tuple[str, ...]:
     """What is dangerous in the command, each part with what it does, in words."""
     return tuple(f"`{part}`{why}" for part, why in _dangers(question))
 
@@ -141,8 +145,8 @@ def dangers_told(question: PermissionAsked) -> tuple[str, ...]:
 def _dangers(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
     command, parts = command_of(question.arguments), dict[str, list[str]]()
     for danger in question.dangers:
-        part = shortened(visible_line(command[danger.start : danger.end]), _LONGEST_PART)
-        parts.setdefault(part, []).append(visible_line(danger.why))
+        part = ellipsize(sanitised_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
+        parts.setdefault(part, []).append(sanitised_line(danger.why))
     return tuple((part, f" {', and '.join(dict.fromkeys(whys))}") for part, whys in parts.items())
 
 
@@ -150,21 +154,21 @@ def reason_of(question: PermissionAsked) -> tuple[Line, ...]:
     """What is dangerous in the call, and why it is asked about."""
     told = _dangers(question)
     dangers: list[Line] = [
-        (("Dangerous: ", "bad"), (part, "code"), (why, "strong")) for part, why in told[:_MOST_DANGERS]
+        (("Dangerous: ", "bad"), (part, "code"), (why, "strong")) for part, why in told[:_MAX_DANGERS]
     ]
-    if len(told) > _MOST_DANGERS:
-        dangers.append(((f"and {so_many(len(told) - _MOST_DANGERS, 'more dangerous part')}", "bad"),))
-    return (*dangers, *(coded(line, "dim") for line in visible(question.reason).split("\n")))
+    if len(told) > _MAX_DANGERS:
+        dangers.append(((f"and {so_many(len(told) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))
+    return (*dangers, *(parse_inline_code(line, "dim") for line in sanitised(question.reason).split("\n")))
 
 
-def dry_run_of(rule: Tried) -> str:
+def dry_run_of(rule: RuleTrial) -> str:
     """What a rule would have allowed so far, in a sentence."""
     if not rule.of:
         return "nothing like this was asked about so far"
     calls = so_many(rule.of, "earlier call")
     if not rule.allowed:
         return f"would have allowed none of {calls}"
-    examples = ", ".join(f'"{visible_line(example)}"' for example in rule.examples)
+    examples = ", ".join(f'"{sanitised_line(example)}"' for example in rule.examples)
     return f"would have allowed {rule.allowed:,} of {calls}" + (f", e.g. {examples}" if examples else ", all like this")
 
 
@@ -175,6 +179,6 @@ def changeable(question: PermissionAsked) -> str:
     return name if isinstance(question.arguments.get(name), str) else ""
 
 
-def changed(question: PermissionAsked, text: str) -> Mapping[str, object]:
+def with_changed_argument(question: PermissionAsked, text: str) -> Mapping[str, object]:
     """The call's arguments with another text in the one that may be changed."""
     return {**question.arguments, changeable(question): text}

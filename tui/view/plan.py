@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from agent.context.control_calls import PLAN
 from agent.events.plan import PlanDecision, PlanSubmitted
-from tui.text.inks import Line
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
+from tui.text.spans import Line
 from tui.view.blocks import Block, Call
 from tui.view.outcomes import outcome_of
 from tui.view.panel import Panel
@@ -29,13 +29,13 @@ def panel_of_plan(question: PlanSubmitted) -> QuestionSpec:
             "y" if not number else "",
             PlanDecision("accept", mode),
             is_lasting=mode == "auto",
-            beside=f"mode {mode}",
+            rule_text=f"mode {mode}",
             brief=f"Yes, {mode}",
         )
         for number, mode in enumerate(question.modes)
     )
-    note = Writing("words", _rejected, "what to do instead; Enter rejects the plan, Esc goes back")
-    edit = Writing("editor", lambda text: _edited(question, text), before=question.plan, file=FILE)
+    note = Writing("words", _rejection, "what to do instead; Enter rejects the plan, Esc goes back")
+    edit = Writing("editor", lambda text: _edited_plan(question, text), before=question.plan, file=FILE)
     choices = (
         *accepted,
         Choice("Change the plan first", "e", writes=edit, brief="Change it"),
@@ -45,11 +45,11 @@ def panel_of_plan(question: PlanSubmitted) -> QuestionSpec:
     return QuestionSpec(headline_of(question), Subject("markdown", question.plan), choices)
 
 
-def _rejected(words: str) -> PlanDecision:
-    return PlanDecision("reject", note=visible(words.strip()))
+def _rejection(words: str) -> PlanDecision:
+    return PlanDecision("reject", note=sanitised(words.strip()))
 
 
-def _edited(question: PlanSubmitted, text: str) -> PlanDecision | None:
+def _edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
     return PlanDecision("edit", plan=text) if text.strip() and text != question.plan else None
 
 
@@ -67,10 +67,10 @@ def plan_in(blocks: Sequence[Block]) -> Call | None:
 
 def plan_panel(call: Call) -> Panel:
     """The plan, as it was written, to look at."""
-    plan = visible(text_of(call)).expandtabs(4).strip("\n")
+    plan = sanitised(text_of(call)).expandtabs(4).strip("\n")
     head: Line = (("Plan  ", "strong"), (outcome_of(call, ""), "dim"))
     lines: tuple[Line, ...] = tuple(((line, "text"),) for line in plan.split("\n"))
-    return Panel("plan", (head,), (), "Up, Down   Esc closes", said=plan, about=lines, search="", reads=True)
+    return Panel("plan", (head,), (), "Up, Down   Esc closes", plain_head=plan, about=lines, search="", reads=True)
 
 
 def text_of(call: Call) -> str:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from agent.context.provenance import Fate, Occurrence, Trace
-from tools.outputs.extent import counted
-from tui.text.cells import fitted
-from tui.text.inks import Ink, Line, coded
-from tui.text.sanitise import visible_line
-from tui.view.panel import Outcome, PagedText, PagedTexts, Panel, PanelAction, PanelRow, Taken, Told
+from tools.outputs.extent import pluralize
+from tui.text.cells import fit_width
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle, parse_inline_code
+from tui.view.panel import Outcome, PagedText, PagedTexts, Panel, PanelAction, PanelRow, RowChosen, ShowMessage
 
 KEYS = "Enter brings it back  o shows it whole  PgUp, PgDn read  Esc closes"
 KEYS_IN_VIEW = "o shows it whole  PgUp, PgDn read  Esc closes"
@@ -24,11 +24,11 @@ SHORT: dict[Fate, str] = {
 
 def never_seen(text: str, told: Sequence[str]) -> str:
     """What is said when a text was nowhere."""
-    return "\n".join(map(visible_line, (f"the model has never seen `{text}` in this session", *told)))
+    return "\n".join(map(sanitised_line, (f"the model has never seen `{text}` in this session", *told)))
 
 
 def count_of(text: str, places: int) -> str:
-    return visible_line(f"`{text}` was said in {counted(places, 'place')}")
+    return sanitised_line(f"`{text}` was said in {pluralize(places, 'place')}")
 
 
 def newest_first(places: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
@@ -43,8 +43,8 @@ def places_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
 
     async def bring(row: PanelRow, _: str) -> Outcome:
         if row.value not in seen:
-            return Taken(row.value)
-        return Told(f"the model sees `{row.value}` already: nothing has to be brought back", "warn")
+            return RowChosen(row.value)
+        return ShowMessage(f"the model sees `{row.value}` already: nothing has to be brought back", "warn")
 
     async def read(row: PanelRow, _: str) -> Outcome:
         return "whole"
@@ -52,19 +52,22 @@ def places_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
     told = count_of(text, len(places))
     return Panel(
         "why",
-        ((("Why  ", "strong"), *coded(told, "dim")), *(((visible_line(each), "warn"),) for each in trace.told)),
+        (
+            (("Why  ", "strong"), *parse_inline_code(told, "dim")),
+            *(((sanitised_line(each), "warn"),) for each in trace.unsearched),
+        ),
         tuple(
             PanelRow(
                 place.ref,
                 partial(occurrence_line, place, column=column),
-                visible_line(f"{place.ref}, {fate_of(place)}: {place.what}"),
-                about=(((visible_line(fate_of(place)), "text" if place.fate == "visible" else "accent"),),),
+                sanitised_line(f"{place.ref}, {fate_of(place)}: {place.what}"),
+                about=(((sanitised_line(fate_of(place)), "text" if place.fate == "visible" else "accent"),),),
                 content=PagedText(texts, place.ref, text),
             )
             for place in places
         ),
         lambda row: KEYS_IN_VIEW if row.value in seen else KEYS,
-        said=f"{told}. A number brings one back into view.",
+        plain_head=f"{told}. A number brings one back into view.",
         actions=(PanelAction(("enter", "b"), "bring", bring), PanelAction(("o",), do=read)),
         search="",
         mark=next((place.ref for place in places if place.ref not in seen), ""),
@@ -74,10 +77,10 @@ def places_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
 
 def occurrence_line(place: Occurrence, width: int, column: int) -> Line:
     """Reference, fate and what was done, as wide as the screen is together."""
-    ink: Ink = "dim" if place.fate == "visible" else "warn"
+    ink: TextStyle = "dim" if place.fate == "visible" else "warn"
     ref, fate = f"{place.ref:<{column}}  ", f"{SHORT[place.fate]:<10}  "
-    room, what = max(8, width - len(ref) - len(fate)), visible_line(place.what)
-    return ((ref, "accent"), (fate, ink), (fitted(what, room), "text"))
+    room, what = max(8, width - len(ref) - len(fate)), sanitised_line(place.what)
+    return ((ref, "accent"), (fate, ink), (fit_width(what, room), "text"))
 
 
 def fate_of(place: Occurrence) -> str:

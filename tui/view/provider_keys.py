@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from tui.text.inks import Line
-from tui.view.panel import Asks, Outcome, Panel, PanelAction, PanelRow, Taken
+from tui.text.spans import Line
+from tui.view.panel import AskForText, Outcome, Panel, PanelAction, PanelRow, RowChosen
 
 
-def key_question(provider_of: Callable[[PanelRow], str]) -> Asks:
+def key_question(provider_of: Callable[[PanelRow], str]) -> AskForText:
     """The hidden question for a key."""
-    return Asks(
+    return AskForText(
         lambda row: "",
         "Enter tries it with one short request and keeps it   Esc cancels",
         "The key, which is not shown; an empty line cancels: ",
@@ -29,7 +29,7 @@ def keys_panel(
 
     async def take(row: PanelRow, key: str) -> Outcome:
         await enter(row.value, key)
-        return Taken(row.value)
+        return RowChosen(row.value)
 
     return Panel(
         "key",

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from agent.events.permissions import Decision
 from agent.events.plan import PlanDecision
-from tui.text.inks import Line
+from tui.text.spans import Line
 
 Answer: TypeAlias = Decision | PlanDecision | str | bool
 
@@ -44,19 +44,19 @@ class Writing:
 class Choice:
     """One of the answers."""
 
-    says: str
+    label: str
     key: str = ""
     """A letter that means it, too."""
     answer: Answer | None = None
     writes: Writing | None = None
     is_lasting: bool = False
     """It holds beyond this question: a key alone only marks it."""
-    beside: str = ""
+    rule_text: str = ""
     """A rule as it is kept."""
     more: str = ""
     """What is told of it while it is marked."""
     brief: str = ""
-    """The same as `says` in a word or two."""
+    """The same as `label` in a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class QuestionSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class AnswerState:
     """How far an answer is: which choice is marked, and which are ticked."""
 
     at: int = 0
@@ -90,7 +90,7 @@ class Marked:
     for_project: bool = False
 
 
-Pressed: TypeAlias = Literal[
+KeyEffect: TypeAlias = Literal[
     "nothing", "text", "moved", "chosen", "whole", "read", "to words", "cleared", "back", "stopped"
 ]
 """What became of a key: `text` is meant for whatever takes text, `read` for what it is about, which is seen `whole`."""
@@ -98,11 +98,13 @@ Pressed: TypeAlias = Literal[
 _READING = ("pageup", "pagedown", "home", "end", "m")
 
 
-def choices_of(spec: QuestionSpec, marked: Marked) -> tuple[Choice, ...]:
+def choices_of(spec: QuestionSpec, marked: AnswerState) -> tuple[Choice, ...]:
     return spec.for_project if marked.for_project else spec.choices
 
 
-def pressed(key: str, spec: QuestionSpec, marked: Marked, *, is_whole: bool = False) -> tuple[Pressed, Marked]:
+def key_effect(
+    key: str, spec: QuestionSpec, marked: AnswerState, *, is_whole: bool = False
+) -> tuple[KeyEffect, AnswerState]:
     """What a key does at the list. What lasts is only marked by a key: Enter chooses it."""
     choices = choices_of(spec, marked)
     count = len(choices)
@@ -123,7 +125,7 @@ def pressed(key: str, spec: QuestionSpec, marked: Marked, *, is_whole: bool = Fa
             return "moved", replace(marked, ticked=marked.ticked ^ {marked.at})
         case "p" if spec.for_project:
             return "moved", replace(marked, for_project=not marked.for_project)
-    found = _meant(key, choices)
+    found = _choice_index(key, choices)
     if found is None:
         return ("text" if len(key) == 1 or key == "space" else "nothing"), marked
     there = replace(marked, at=found)
@@ -132,9 +134,9 @@ def pressed(key: str, spec: QuestionSpec, marked: Marked, *, is_whole: bool = Fa
     return ("moved" if choices[found].is_lasting else "chosen"), there
 
 
-def pressed_in_words(
-    key: str, spec: QuestionSpec, marked: Marked, *, is_writing: bool, is_empty: bool, is_whole: bool
-) -> tuple[Pressed, Marked]:
+def key_effect_in_text(
+    key: str, spec: QuestionSpec, marked: AnswerState, *, is_writing: bool, is_empty: bool, is_whole: bool
+) -> tuple[KeyEffect, AnswerState]:
     """What a key does in the line for words, besides being one. `is_writing`: they stand in place of a choice."""
     match key:
         case "escape" if is_writing:
@@ -150,12 +152,12 @@ def pressed_in_words(
     return "nothing", marked
 
 
-def is_known(key: str, spec: QuestionSpec, marked: Marked, *, is_whole: bool) -> bool:
+def is_known(key: str, spec: QuestionSpec, marked: AnswerState, *, is_whole: bool) -> bool:
     """Whether a key that is a character means something here, and is no text."""
-    return pressed(key, spec, marked, is_whole=is_whole)[0] not in ("text", "nothing")
+    return key_effect(key, spec, marked, is_whole=is_whole)[0] not in ("text", "nothing")
 
 
-def _meant(key: str, choices: Sequence[Choice]) -> int | None:
+def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
     if len(key) == 1 and key in "123456789":
         return int(key) - 1 if int(key) <= len(choices) else None
     return next((index for index, choice in enumerate(choices) if choice.key and choice.key == key), None)
@@ -170,7 +172,7 @@ def typed_choice(line: str, spec: QuestionSpec, *, for_project: bool = False) ->
     return next((choice for choice in choices if choice.key and choice.key == word), None)
 
 
-def ticked_answer(spec: QuestionSpec, marked: Marked, words: str = "") -> str:
+def ticked_answer(spec: QuestionSpec, marked: AnswerState, words: str = "") -> str:
     """All that is ticked, and what was written, a line each; where nothing is, what is marked."""
     texts = [choice.answer for index, choice in enumerate(spec.choices) if index in marked.ticked]
     said = [text for text in (*texts, words) if isinstance(text, str) and text]

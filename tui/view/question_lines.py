@@ -7,17 +7,17 @@ from typing import Literal, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
-from tui.text.cells import wrapped
-from tui.text.inks import Line
-from tui.text.sanitise import visible_line
-from tui.view.question import Choice, Marked, QuestionSpec, Writing, choices_of
+from tui.text.cells import wrap_words
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line
+from tui.view.question import AnswerState, Choice, QuestionSpec, Writing, choices_of
 
-MARK, UNMARKED = "❯ ", "  "
-MOST_LINES, MOST_BELOW = 5, 2
+MARK, NO_MARK = "❯ ", "  "
+MAX_CHOICE_LINES, MAX_ABOUT_LINES = 5, 2
 """Lines of a choice that is marked, and those of what is told of it."""
 
 
-def headed(spec: QuestionSpec, width: int, place: str = "") -> tuple[Line, tuple[Line, ...]]:
+def headline_and_reason(spec: QuestionSpec, width: int, place: str = "") -> tuple[Line, tuple[Line, ...]]:
     """The headline, and the reason below it. `place`: which of several questions it is."""
     headline: Line = (*spec.headline, (f"  {place}", "dim")) if place else spec.headline
     if spec.is_short:
@@ -27,7 +27,7 @@ def headed(spec: QuestionSpec, width: int, place: str = "") -> tuple[Line, tuple
     return headline, spec.reason
 
 
-def rows_of(spec: QuestionSpec, marked: Marked, width: int) -> list[tuple[int, Line]]:
+def rows_of(spec: QuestionSpec, marked: AnswerState, width: int) -> list[tuple[int, Line]]:
     """The lines of the list, each with the choice that it is of. The marked one is told whole, the others in a line."""
     rows: list[tuple[int, Line]] = []
     choices = choices_of(spec, marked)
@@ -39,52 +39,52 @@ def rows_of(spec: QuestionSpec, marked: Marked, width: int) -> list[tuple[int, L
         number = str(index + 1).rjust(digits) if index < 9 else " " * digits
         letter = f"{choice.key or ' '} " if has_letters else ""
         head: Line = (
-            (MARK if is_marked else UNMARKED, "accent"),
+            (MARK if is_marked else NO_MARK, "accent"),
             (f"{number} ", "accent" if not is_marked else "strong"),
             (letter, "dim"),
             (tick, "strong"),
         )
         head = tuple(span for span in head if span[0])
         taken = sum(cell_len(text) for text, _ in head)
-        rows += [(index, line) for line in _told(choice, head, taken, width, is_marked=is_marked)]
+        rows += [(index, line) for line in _choice_lines(choice, head, taken, width, is_marked=is_marked)]
     return rows
 
 
-def _told(choice: Choice, head: Line, taken: int, width: int, *, is_marked: bool) -> list[Line]:
+def _choice_lines(choice: Choice, head: Line, taken: int, width: int, *, is_marked: bool) -> list[Line]:
     room = max(1, width - taken)
-    says, beside = visible_line(choice.says), visible_line(choice.beside)
+    says, beside = sanitised_line(choice.label), sanitised_line(choice.rule_text)
     if choice.brief and not is_marked and cell_len(says) > room:
-        says = visible_line(choice.brief)
+        says = sanitised_line(choice.brief)
     ink: Literal["strong", "text"] = "strong" if is_marked else "text"
     fits = not beside or cell_len(says) + 3 + cell_len(beside) <= room
     behind: Line = (("   " + beside, "dim"),) if beside and fits else ()
     if not is_marked:
-        return [(*head, (_cut(says, room), ink), *behind)]
-    first, *rest = _few(says, room, MOST_LINES)
+        return [(*head, (_truncate(says, room), ink), *behind)]
+    first, *rest = _few(says, room, MAX_CHOICE_LINES)
     indent = " " * min(taken, width - 1)
     said: list[Line] = [(*head, (first, ink), *behind), *(((indent, ink), (line, ink)) for line in rest)]
-    about = ". ".join(part for part in ("" if fits else beside, visible_line(choice.more)) if part)
-    return [*said, *(((indent, "dim"), (line, "dim")) for line in _few(about, room, MOST_BELOW) if about)]
+    about = ". ".join(part for part in ("" if fits else beside, sanitised_line(choice.more)) if part)
+    return [*said, *(((indent, "dim"), (line, "dim")) for line in _few(about, room, MAX_ABOUT_LINES) if about)]
 
 
 def _few(text: str, room: int, most: int) -> list[str]:
     """The text in so many lines at most."""
-    lines = wrapped(text, room)
-    return lines if len(lines) <= most else [*lines[: most - 1], _cut(" ".join(lines[most - 1 :]), room)]
+    lines = wrap_words(text, room)
+    return lines if len(lines) <= most else [*lines[: most - 1], _truncate(" ".join(lines[most - 1 :]), room)]
 
 
-def _cut(text: str, room: int) -> str:
+def _truncate(text: str, room: int) -> str:
     return text if cell_len(text) <= room else set_cell_size(text, max(0, room - 1)) + "…"
 
 
-_LISTED = 30
+_MAX_MEASURED_CHOICES = 30
 """Choices of which each is tried as the marked one to find out how high the list may become."""
 
 
-def height_of(spec: QuestionSpec, marked: Marked, width: int) -> int:
+def height_of(spec: QuestionSpec, marked: AnswerState, width: int) -> int:
     """Lines of the list, whichever choice is marked: it stays as high while the mark moves."""
     choices = choices_of(spec, marked)
-    tried = range(len(choices)) if len(choices) <= _LISTED else (marked.at,)
+    tried = range(len(choices)) if len(choices) <= _MAX_MEASURED_CHOICES else (marked.at,)
     return max((len(rows_of(spec, replace(marked, at=at), width)) for at in tried), default=0)
 
 
@@ -112,7 +112,7 @@ _SHARES: tuple[tuple[Part, int], ...] = (
 """Who is given lines first, and up to how many. Air are blank lines between the others."""
 
 
-def allotted(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
+def allot_lines(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
     """How many lines each part of the panel gets of so many. Something to choose from and what it is about come
     first."""
     given: dict[Part, int] = dict.fromkeys((part for part, _ in _SHARES), 0)
@@ -122,8 +122,8 @@ def allotted(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
     return given
 
 
-def keys_told(
-    spec: QuestionSpec, marked: Marked, writing: Writing | None, *, is_away: bool, is_whole: bool, hidden: int
+def question_key_hints(
+    spec: QuestionSpec, marked: AnswerState, writing: Writing | None, *, is_away: bool, is_whole: bool, hidden: int
 ) -> str:
     """The keys that mean something now, in phrases. `hidden`: lines of what it is about that there is no room for."""
     if is_away:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from agent.events.permissions import PermissionAsked, QuestionAsked
 from agent.events.plan import PlanSubmitted
-from tui.text.inks import Line
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
+from tui.text.spans import Line
 from tui.view.blocks import OpenQuestion
 from tui.view.permission import panel_of_call
 from tui.view.plan import panel_of_plan
@@ -31,7 +31,7 @@ def _panel_of(question: OpenQuestion) -> QuestionSpec:
 
 
 def _in_words(question: QuestionAsked) -> QuestionSpec:
-    first, *rest = visible(question.question).strip("\n").split("\n")
+    first, *rest = sanitised(question.question).strip("\n").split("\n")
     choices = tuple(Choice(option, answer=option, is_lasting=question.is_lasting) for option in question.options)
     hint = OWN_WORDS if choices else "your answer"
     words = Writing("words", lambda text: text.strip() or None, hint) if question.takes_words else None

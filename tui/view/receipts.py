@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.text.numbers import dollars, tokens
 
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint
@@ -15,7 +15,7 @@ BACK = "`u` on this block, or `/context undo`, shows the model again what was th
 
 Weight: TypeAlias = Literal["head", "item"]
 
-MOST = 40
+MAX_LISTED_ITEMS = 40
 """Items of one fate that are listed."""
 
 ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
@@ -138,9 +138,9 @@ def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
 
 def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
     event = block.event
-    yield "head", f"{REASONS[event.cause]} · {event.before_messages} → {counted(event.after_messages, 'message')}"
+    yield "head", f"{REASONS[event.cause]} · {event.before_messages} → {pluralize(event.after_messages, 'message')}"
     if event.price:
-        yield "head", _paid_and_saved(event.price)
+        yield "head", _cost_and_saving(event.price)
     if event.model:
         yield "head", f"summary by {event.model} · {dollars(event.cost)}"
     for failure in block.failures:
@@ -149,7 +149,7 @@ def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
     yield "head", BACK
 
 
-def _paid_and_saved(price: "Price") -> str:
+def _cost_and_saving(price: "Price") -> str:
     kept, gone = f"{price.rent:,}", f"{price.cost:,} (in fresh input)"
     if price.dollar is not None:
         kept, gone = dollars(price.rent * price.dollar), dollars(price.cost * price.dollar)
@@ -162,11 +162,11 @@ def fates_of(items: Sequence["ReceiptItem"]) -> Iterator[tuple[Weight, str]]:
     for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
         found = tuple(group)
         yield "head", f"{FATES.get(fate, fate)}, {sum(item.tokens for item in found):,} tokens: {why}"
-        yield from _listed(found)
+        yield from _item_lines(found)
 
 
-def _listed(items: "Sequence[ReceiptItem]") -> Iterator[tuple[Weight, str]]:
-    for item in items[:MOST]:
+def _item_lines(items: "Sequence[ReceiptItem]") -> Iterator[tuple[Weight, str]]:
+    for item in items[:MAX_LISTED_ITEMS]:
         yield "item", f"{item.tokens:>8,}  {item.item}"
-    if len(items) > MOST:
-        yield "item", f"{'…':>8}  {len(items) - MOST} more"
+    if len(items) > MAX_LISTED_ITEMS:
+        yield "item", f"{'…':>8}  {len(items) - MAX_LISTED_ITEMS} more"

@@ -55,10 +55,11 @@ from agent.events.view import (
     RewriteUndone,
     ViewChanged,
 )
-from tui.view.blocks import AnswerText, Call, Failure, Notice, Retry, SessionView, Thought, UserText
+from tui.view.blocks import AnswerText, Call, Failure, Notice, ReasoningBlock, Retry, SessionView, UserText
+from tui.view.call_titles import within
 from tui.view.edit_wording import change_of
 from tui.view.jobs import ended_job
-from tui.view.outcomes import ENDS, search_told
+from tui.view.outcomes import ENDS, search_summary
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
 from tui.view.reduce_calls import (
     OPEN,
@@ -76,11 +77,10 @@ from tui.view.reduce_calls import (
     start_call,
     tool_finished,
 )
-from tui.view.titles import within
 from tui.view.turn_total import with_files
 
 
-def placed(event: Event, folder: str) -> Event:
+def with_relative_paths(event: Event, folder: str) -> Event:
     """An event about a call with its arguments as `within` has them."""
     match event:
         case ToolStarted() | PermissionAsked() | CallEdited() | CallDenied():
@@ -95,19 +95,19 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case TurnStarted(model=model, text=text):
             return _turn_started(view, model, text)
         case Steered(text=text):
-            return view.settled().plus(UserText(text))
+            return view.without_streaming().plus(UserText(text))
         case StepStarted():
-            settled = view.settled()
+            settled = view.without_streaming()
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
         case ContextMeasured(used=used, effective=room, parts=parts):
             return replace(view, used=used, room=room, parts=parts, is_guess=False)
         case TextDelta(text=text):
             return replace(_add(view, AnswerText, text), activity="writing", streamed=view.streamed + len(text))
         case ReasoningDelta(text=text):
-            return replace(_add(view, Thought, text), activity="thinking", streamed=view.streamed + len(text))
+            return replace(_add(view, ReasoningBlock, text), activity="thinking", streamed=view.streamed + len(text))
         case CallDelta(name=name, size=size):
             grown = size - (view.call_size if size >= view.call_size else 0)  # less than before: another call begins
-            written = replace(view.settled(), streamed=view.streamed + grown, call_size=size)
+            written = replace(view.without_streaming(), streamed=view.streamed + grown, call_size=size)
             return replace(written, activity=f"writing {name} ({size:,})")
         case CallsRead(text=text):
             return _calls_read(view, text)
@@ -141,22 +141,24 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case PlanAnswered():
             return plan_answered(view, event)
         case CompactionStarted(used=used):
-            return replace(_compaction_over(view).settled().plus(RunningCompaction(used)), activity="compacting")
+            return replace(
+                _compaction_over(view).without_streaming().plus(RunningCompaction(used)), activity="compacting"
+            )
         case ContextCompacted():
-            return _compacted(view, event)
+            return _context_compacted(view, event)
         case NothingCompacted():
             return replace(_compaction_over(view), activity="thinking")
         case RewriteUndone(after_tokens=used, effective=room):
-            return replace(view.settled().plus(UndoneReceipt(event)), used=used, room=room)
+            return replace(view.without_streaming().plus(UndoneReceipt(event)), used=used, room=room)
         case PrefixDrifted(where=where):
             text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
-            return view.settled().plus(Notice(text))
+            return view.without_streaming().plus(Notice(text))
         case PrefixRenewed():
             return view  # a session that goes on is read afresh anyway, in most cases; `/context` lists it
         case CacheBroken():
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
         case BroughtBack():
-            return _brought_back(view, event)
+            return _content_brought_back(view, event)
         case ViewChanged():
             return _view_changed(view, event)
         case CompactionFailed():
@@ -164,21 +166,21 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case WindowLearned():
             return _window_learned(view, event)
         case ModelSwitched(after=model, why=why):
-            return replace(view, model=model).settled().plus(Notice(f"the model is now {model}: {why}"))
+            return replace(view, model=model).without_streaming().plus(Notice(f"the model is now {model}: {why}"))
         case FinalTurn():
-            return view.settled().plus(Notice("the window is full: the model is asked for its report"))
+            return view.without_streaming().plus(Notice("the window is full: the model is asked for its report"))
         case ToolsFound(names=names):
-            return view.settled().plus(Notice(search_told(names)))
+            return view.without_streaming().plus(Notice(search_summary(names)))
         case Noticed(text=text):
-            settled = view.settled()
+            settled = view.without_streaming()
             return settled if (settled.turn or settled.past)[-1:] == (Notice(text),) else settled.plus(Notice(text))
         case JobEnded():
-            return view.settled().plus(Notice(ended_job(event)))
+            return view.without_streaming().plus(Notice(ended_job(event)))
         case HookStatus(text=text):
             return replace(view, hook_status=text)
         case Remembered(path=path):
             told = f"remembered in `{path}`: this session was told, later ones begin with it. `/undo` takes it back"
-            return view.settled().plus(Notice(told, event))
+            return view.without_streaming().plus(Notice(told, event))
         case Resumed():
             return view  # shown when the session was opened, before any turn
         case AgentStarted() | AgentFinished():
@@ -186,7 +188,7 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case AgentActivity():
             return agent_active(view, event)
         case FilesChanged():
-            return with_files(view.settled(), event)
+            return with_files(view.without_streaming(), event)
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message, cause=cause, todo=todo):
@@ -197,20 +199,30 @@ def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
     rested = _at_rest(view)
     said = (UserText(text),) if text else ()
     begun = replace(
-        rested, turn_cost=0.0, turn_tokens=0, kept=0, kept_cost=0.0, prompted=0, read=0, streamed=0, call_size=0
+        rested,
+        turn_cost=0.0,
+        turn_tokens=0,
+        keep_alive_count=0,
+        keep_alive_cost=0.0,
+        prompted=0,
+        read=0,
+        streamed=0,
+        call_size=0,
     )
     return replace(
         begun, past=rested.blocks, turn=said, step_start=len(said), busy=True, activity="thinking", model=model
     )
 
 
-def _add(view: SessionView, kind: type[AnswerText] | type[Thought], text: str) -> SessionView:
+def _add(view: SessionView, kind: type[AnswerText] | type[ReasoningBlock], text: str) -> SessionView:
     """The view with a piece of an answer or of a thought, which goes on what it is a piece of."""
     match view.turn:
-        case (*_, AnswerText(before, streaming=True) | Thought(before, streaming=True) as last) if type(last) is kind:
+        case (*_, AnswerText(before, streaming=True) | ReasoningBlock(before, streaming=True) as last) if (
+            type(last) is kind
+        ):
             return replace(view, turn=(*view.turn[:-1], kind(before + text, streaming=True)))
         case _:
-            return view.settled().plus(kind(text, streaming=True))
+            return view.without_streaming().plus(kind(text, streaming=True))
 
 
 def _calls_read(view: SessionView, text: str) -> SessionView:
@@ -223,7 +235,7 @@ def _calls_read(view: SessionView, text: str) -> SessionView:
 def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
     before, step = view.turn[: view.step_start], view.turn[view.step_start :]
     # What failed while a compaction runs is a request for a summary: the answer before it stands.
-    gone = AnswerText | Thought | Retry if _running(view) is None else Retry
+    gone = AnswerText | ReasoningBlock | Retry if _running(view) is None else Retry
     kept = tuple(block for block in step if not isinstance(block, gone))
     note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
     return replace(view, turn=(*before, *kept, note), activity=f"waiting for {note.which}")
@@ -232,7 +244,7 @@ def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
 def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
     """The view without what the model said of a reply that hit the end of its window: it is asked again."""
     before, step = view.turn[: view.step_start], view.turn[view.step_start :]
-    kept = tuple(block for block in step if not isinstance(block, AnswerText | Thought))
+    kept = tuple(block for block in step if not isinstance(block, AnswerText | ReasoningBlock))
     note = Notice(f"the request was too large for the model: from now on its window counts as {event.size:,} tokens")
     return replace(view, turn=(*before, *kept, note), room=event.effective, activity="making room")
 
@@ -240,7 +252,11 @@ def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
 def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
     view = replace(view, cost=added_cost(view.cost, event.cost))
     if event.purpose == "keep-alive":
-        return replace(view, kept=view.kept + 1, kept_cost=added_cost(view.kept_cost, event.cost))
+        return replace(
+            view,
+            keep_alive_count=view.keep_alive_count + 1,
+            keep_alive_cost=added_cost(view.keep_alive_cost, event.cost),
+        )
     view = replace(
         view, turn_cost=added_cost(view.turn_cost, event.cost), turn_tokens=view.turn_tokens + event.usage.total
     )
@@ -250,24 +266,26 @@ def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
     view = replace(view, prompted=view.prompted + usage.prompt, read=view.read + usage.cache_read)
     # A server that counts only what was new, or nothing at all, says less of the request than what was measured.
     used = usage.total if usage.total > view.used // 2 else view.used
-    return replace(view.settled(), used=used, streamed=0, call_size=0)
+    return replace(view.without_streaming(), used=used, streamed=0, call_size=0)
 
 
-def _compacted(view: SessionView, event: ContextCompacted) -> SessionView:
+def _context_compacted(view: SessionView, event: ContextCompacted) -> SessionView:
     running = _running(view)
     receipt = Compaction(event, running.failures if running else ())
     view = _without_running(view)
-    return replace(view.settled().plus(receipt), used=event.after_tokens, activity="thinking")
+    return replace(view.without_streaming().plus(receipt), used=event.after_tokens, activity="thinking")
 
 
-def _brought_back(view: SessionView, event: BroughtBack) -> SessionView:
+def _content_brought_back(view: SessionView, event: BroughtBack) -> SessionView:
     part = "" if event.is_whole else ", its beginning only"
     note = Notice(f"the model sees `{event.ref}` again, at the end of the conversation ({event.tokens:,} tokens{part})")
-    return replace(view.settled().plus(note), used=event.used, room=event.effective)
+    return replace(view.without_streaming().plus(note), used=event.used, room=event.effective)
 
 
 def _view_changed(view: SessionView, event: ViewChanged) -> SessionView:
-    return replace(view.settled().plus(Notice(change_of(event))), used=event.after_tokens, room=event.effective)
+    return replace(
+        view.without_streaming().plus(Notice(change_of(event))), used=event.after_tokens, room=event.effective
+    )
 
 
 def _running(view: SessionView) -> RunningCompaction | None:
@@ -284,7 +302,7 @@ def _without_running(view: SessionView) -> SessionView:
 def _compaction_failed(view: SessionView, event: CompactionFailed) -> SessionView:
     failure, running = failure_of(event), _running(view)
     if running is None:
-        return view.settled().plus(Notice(failure))
+        return view.without_streaming().plus(Notice(failure))
     return _without_running(view).plus(replace(running, failures=(*running.failures, failure)))
 
 
@@ -305,7 +323,7 @@ def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
 
 def _at_rest(view: SessionView) -> SessionView:
     """The view with nothing going on: texts are whole, calls that still ran are interrupted, questions are gone."""
-    settled = _compaction_over(view).settled()
+    settled = _compaction_over(view).without_streaming()
     turn = tuple(
         replace(block, status="interrupted") if isinstance(block, Call) and block.status in OPEN else block
         for block in settled.turn

@@ -24,7 +24,7 @@ def change_call(
     statuses: tuple[CallStatus, ...] = OPEN,
 ) -> SessionView:
     """The view with this turn's last call of that id and one of these statuses changed, or added when there is none."""
-    view = view.settled()
+    view = view.without_streaming()
     for index in range(len(view.turn) - 1, -1, -1):
         block = view.turn[index]
         if isinstance(block, Call) and block.call_id == new.call_id and block.status in statuses:
@@ -102,7 +102,7 @@ def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
 
 def permission_answered(view: SessionView, id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
     question = next((asked for asked in view.asked if asked.id == id), None)
-    view = replace(_answered(view, id), activity="thinking")
+    view = replace(_without_question(view, id), activity="thinking")
     if not isinstance(question, PermissionAsked) or (verdict != "allow" and not question.host):
         return view  # a denial is shown when `CallDenied` says that it took effect
     if not _is_about_block(view, question):
@@ -119,13 +119,13 @@ def plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
 
 
 def plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
-    return replace(_answered(view, event.id), mode=event.mode or view.mode, activity="thinking")
+    return replace(_without_question(view, event.id), mode=event.mode or view.mode, activity="thinking")
 
 
 def question_answered(view: SessionView, id: str, answer: str) -> SessionView:
     """What was chosen stands in the transcript: in the line of the call that asked, or in one of its own."""
     question = next((asked for asked in view.asked if asked.id == id), None)
-    view = replace(_answered(view, id), activity="thinking")
+    view = replace(_without_question(view, id), activity="thinking")
     has_line = any(
         isinstance(block, Call) and block.name == "ask_user" and block.status == "running" for block in view.turn
     )
@@ -133,10 +133,10 @@ def question_answered(view: SessionView, id: str, answer: str) -> SessionView:
         return view
     said = ", ".join(answer.strip().splitlines()) or "no answer"
     first, _, _ = question.question.strip().partition("\n")
-    return view.settled().plus(Notice(f"{first} → {said}"))
+    return view.without_streaming().plus(Notice(f"{first} → {said}"))
 
 
-def _answered(view: SessionView, id: str) -> SessionView:
+def _without_question(view: SessionView, id: str) -> SessionView:
     return replace(view, asked=tuple(asked for asked in view.asked if asked.id != id))
 
 

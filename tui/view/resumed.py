@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.context.attachments import attached_in, is_told
-from agent.context.tool_selection import meant
+from agent.context.attachments import attachment_labels, is_attached_picture
+from agent.context.tool_selection import unwrapped_call
 from agent.messages import (
     Assistant,
     Conversation,
     Image,
     Message,
-    Opaque,
+    ProviderItem,
     Reasoning,
     Text,
     ToolCall,
@@ -23,22 +23,22 @@ from tui.view.blocks import (
     AnswerText,
     Block,
     Call,
-    Earlier,
     Failure,
     Notice,
+    OlderMessages,
+    ReasoningBlock,
     SessionView,
     SummaryBlock,
-    Thought,
     TurnTotal,
     UserText,
 )
+from tui.view.call_titles import within
 from tui.view.outcomes import ENDS
-from tui.view.titles import within
 
 if TYPE_CHECKING:  # a type only: what a turn's end is written with is loaded behind the first paint
     from agent.records.turn_endings import TurnEnding
 
-_NAMED = re.compile(r"\[image #\d+")
+_IMAGE_REFERENCE = re.compile(r"\[image #\d+")
 
 
 def view_of(
@@ -51,7 +51,7 @@ def view_of(
     """What a resumed session shows. Calls that never got an output are shown as interrupted; not those of a step that
     was left at a question, which goes on and shows them. `folder`: the working folder. `endings`: of its turns."""
     ends = {ending.position: ending for ending in endings}
-    blocks: list[Block] = [Earlier(conversation.messages_before)] if conversation.messages_before else []
+    blocks: list[Block] = [OlderMessages(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:
         blocks.append(SummaryBlock(conversation.summary.text))
     blocks.extend(_user_blocks(conversation.summary.request))
@@ -68,7 +68,7 @@ def view_of(
                     blocks.append(block)
         if position in ends:
             blocks.extend(_ending_blocks(ends[position]))
-    open_calls = {call.id for call in conversation.unanswered} if is_at_question else ()
+    open_calls = {call.id for call in conversation.unanswered_calls} if is_at_question else ()
     return SessionView(past=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
 
 
@@ -92,10 +92,12 @@ def _user_blocks(message: User) -> tuple[Block, ...]:
     """What the user said, and what was attached to it. A picture is named unless the words or the notice do so."""
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
     parts = message.parts
-    images = [part for index, part in enumerate(parts) if isinstance(part, Image) and not is_told(parts, index)]
+    images = [
+        part for index, part in enumerate(parts) if isinstance(part, Image) and not is_attached_picture(parts, index)
+    ]
     words = [text] if text else []
-    words += [f"[image, {image.media_type}]" for image in images[len(_NAMED.findall(text)) :]]
-    attached = attached_in(parts)
+    words += [f"[image, {image.media_type}]" for image in images[len(_IMAGE_REFERENCE.findall(text)) :]]
+    attached = attachment_labels(parts)
     said: tuple[Block, ...] = (UserText("\n".join(words)),) if words else ()
     return (*said, Notice(f"attached {', '.join(attached)}")) if attached else said
 
@@ -114,10 +116,10 @@ def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User, fol
     for output in message.outputs:
         index = calls.pop(output.call_id, None)
         if index is not None:
-            blocks[index] = _ended(blocks[index], output, folder)
+            blocks[index] = _with_output(blocks[index], output, folder)
 
 
-def _ended(block: Block, output: ToolOutput, folder: str) -> Block:
+def _with_output(block: Block, output: ToolOutput, folder: str) -> Block:
     if not isinstance(block, Call):
         return block
     lines = output.stored.lines if output.stored is not None else None
@@ -134,10 +136,10 @@ def _assistant_blocks(message: Assistant, folder: str) -> tuple[Block, ...]:
                 blocks.append(AnswerText(text))
             case Reasoning(text=text):
                 if text:
-                    blocks.append(Thought(text))
+                    blocks.append(ReasoningBlock(text))
             case ToolCall():
-                call = meant(part)
+                call = unwrapped_call(part)
                 blocks.append(Call(call.id, call.name, within(call.arguments, folder), "interrupted"))
-            case Opaque():
+            case ProviderItem():
                 pass
     return tuple(blocks)

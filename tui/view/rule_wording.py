@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from agent.calls.policy import parse_rule
 from agent.errors import ConfigError
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
 _NOUNS: Mapping[str, str] = {
     "edit": "edit",
@@ -22,8 +22,8 @@ def words_of_rule(rule: str, *, is_exact: bool = False) -> str:
     try:
         parsed = parse_rule(rule)
     except ConfigError:
-        return visible_line(rule)
-    tool, prefix = visible_line(parsed.tool), visible_line(parsed.prefix)
+        return sanitised_line(rule)
+    tool, prefix = sanitised_line(parsed.tool), sanitised_line(parsed.prefix)
     where = ", outside the sandbox" if tool == "outside" else ""
     if parsed.line is not None:
         return f"exactly this command{where}"

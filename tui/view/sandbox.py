@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from tools.sandbox.boundary import Access, Boundary, Network, SandboxState
-from tui.text.inks import Ink, Line, coded
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle, parse_inline_code
 from tui.view.panel import Panel, report_panel
 
-_MOST = 40
+_MAX_LISTED_PATHS = 40
 """Paths of a kind that are listed."""
 _WORDS: tuple[tuple[str, tuple[Access, ...]], ...] = (
     ("may be written", ("write",)),
@@ -18,9 +18,9 @@ _WORDS: tuple[tuple[str, tuple[Access, ...]], ...] = (
 
 def sandbox_panel(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Panel:
     """`note`: what is to be known of it, or why there is none."""
-    told = tuple(_told(state, note, limits, home))
-    lines: list[Line] = [((f"  {text}", ink),) if deep else coded(text, ink) for deep, text, ink in told]
-    head: Line = (("Sandbox  ", "strong"), *coded(_KINDS[state], "text" if limits is not None else "warn"))
+    told = tuple(_sandbox_lines(state, note, limits, home))
+    lines: list[Line] = [((f"  {text}", ink),) if deep else parse_inline_code(text, ink) for deep, text, ink in told]
+    head: Line = (("Sandbox  ", "strong"), *parse_inline_code(_KINDS[state], "text" if limits is not None else "warn"))
     said = [_KINDS[state], *(("  " if deep else "") + text for deep, text, _ in told)]
     return report_panel("sandbox", head, lines, said)
 
@@ -34,28 +34,30 @@ _KINDS: dict[SandboxState, str] = {
 }
 
 
-_REACHED: dict[Network, str] = {
+_NETWORK_TEXTS: dict[Network, str] = {
     "open": "every address can be reached",
     "proxy": "closed, but for domains that a rule opens, such as `network(example.org)`",
     "none": "closed",
 }
 
 
-def _told(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Iterator[tuple[bool, str, Ink]]:
+def _sandbox_lines(
+    state: SandboxState, note: str, limits: Boundary | None, home: str
+) -> Iterator[tuple[bool, str, TextStyle]]:
     """Whether a line belongs to the one above, and the line."""
     if note:
-        yield False, visible_line(note), "warn"
+        yield False, sanitised_line(note), "warn"
     if limits is None:
         return
-    yield False, f"network: {_REACHED[limits.network]}", "text"
+    yield False, f"network: {_NETWORK_TEXTS[limits.network]}", "text"
     for words, kinds in _WORDS:
         paths = sorted(path for path, access in limits.places.items() if access in kinds)
         if kinds == ("read",):
-            paths = [path for path in paths if any(_is_in(path, each) for each in _written(limits))]
+            paths = [path for path in paths if any(_is_in(path, each) for each in _writable_paths(limits))]
         yield False, f"{words}: {_many(len(paths))}", "text"
-        yield from ((True, _short(path, home), "dim") for path in paths[:_MOST])
-        if len(paths) > _MOST:
-            yield True, f"and {len(paths) - _MOST} more", "dim"
+        yield from ((True, _short(path, home), "dim") for path in paths[:_MAX_LISTED_PATHS])
+        if len(paths) > _MAX_LISTED_PATHS:
+            yield True, f"and {len(paths) - _MAX_LISTED_PATHS} more", "dim"
     yield False, "/tmp is a folder of the session's own", "text"
     yield False, "everything else can be read, as far as you can read it", "text"
     yield False, "`/add-dir` takes a further folder in; `agent.sandbox` and `permissions.sandboxed` are settings", "dim"
@@ -65,7 +67,7 @@ def _many(count: int) -> str:
     return {0: "nothing", 1: "one file or folder"}.get(count, f"{count:,} files and folders")
 
 
-def _written(limits: Boundary) -> Sequence[str]:
+def _writable_paths(limits: Boundary) -> Sequence[str]:
     return [path for path, access in limits.places.items() if access == "write"]
 
 
@@ -74,4 +76,4 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _short(path: str, home: str) -> str:
-    return visible_line("~" + path[len(home) :] if _is_in(path, home) and home != "/" else path)
+    return sanitised_line("~" + path[len(home) :] if _is_in(path, home) and home != "/" else path)

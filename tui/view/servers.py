@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tools.outputs.extent import shortened
-from tui.text.inks import Ink, Line
+from tools.outputs.extent import ellipsize
 from tui.text.numbers import tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle
 from tui.view.panel import PanelRow
 
 if TYPE_CHECKING:  # types only: few sessions have servers
     from agent.mcp.status import ServerStatus, ToolOffer, ToolStatus
 
-PHASES: dict[str, tuple[str, Ink]] = {
+PHASES: dict[str, tuple[str, TextStyle]] = {
     "ready": ("ready", "good"),
     "starting": ("starting", "dim"),
     "failed": ("failed", "bad"),
@@ -20,7 +20,7 @@ PHASES: dict[str, tuple[str, Ink]] = {
     "disabled": ("off", "dim"),
     "closed": ("closed", "dim"),
 }
-OFFERS: "dict[ToolOffer, tuple[str, Ink]]" = {
+OFFERS: "dict[ToolOffer, tuple[str, TextStyle]]" = {
     "offered": ("", "text"),
     "held back": ("held back", "dim"),
     "due": ("with your next message", "dim"),
@@ -28,7 +28,7 @@ OFFERS: "dict[ToolOffer, tuple[str, Ink]]" = {
     "not approved": ("not approved", "warn"),
     "away": ("away", "dim"),
 }
-_LONGEST = 200
+_MAX_DESCRIPTION_CHARS = 200
 """Characters of a tool's description."""
 
 
@@ -43,7 +43,7 @@ def summary(servers: "Sequence[ServerStatus]") -> str:
 def servers_head(servers: "Sequence[ServerStatus]", address: str) -> tuple[Line, ...]:
     """`address`: where the user is to log in now."""
     head: Line = (("Servers  ", "strong"), (summary(servers), "dim"))
-    login: Line = ((f"open this address to log in (y copies it): {visible_line(address)}", "warn"),)
+    login: Line = ((f"open this address to log in (y copies it): {sanitised_line(address)}", "warn"),)
     return (head, login) if address else (head,)
 
 
@@ -63,14 +63,14 @@ def server_line(server: "ServerStatus", column: int) -> Line:
     """One server on one line; its name takes `column` cells."""
     phase, ink = PHASES[server.state.phase]
     return (
-        (f"{visible_line(server.name):<{column}}  ", "text"),
+        (f"{sanitised_line(server.name):<{column}}  ", "text"),
         (f"{phase:<9}", ink),
-        (_offered(server), "dim"),
-        (f"  {visible_line(server.state.detail)}" if server.state.detail else "", "dim"),
+        (_tool_counts(server), "dim"),
+        (f"  {sanitised_line(server.state.detail)}" if server.state.detail else "", "dim"),
     )
 
 
-def _offered(server: "ServerStatus") -> str:
+def _tool_counts(server: "ServerStatus") -> str:
     """What it offers and what that takes; nothing of one that offers no tools, be it that it failed."""
     if not server.tools:
         return ""
@@ -85,14 +85,14 @@ def lines_about(server: "ServerStatus") -> list[Line]:
     lines: list[Line] = []
     state = server.state
     if state.detail:
-        lines.append(((visible_line(state.detail), "warn"),))
+        lines.append(((sanitised_line(state.detail), "warn"),))
     if title := " ".join(filter(None, (state.name, state.version))):
-        lines.append(((visible_line(title), "dim"),))
+        lines.append(((sanitised_line(title), "dim"),))
     runs = (*(line.strip() for line in server.runs), f"from: {server.declared.source}")
-    lines += [((visible_line(line), "dim"),) for line in runs]
+    lines += [((sanitised_line(line), "dim"),) for line in runs]
     if server.log is not None:
-        lines.append(((f"log: {visible_line(str(server.log))}", "dim"),))
-    lines += [((visible_line(note), "warn"),) for note in state.notes]
+        lines.append(((f"log: {sanitised_line(str(server.log))}", "dim"),))
+    lines += [((sanitised_line(note), "warn"),) for note in state.notes]
     for heading, rows in (
         ("Tools", [_tool_line(tool) for tool in server.tools]),
         ("Prompts", [_row(f"/{each.command} {each.usage}", each.description) for each in state.prompts]),
@@ -105,24 +105,24 @@ def lines_about(server: "ServerStatus") -> list[Line]:
 
 def log_lines(server: "ServerStatus", printed: Sequence[str]) -> list[Line]:
     """What a server printed on its error output, the newest last."""
-    lines: list[Line] = [(("Log", "strong"), (f"  {visible_line(str(server.log or ''))}", "dim"))]
-    lines += [((visible_line(line), "text"),) for line in printed] or [(("nothing was printed", "dim"),)]
+    lines: list[Line] = [(("Log", "strong"), (f"  {sanitised_line(str(server.log or ''))}", "dim"))]
+    lines += [((sanitised_line(line), "text"),) for line in printed] or [(("nothing was printed", "dim"),)]
     return lines
 
 
 def _tool_line(tool: "ToolStatus") -> Line:
     said, ink = OFFERS[tool.offer]
     return (
-        (f"  {visible_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
+        (f"  {sanitised_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
         (f"  {tokens(tool.tokens)}", "dim"),
         (f"  {said}" if said else "", ink),
-        (f"  {_cut(tool.description)}", "dim"),
+        (f"  {_short_description(tool.description)}", "dim"),
     )
 
 
 def _row(name: str, description: str) -> Line:
-    return ((f"  {visible_line(name).rstrip()}", "text"), (f"  {_cut(description)}".rstrip(), "dim"))
+    return ((f"  {sanitised_line(name).rstrip()}", "text"), (f"  {_short_description(description)}".rstrip(), "dim"))
 
 
-def _cut(text: str) -> str:
-    return shortened(visible_line(" ".join(text.split())), _LONGEST)
+def _short_description(text: str) -> str:
+    return ellipsize(sanitised_line(" ".join(text.split())), _MAX_DESCRIPTION_CHARS)

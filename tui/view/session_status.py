@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from agent.messages import Usage
 from agent.overview import Overview
 from agent.records.usage import RequestUsage
-from tools.outputs.extent import counted
-from tui.text.inks import Line
+from tools.outputs.extent import pluralize
 from tui.text.numbers import dollars, seconds, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line
 from tui.view.panel import Panel, report_panel
 
 _NAMES = 10
@@ -39,8 +39,8 @@ class SessionFacts:
 
 def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
     """A line for each thing; where more is to be seen, its command."""
-    told = tuple(_told(overview, facts))
-    head: Line = (("Session  ", "strong"), (visible_line(overview.title) or "nothing said yet", "text"))
+    told = tuple(_status_rows(overview, facts))
+    head: Line = (("Session  ", "strong"), (sanitised_line(overview.title) or "nothing said yet", "text"))
     said = [f"{name}: {value}" + (f" ({command})" if command else "") for name, value, command in told]
     return report_panel("status", head, [_line(*row) for row in told], said)
 
@@ -50,21 +50,21 @@ def _line(name: str, said: str, command: str) -> Line:
     return (*line, (f"  {command}", "dim")) if command else line
 
 
-def _told(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, str]]:
+def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, str]]:
     asked = overview.requests
     usage = sum((one.usage for one in asked), Usage())
     yield "id", overview.session, ""
     effort = f", effort {facts.effort}" if facts.effort else ""
-    yield "model", visible_line(overview.model) + effort, "/model"
+    yield "model", sanitised_line(overview.model) + effort, "/model"
     boxed = (
         f"commands in the sandbox of {facts.sandbox}"
         if facts.sandbox not in ("none", "off")
         else "commands without a sandbox"
     )
     yield "mode", f"{facts.mode}, {boxed}", "/mode"
-    yield "folder", visible_line(facts.folder) + (f"   {visible_line(facts.branch)}" if facts.branch else ""), ""
-    share = 100 * overview.used / max(overview.effective, 1)
-    yield "window", f"{tokens(overview.used)} of {tokens(overview.effective)} ({share:.0f}%)", "/context"
+    yield "folder", sanitised_line(facts.folder) + (f"   {sanitised_line(facts.branch)}" if facts.branch else ""), ""
+    share = 100 * overview.used_tokens / max(overview.effective, 1)
+    yield "window", f"{tokens(overview.used_tokens)} of {tokens(overview.effective)} ({share:.0f}%)", "/context"
     yield "cost", _cost(asked), ""
     read = f", {100 * usage.cache_read / usage.prompt:.0f}% of it from the cache" if usage.prompt else ""
     yield "tokens", f"{tokens(usage.prompt)} sent{read}, {tokens(usage.output)} written", ""
@@ -72,13 +72,13 @@ def _told(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, s
         took = round(asked[-1].at - asked[0].at)
         yield "requests", _requests(asked) + (f" in {seconds(took)}" if took else ""), ""
     count, added, removed = facts.files
-    yield "files", f"{counted(count, 'file')} changed  +{added} −{removed}" if count else "none changed", "/files"
+    yield "files", f"{pluralize(count, 'file')} changed  +{added} −{removed}" if count else "none changed", "/files"
     if facts.jobs:
-        yield "running", f"{counted(facts.jobs, 'command')} in the background", "/tasks"
+        yield "running", f"{pluralize(facts.jobs, 'command')} in the background", "/tasks"
     if facts.languages:
-        yield "languages", ", ".join(visible_line(f"{name} {how}") for name, how in facts.languages), ""
+        yield "languages", ", ".join(sanitised_line(f"{name} {how}") for name, how in facts.languages), ""
     if facts.waiting:
-        yield "waiting", f"{counted(facts.waiting, 'message')} not sent yet", ""
+        yield "waiting", f"{pluralize(facts.waiting, 'message')} not sent yet", ""
 
 
 def _cost(asked: Sequence[RequestUsage]) -> str:
@@ -87,11 +87,11 @@ def _cost(asked: Sequence[RequestUsage]) -> str:
     costs = {model: _sum(one.cost for one in asked if one.model == model) for model in models}
     whole = dollars(_sum(costs.values()))
     if None in costs.values():
-        unknown = ", ".join(visible_line(model) for model, cost in costs.items() if cost is None)
+        unknown = ", ".join(sanitised_line(model) for model, cost in costs.items() if cost is None)
         return f"not known: the price of {unknown} is not"
     if len(costs) < 2:
         return whole
-    return f"{whole}: {', '.join(f'{visible_line(model)} {dollars(cost)}' for model, cost in costs.items())}"
+    return f"{whole}: {', '.join(f'{sanitised_line(model)} {dollars(cost)}' for model, cost in costs.items())}"
 
 
 def _sum(costs: Iterable[float | None]) -> float | None:
@@ -107,5 +107,5 @@ def _sum(costs: Iterable[float | None]) -> float | None:
 def _requests(asked: Sequence[RequestUsage]) -> str:
     purposes = Counter(_PURPOSES.get(one.purpose, "other") for one in asked)
     if len(purposes) == 1:
-        return counted(len(asked), "request")
-    return f"{counted(len(asked), 'request')} ({', '.join(f'{count} {name}' for name, count in purposes.items())})"
+        return pluralize(len(asked), "request")
+    return f"{pluralize(len(asked), 'request')} ({', '.join(f'{count} {name}' for name, count in purposes.items())})"

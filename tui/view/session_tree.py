@@ -6,23 +6,23 @@ from functools import partial
 from rich.cells import cell_len
 
 from agent.archive.tree import Tree, TreeRow, changed_since
-from tools.outputs.extent import counted, listed
-from tui.text.cells import fitted
-from tui.text.inks import Ink, Line
+from tools.outputs.extent import join_limited, pluralize
+from tui.text.cells import fit_width
 from tui.text.numbers import age
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.text.spans import Line, TextStyle
 from tui.view.panel import Panel, PanelAction, PanelRow
 
 KEYS = "Enter goes back to before it  f brings files back  b does both  o opens that branch  Esc closes"
 FILES = "Files stay as they are now, unless you bring them back, too."
-MOST_FILES, MOST_LINES, LONGEST = 8, 6, 200
+MAX_LISTED_FILES, MAX_MESSAGE_LINES, MAX_MESSAGE_CHARS = 8, 6, 200
 
 
 def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
     """The user's messages of a session and of its forks, each by its number: the place to go back to. `now` is in Unix
     seconds."""
     forks = len(tree.branches) - 1
-    told = counted(len(rows), "message") + (f", {counted(forks, 'fork')}" if forks else "")
+    told = pluralize(len(rows), "message") + (f", {pluralize(forks, 'fork')}" if forks else "")
     return Panel(
         "rewind",
         ((("Rewind  ", "strong"), (told, "dim")),),
@@ -33,7 +33,7 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
             for at, row in enumerate(rows)
         ),
         KEYS,
-        said=f"Go back to before one of your messages, in a fork, the newest first. {FILES}",
+        plain_head=f"Go back to before one of your messages, in a fork, the newest first. {FILES}",
         actions=(
             PanelAction(("enter",), "rewind"),
             PanelAction(("f",), "files"),
@@ -49,21 +49,21 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
 
 def tree_line(row: TreeRow, width: int, now: float) -> Line:
     """`now` is in Unix seconds."""
-    after = f"  {age(now - row.said.at).removesuffix(' ago'):>7}"
+    after = f"  {age(now - row.message.at).removesuffix(' ago'):>7}"
     fork = "↳ " if row.is_first else "  "
     depth = min(row.depth, max(0, width // 8))
     before = f"{'│ ' * depth}{fork}"
     room = max(4, width - cell_len(before) - len(after) - 2)
-    text = " ".join(visible_line(row.said.text[: 4 * width]).split())
-    ink: Ink = "text" if row.is_on_path else "dim"
-    mark: tuple[str, Ink] = ("● ", "good") if row.is_on_path else ("○ ", "dim")
-    return ((before, "accent"), mark, (fitted(text, room), ink), (after, "dim"))
+    text = " ".join(sanitised_line(row.message.text[: 4 * width]).split())
+    ink: TextStyle = "text" if row.is_on_path else "dim"
+    mark: tuple[str, TextStyle] = ("● ", "good") if row.is_on_path else ("○ ", "dim")
+    return ((before, "accent"), mark, (fit_width(text, room), ink), (after, "dim"))
 
 
 def in_words(row: TreeRow, now: float) -> str:
     """A line of a list that is read aloud."""
-    text = " ".join(visible_line(row.said.text[:LONGEST]).split())
-    return f"{text}, {age(now - row.said.at)}{'' if row.is_on_path else ', in another branch'}"
+    text = " ".join(sanitised_line(row.message.text[:MAX_MESSAGE_CHARS]).split())
+    return f"{text}, {age(now - row.message.at)}{'' if row.is_on_path else ', in another branch'}"
 
 
 def about_lines(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
@@ -72,13 +72,13 @@ def about_lines(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
 
 
 def _about(tree: Tree, row: TreeRow) -> Iterator[Line]:
-    lines = visible(row.said.text).splitlines()
-    for line in lines[:MOST_LINES]:
+    lines = sanitised(row.message.text).splitlines()
+    for line in lines[:MAX_MESSAGE_LINES]:
         yield ((line, "text"),)
-    if len(lines) > MOST_LINES:
-        yield ((f"… {counted(len(lines) - MOST_LINES, 'more line')}", "dim"),)
+    if len(lines) > MAX_MESSAGE_LINES:
+        yield ((f"… {pluralize(len(lines) - MAX_MESSAGE_LINES, 'more line')}", "dim"),)
     yield ()
-    yield from file_lines(changed_since(tree, row.said))
+    yield from file_lines(changed_since(tree, row.message))
 
 
 def file_lines(files: Sequence[str]) -> Iterator[Line]:
@@ -86,11 +86,11 @@ def file_lines(files: Sequence[str]) -> Iterator[Line]:
     if not files:
         yield (("No tool for files has changed any since; what commands have changed is not known.", "dim"),)
         return
-    yield ((f"{counted(len(files), 'file')} changed since, besides what commands have changed:", "dim"),)
-    for path in files[:MOST_FILES]:
-        yield ((f"  {visible_line(path)}", "text"),)
-    if len(files) > MOST_FILES:
-        yield ((f"  … {len(files) - MOST_FILES} more", "dim"),)
+    yield ((f"{pluralize(len(files), 'file')} changed since, besides what commands have changed:", "dim"),)
+    for path in files[:MAX_LISTED_FILES]:
+        yield ((f"  {sanitised_line(path)}", "text"),)
+    if len(files) > MAX_LISTED_FILES:
+        yield ((f"  … {len(files) - MAX_LISTED_FILES} more", "dim"),)
 
 
 def rewound(files: Sequence[str]) -> str:
@@ -100,4 +100,6 @@ def rewound(files: Sequence[str]) -> str:
     )
     if not files:
         return told
-    return f"{told}. Files are as they were: {listed([*map(visible_line, files)], MOST_FILES)} changed since"
+    return (
+        f"{told}. Files are as they were: {join_limited([*map(sanitised_line, files)], MAX_LISTED_FILES)} changed since"
+    )

@@ -7,25 +7,25 @@ from rich.cells import cell_len
 
 from agent.messages import Assistant, Message, User
 from agent.records.session_lookup import SessionInfo
-from tools.outputs.extent import counted
-from tui.text.cells import fitted
-from tui.text.inks import Ink, Line
+from tools.outputs.extent import pluralize
+from tui.text.cells import fit_width
 from tui.text.numbers import age, dollars
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.text.spans import Line, TextStyle
+from tui.view.call_titles import title_of
 from tui.view.panel import PanelRow
-from tui.view.titles import title_of
 
 WIDE = 110
 """Columns from which on the marked session is shown beside the list."""
-MOST_LINES = 12
+MAX_MESSAGE_LINES = 12
 """Of one message."""
 _ROOM_FOR_MODEL, _ROOM_FOR_COST, _ROOM_FOR_MESSAGES = 90, 76, 48
 """Columns from which on a line has a place for these."""
 MORE = "+"
 """Ends what the row stands for that shows more of a session's agents."""
-LEAST_FOR_TITLE = 24
+MIN_TITLE_WIDTH = 24
 """Columns that tags leave to the title."""
-UNTITLED = "(nothing said yet)"
+NO_TITLE = "(nothing said yet)"
 
 
 def session_line(
@@ -33,7 +33,7 @@ def session_line(
 ) -> Line:
     """`now` is in Unix seconds; `doomed`: the ids of those that are to be deleted; `projects`: several are listed."""
     is_doomed = info.id in doomed
-    mark: tuple[str, Ink] = ("● ", "good") if info.id == current else ("  ", "dim")
+    mark: tuple[str, TextStyle] = ("● ", "good") if info.id == current else ("  ", "dim")
     mark = ("✗ ", "warn") if is_doomed else ("↳ ", "accent") if info.parent and info.id != current else mark
     inset = "  └ " if info.agent else ""
     after = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
@@ -42,33 +42,33 @@ def session_line(
     if width >= _ROOM_FOR_MESSAGES:
         after = f"{info.messages:>5} {'msg ' if info.messages == 1 else 'msgs'}{after}"
     if width >= _ROOM_FOR_MODEL:
-        after = f"{fitted(visible_line(_model_or_origin(info)), 18)}{after}"
-    before = f"{visible_line(Path(info.project).name)}  " if projects and not inset else ""
+        after = f"{fit_width(sanitised_line(_model_or_origin(info)), 18)}{after}"
+    before = f"{sanitised_line(Path(info.project).name)}  " if projects and not inset else ""
     room = max(4, width - 2 - cell_len(after) - 2)
     whole = f"{inset}{before}{_title(info)}"
-    tags = f"  {hashed(info.tags)}" if info.tags else ""
+    tags = f"  {tags_text(info.tags)}" if info.tags else ""
     if tags:
-        tags = fitted(tags, min(cell_len(tags), max(0, room - min(cell_len(whole), LEAST_FOR_TITLE))))
-    title = fitted(whole, min(cell_len(whole), room - cell_len(tags)))
+        tags = fit_width(tags, min(cell_len(tags), max(0, room - min(cell_len(whole), MIN_TITLE_WIDTH))))
+    title = fit_width(whole, min(cell_len(whole), room - cell_len(tags)))
     gap = " " * (room - cell_len(title) - cell_len(tags))
-    ink: Ink = "dim" if is_doomed else "strong" if info.id == current else "text"
+    ink: TextStyle = "dim" if is_doomed else "strong" if info.id == current else "text"
     shown: Line = ((title, ink), (f"{tags}{gap}", "dim" if is_doomed else "accent")) if tags else ((title + gap, ink),)
     return (mark, *shown, (f"  {after}", "dim"))
 
 
-def hashed(tags: Sequence[str]) -> str:
+def tags_text(tags: Sequence[str]) -> str:
     """Tags as they are shown and typed."""
-    return " ".join(f"#{visible_line(tag)}" for tag in tags)
+    return " ".join(f"#{sanitised_line(tag)}" for tag in tags)
 
 
 def _title(info: SessionInfo) -> str:
     """What is read of its name: of an agent's, who it was, too."""
-    return visible_line(f"{info.agent}  {info.title}" if info.agent else info.title) or UNTITLED
+    return sanitised_line(f"{info.agent}  {info.title}" if info.agent else info.title) or NO_TITLE
 
 
 def more_agents(info: SessionInfo, shown: int) -> PanelRow:
     """Stands below the first sessions of a session's agents, and stands for the others."""
-    return PanelRow(f"{info.id}{MORE}", ((f"    └ … {counted(len(info.agents) - shown, 'more agent')}", "dim"),))
+    return PanelRow(f"{info.id}{MORE}", ((f"    └ … {pluralize(len(info.agents) - shown, 'more agent')}", "dim"),))
 
 
 def _model_or_origin(info: SessionInfo) -> str:
@@ -79,16 +79,16 @@ def _model_or_origin(info: SessionInfo) -> str:
 
 def session_words(info: SessionInfo, now: float) -> str:
     """The session in a line that is read aloud."""
-    said, since = counted(info.messages, "message"), age(now - info.updated_at)
+    said, since = pluralize(info.messages, "message"), age(now - info.updated_at)
     who = f"agent {info.agent}: " if info.agent else ""
-    tags = f", {hashed(info.tags)}" if info.tags else ""
-    return visible_line(f"{who}{info.title or UNTITLED}{tags}, {since}, {said}, {_model_or_origin(info)}, {info.id}")
+    tags = f", {tags_text(info.tags)}" if info.tags else ""
+    return sanitised_line(f"{who}{info.title or NO_TITLE}{tags}, {since}, {said}, {_model_or_origin(info)}, {info.id}")
 
 
-def deleted_told(info: SessionInfo) -> str:
+def deleted_message(info: SessionInfo) -> str:
     """What has gone."""
-    agents = f", with {counted(len(info.agents), 'session')} of its agents" if info.agents else ""
-    return f"deleted {info.id}  {visible_line(info.title)}{agents}"
+    agents = f", with {pluralize(len(info.agents), 'session')} of its agents" if info.agents else ""
+    return f"deleted {info.id}  {sanitised_line(info.title)}{agents}"
 
 
 def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
@@ -97,31 +97,31 @@ def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) ->
 
 
 def _about(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iterator[Line]:
-    yield ((visible_line(info.title) or UNTITLED, "strong"),)
-    yield ((f"{counted(info.messages, 'message')}  {dollars(info.cost)}  {info.id}", "dim"),)
-    yield ((visible_line(info.model), "dim"),)
-    yield ((visible_line(info.project), "dim"),)
+    yield ((sanitised_line(info.title) or NO_TITLE, "strong"),)
+    yield ((f"{pluralize(info.messages, 'message')}  {dollars(info.cost)}  {info.id}", "dim"),)
+    yield ((sanitised_line(info.model), "dim"),)
+    yield ((sanitised_line(info.project), "dim"),)
     if info.tags:
-        yield ((hashed(info.tags), "accent"),)
+        yield ((tags_text(info.tags), "accent"),)
     if info.parent:
         yield ((f"forked from {info.parent}", "accent"),)
     if info.agent:
-        yield ((f"the agent {visible_line(info.agent)} of {info.owner}, with which it is deleted", "accent"),)
+        yield ((f"the agent {sanitised_line(info.agent)} of {info.owner}, with which it is deleted", "accent"),)
     if info.agents:
-        yield ((f"{counted(len(info.agents), 'session')} of its agents", "accent"),)
+        yield ((f"{pluralize(len(info.agents), 'session')} of its agents", "accent"),)
     if info.origin:
         agent, _, theirs = info.origin.partition(":")
-        yield ((f"imported from {agent}, where it is {visible_line(theirs)}", "accent"),)
+        yield ((f"imported from {agent}, where it is {sanitised_line(theirs)}", "accent"),)
     if excerpt:
         yield ()
         yield (("found in", "accent"),)
-        for line in visible(excerpt).splitlines():
+        for line in sanitised(excerpt).splitlines():
             yield ((line, "text"),)
     for message in messages:
-        yield from _said(message)
+        yield from _message_lines(message)
 
 
-def _said(message: Message) -> Iterator[Line]:
+def _message_lines(message: Message) -> Iterator[Line]:
     match message:
         case User() if message.text:
             yield ()
@@ -136,12 +136,12 @@ def _said(message: Message) -> Iterator[Line]:
             return
 
 
-def _text(text: str, mark: str, ink: Ink) -> Iterator[Line]:
-    lines = visible(text).splitlines()
-    for number, line in enumerate(lines[:MOST_LINES]):
+def _text(text: str, mark: str, ink: TextStyle) -> Iterator[Line]:
+    lines = sanitised(text).splitlines()
+    for number, line in enumerate(lines[:MAX_MESSAGE_LINES]):
         yield ((f"{mark if number == 0 else '  '}{line}", ink),)
-    if len(lines) > MOST_LINES:
-        yield ((f"  … {counted(len(lines) - MOST_LINES, 'more line')}", "dim"),)
+    if len(lines) > MAX_MESSAGE_LINES:
+        yield ((f"  … {pluralize(len(lines) - MAX_MESSAGE_LINES, 'more line')}", "dim"),)
 
 
 def headline(listed: int, more: bool, *, everywhere: bool, words: str, searching: str, doomed: int) -> Line:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import partial
 
 from agent.config.options import BY_KEY
-from agent.config.settings import Setting, SettingOrigin, said_of, text_of
-from tools.outputs.extent import shortened
-from tui.text.inks import Ink, Line, coded
-from tui.text.sanitise import visible_line
-from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told, heading
+from agent.config.settings import Setting, SettingOrigin, display_value, text_of
+from tools.outputs.extent import ellipsize
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle, parse_inline_code
+from tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
 
 _COLUMN = 36
 _VALUE = 22
@@ -27,7 +27,7 @@ GROUPS = (
     ("The window and what leaves it", ("agent.", "rewrite.")),
 )
 """The other ones by the beginnings of their keys."""
-_ORIGINS: dict[SettingOrigin, Ink] = {
+_ORIGINS: dict[SettingOrigin, TextStyle] = {
     "default": "dim",
     "yours": "accent",
     "project": "warn",
@@ -43,14 +43,14 @@ def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str,
     def value_of(row: PanelRow) -> str:
         value = settings[row.value].value
         if value is None or isinstance(value, str | bool):
-            return "" if value is None else said_of(value)
+            return "" if value is None else display_value(value)
         return text_of(value)
 
     async def put(row: PanelRow, text: str) -> Panel:
-        told = Told(visible_line(change(row.value, text)), "good")
-        return replace(settings_panel(read, change), told=told)
+        told = ShowMessage(sanitised_line(change(row.value, text)), "good")
+        return replace(settings_panel(read, change), message=told)
 
-    asks = Asks(
+    asks = AskForText(
         value_of,
         "Enter keeps it   empty: back to the default   Esc cancels",
         "New value, or `none` for the default; an empty line cancels: ",
@@ -64,7 +64,7 @@ def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str,
         tuple(_rows(settings)),
         "Up, Down   Enter changes   Esc closes",
         empty="No setting.",
-        said="Settings. A number shows one and changes it.",
+        plain_head="Settings. A number shows one and changes it.",
         actions=(PanelAction(("enter",), "change", put, asks=asks),),
         words=words,
         looks=True,
@@ -86,7 +86,7 @@ def _row(setting: Setting) -> PanelRow:
     return PanelRow(
         setting.key,
         partial(setting_line, setting),
-        visible_line(f"{setting.key}, {said_of(setting.value)}, {setting.origin}"),
+        sanitised_line(f"{setting.key}, {display_value(setting.value)}, {setting.origin}"),
         f"{setting.key} {setting.help} {setting.origin}",
         lines_about(setting),
     )
@@ -94,7 +94,7 @@ def _row(setting: Setting) -> PanelRow:
 
 def setting_line(setting: Setting, width: int) -> Line:
     """The key, what it holds, and where that comes from. In a narrow list the value follows its key."""
-    value = shortened(visible_line(said_of(setting.value)), _VALUE)
+    value = ellipsize(sanitised_line(display_value(setting.value)), _VALUE)
     column = _COLUMN if width > _COLUMN + _VALUE else len(setting.key) + 2
     return (
         (f"{setting.key:<{column}}", "text"),
@@ -106,14 +106,14 @@ def setting_line(setting: Setting, width: int) -> Line:
 def lines_about(setting: Setting) -> tuple[Line, ...]:
     """All there is to say of a setting."""
     option = BY_KEY[setting.key]
-    value = visible_line(said_of(setting.value))
-    lines: list[Line] = [coded(setting.help, "text")]
+    value = sanitised_line(display_value(setting.value))
+    lines: list[Line] = [parse_inline_code(setting.help, "text")]
     if len(value) > _VALUE:
         lines.append(((f"now: {value}", "dim"),))
-    lines.append(coded(f"it may be {allowed(setting.key)}", "dim"))
-    lines.append(((f"default: {said_of(setting.default)}", "dim"),))
+    lines.append(parse_inline_code(f"it may be {allowed_values(setting.key)}", "dim"))
+    lines.append(((f"default: {display_value(setting.default)}", "dim"),))
     if setting.origin != "default":
-        lines.append(((f"from: {visible_line(setting.source)}", "dim"),))
+        lines.append(((f"from: {sanitised_line(setting.source)}", "dim"),))
     if option.environment and setting.origin != "environment":
         lines.append(((f"the environment variable {option.environment} wins over the files", "dim"),))
     if setting.tightens:
@@ -122,7 +122,7 @@ def lines_about(setting: Setting) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def allowed(key: str) -> str:
+def allowed_values(key: str) -> str:
     """What a setting may hold, in the words in which its parser refuses everything else."""
     try:
         BY_KEY[key].parse(object())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from agent.config.options import ThemeName
-from tui.text.inks import coded
+from tui.text.spans import parse_inline_code
 from tui.view.panel import Panel, PanelRow
 
 
@@ -17,7 +17,7 @@ class OfferedTheme:
     help: str
 
 
-OFFERED: tuple[OfferedTheme, ...] = (
+OFFERED_THEMES: tuple[OfferedTheme, ...] = (
     OfferedTheme("auto", "light or dark, as the terminal is"),
     OfferedTheme("dark", "the sea at night: blue greys, shallow water"),
     OfferedTheme("light", "the shore at noon: paper, ink, deep water"),
@@ -49,9 +49,9 @@ def themes_panel(chosen: ThemeName, colorless: bool, wear: Callable[[ThemeName],
                     (offered.help, "dim"),
                 ),
                 searched=f"{offered.name} {offered.help}",
-                about=(coded(told, "warn"),) if colorless else (),
+                about=(parse_inline_code(told, "warn"),) if colorless else (),
             )
-            for offered in OFFERED
+            for offered in OFFERED_THEMES
         ),
         "Up, Down preview   Enter keeps it   Esc cancels",
         empty="There is no such theme.",

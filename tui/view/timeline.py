@@ -10,16 +10,16 @@ from agent.context.view_items import shared_out
 from agent.messages import Usage
 from agent.overview import Overview, total_cost
 from agent.records.usage import RequestUsage, Rewrite
-from tools.outputs.extent import counted
-from tui.text.inks import Ink, Line, Span
+from tools.outputs.extent import pluralize
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, Span, TextStyle
 
 CostPart: TypeAlias = Literal["read", "written", "fresh", "output"]
 
 GLYPHS: dict[CostPart, str] = {"read": "░", "written": "▒", "fresh": "█", "output": "•"}
 """From the bottom up."""
-INKS: dict[CostPart, Ink] = {"read": "dim", "written": "accent", "fresh": "warn", "output": "good"}
+INKS: dict[CostPart, TextStyle] = {"read": "dim", "written": "accent", "fresh": "warn", "output": "good"}
 WORDS: dict[CostPart, str] = {"read": "cache read", "written": "cache write", "fresh": "fresh", "output": "output"}
 
 CAUSES = {
@@ -115,13 +115,13 @@ def plot(columns: Sequence[Column], height: int, pointed: int | None = None, *, 
     top = max((column.size for column in columns), default=0)
     is_apart = _APART * len(columns) <= width
     stacks = [stack_of(column, height, top) for column in columns]
-    lines = [_joined([stack[level] for stack in stacks], is_apart) for level in range(height - 1, -1, -1)]
+    lines = [_merge_cells([stack[level] for stack in stacks], is_apart) for level in range(height - 1, -1, -1)]
     marks: list[Span] = [(mark_of(column.rewrites), "warn" if column.rewrites else "dim") for column in columns]
     points: list[Span] = [("▲" if place == pointed else " ", "strong") for place in range(len(columns))]
     return [
         *lines,
         *(
-            _joined([(f"{words:<{_APART}}" if is_apart else words, ink) for words, ink in below])
+            _merge_cells([(f"{words:<{_APART}}" if is_apart else words, ink) for words, ink in below])
             for below in (marks, points)
         ),
     ]
@@ -148,7 +148,7 @@ def mark_of(rewrites: Sequence[Rewrite]) -> str:
     return CAUSES.get(rewrites[-1].reason, "x") if rewrites else " "
 
 
-def _joined(cells: Sequence[Span], is_apart: bool = False) -> Line:
+def _merge_cells(cells: Sequence[Span], is_apart: bool = False) -> Line:
     """The cells of a line, neighbours of one ink together."""
     spans: list[Span] = []
     for glyph, ink in cells:
@@ -192,9 +192,11 @@ def figures(column: Column) -> str:
     which = f"request {column.first:,}" if many == 1 else f"requests {column.first:,}–{column.last:,}"
     purpose = column.requests[0].purpose
     what = f", {purpose} by {column.requests[0].model}" if many == 1 and purpose != "step" else ""
-    each = f", {counted(many, 'request')}" if many > 1 else ""
+    each = f", {pluralize(many, 'request')}" if many > 1 else ""
     sizes = f"{tokens(usage.cache_read)} read, {tokens(usage.cache_write)} written, {tokens(usage.input)} fresh"
-    return visible_line(f"{which}{what}{each}: {sizes}, {tokens(usage.output)} output, {hit:.0%} hit, {dollars(cost)}")
+    return sanitised_line(
+        f"{which}{what}{each}: {sizes}, {tokens(usage.output)} output, {hit:.0%} hit, {dollars(cost)}"
+    )
 
 
 def rewrites_in(overview: Overview) -> tuple[Rewrite, ...]:

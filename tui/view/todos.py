@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.text.inks import Ink, Line, coded, uncoded
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle, parse_inline_code, strip_backticks
 from tui.view.blocks import Block, Call
-from tui.view.panel import Panel, PanelAction, PanelRow, Taken
+from tui.view.panel import Panel, PanelAction, PanelRow, RowChosen
 
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
     from agent.context.control_calls import TodoItem
 
 NOW = "■"
 """What stands before the item that is being done."""
-_MARKS: dict[str, tuple[str, Ink]] = {"done": ("☑", "good"), "doing": (NOW, "accent"), "pending": ("☐", "dim")}
+_MARKS: dict[str, tuple[str, TextStyle]] = {"done": ("☑", "good"), "doing": (NOW, "accent"), "pending": ("☐", "dim")}
 
 
 def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
@@ -60,22 +60,22 @@ def summary_of(items: "Sequence[TodoItem]") -> str:
     if not left:
         return ""
     now = next((item for item in left if item.status == "doing"), left[0])
-    return f"{done_of(items)} · {uncoded(visible_line(now.text))}"
+    return f"{done_of(items)} · {strip_backticks(sanitised_line(now.text))}"
 
 
 def todos_panel(items: "Sequence[TodoItem]") -> Panel:
     """The list, to look at."""
     head: Line = (("To do  ", "strong"), (done_of(items) or "nothing", "dim"))
-    said = "\n".join(f"{visible_line(item.status)}: {visible_line(item.text)}" for item in items)
+    said = "\n".join(f"{sanitised_line(item.status)}: {sanitised_line(item.text)}" for item in items)
     close = PanelAction(("f3",), do=_close, needs_row=False)
     return Panel(
-        "todos", (head,), (), "Up, Down   Esc closes", said=said, actions=(close,), about=todo_lines(items), search="",
-        reads=True,
+        "todos", (head,), (), "Up, Down   Esc closes", plain_head=said, actions=(close,), about=todo_lines(items),
+        search="", reads=True,
     )  # fmt: skip
 
 
-async def _close(row: PanelRow, _: str) -> Taken:
-    return Taken("")
+async def _close(row: PanelRow, _: str) -> RowChosen:
+    return RowChosen("")
 
 
 def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
@@ -85,6 +85,9 @@ def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
 
 def _line(item: "TodoItem") -> Line:
     mark, ink = _MARKS.get(item.status, ("·", "dim"))
-    text = visible_line(item.text)
-    words: Ink = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
-    return ((f"{mark} ", ink), *(coded(text, words) if item.status != "done" else ((uncoded(text), words),)))
+    text = sanitised_line(item.text)
+    words: TextStyle = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
+    return (
+        (f"{mark} ", ink),
+        *(parse_inline_code(text, words) if item.status != "done" else ((strip_backticks(text), words),)),
+    )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.text.numbers import dollars, seconds, tokens
 from tui.view.blocks import SessionView, TurnTotal
 
@@ -41,24 +41,24 @@ def with_total(view: SessionView, took: float) -> SessionView:
     return replace(view, turn=(*kept, total))
 
 
-def total_told(total: TurnTotal) -> str:
+def total_text(total: TurnTotal) -> str:
     """`12s  $0.0123  2 files +10 −3, `/undo` takes them back`."""
     files = total.files
-    count = counted(_count(total), "file")
+    count = pluralize(_count(total), "file")
     changed = f"{count} +{files.added} −{files.removed}, {_undo(total)}" if files is not None and files.files else ""
-    return "  ".join(filter(None, (*_spent(total), changed, _uncovered(total))))
+    return "  ".join(filter(None, (*_time_and_cost(total), changed, _uncovered_note(total))))
 
 
 def total_words(total: TurnTotal) -> str:
     """The same as a sentence."""
     files = total.files
-    lines = f" ({counted(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
-    changed = f"{counted(_count(total), 'file')} changed{lines}, {_undo(total)}" if _count(total) else ""
-    told = ", ".join(filter(None, (*_spent(total), changed)))
-    return "; ".join(filter(None, (told, _uncovered(total))))
+    lines = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
+    changed = f"{pluralize(_count(total), 'file')} changed{lines}, {_undo(total)}" if _count(total) else ""
+    told = ", ".join(filter(None, (*_time_and_cost(total), changed)))
+    return "; ".join(filter(None, (told, _uncovered_note(total))))
 
 
-def _spent(total: TurnTotal) -> tuple[str, ...]:
+def _time_and_cost(total: TurnTotal) -> tuple[str, ...]:
     """How long, and what it cost; how many tokens where that is not known, or nothing."""
     if total.seconds is None:
         return ()
@@ -74,6 +74,6 @@ def _undo(total: TurnTotal) -> str:
     return f"`/undo` takes {'it' if _count(total) == 1 else 'them'} back"
 
 
-def _uncovered(total: TurnTotal) -> str:
+def _uncovered_note(total: TurnTotal) -> str:
     why = total.files.uncovered if total.files is not None else ""
     return f"what commands change here is not covered by `/undo`: {why}" if why else ""

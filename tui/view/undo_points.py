@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, shown_path
-from agent.checkpoints.undo_points import Restored, UndoPoint
+from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, path_label
+from agent.checkpoints.undo_points import RestoreResult, UndoPoint
 from agent.records.file_change import FileChange
 from tools.files.change import diff_lines
-from tools.outputs.extent import counted, listed
-from tui.text.inks import Ink, Line, coded
+from tools.outputs.extent import join_limited, pluralize
 from tui.text.numbers import age
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import Line, TextStyle, parse_inline_code
 from tui.view.file_changes import FileChangeRow, change_line, change_text, row_of
 from tui.view.panel import DiffText, LoadedText, Panel, PanelAction, PanelRow
 
@@ -18,12 +18,12 @@ KEYS = "Enter does it  a also over what is not the agent's  PgUp, PgDn read  Esc
 PLAIN_KEYS = "Enter does it  PgUp, PgDn read  Esc leaves everything as it is"
 LIST_KEYS = "Enter shows what taking it back would do  PgUp, PgDn read  Esc closes"
 LIMITS = "Ignored files, other folders, commits and branches, databases and the network are not covered."
-MOST = 5
-MOST_LINES = 1000
+MAX_NAMED_FILES = 5
+MAX_DIFF_LINES = 1000
 
 Contents = Mapping[str, tuple[bytes | None, bytes | None]]
 """What each path holds now, and would hold."""
-_INKS: Mapping[str, Ink] = {"+": "good", "-": "bad", " ": "text"}
+_INKS: Mapping[str, TextStyle] = {"+": "good", "-": "bad", " ": "text"}
 
 
 def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> Panel:
@@ -33,15 +33,17 @@ def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> 
     shown = shown or [one for one in plan.paths if one.outcome != "as_before"]
     doing = [one for one in shown if one.outcome == "restore"]
     staged = sum(1 for one in doing if one.back.kind == "staged")
-    told = f"{counted(len(doing) - staged, 'file')} would change"
-    told += f", and what is staged at {counted(staged, 'path')}" if staged else ""
+    told = f"{pluralize(len(doing) - staged, 'file')} would change"
+    told += f", and what is staged at {pluralize(staged, 'path')}" if staged else ""
     head: list[Line] = [((f"{name.capitalize()}  ", "strong"), (told, "text"))]
     if title:
-        head.append(((visible_line(title), "dim"),))
+        head.append(((sanitised_line(title), "dim"),))
     if asked:
-        them = f"{counted(len(asked), 'path')} changed by somebody else"
+        them = f"{pluralize(len(asked), 'path')} changed by somebody else"
         head.append(
-            coded(f"~ {them}: left as {'it is' if len(asked) == 1 else 'they are'}, unless you say `a`", "warn")
+            parse_inline_code(
+                f"~ {them}: left as {'it is' if len(asked) == 1 else 'they are'}, unless you say `a`", "warn"
+            )
         )
     head.append(((LIMITS, "dim"),))
     rows = tuple(_path_row(one, contents) for one in shown)
@@ -51,27 +53,27 @@ def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> 
     )
     return Panel(
         name, tuple(head), rows, KEYS if asked else PLAIN_KEYS, empty="Only folders would change.", actions=actions,
-        search="", reads=True, looks=True, beside=100, most=8, is_guarded=True,
+        search="", reads=True, looks=True, min_width_beside=100, most=8, is_guarded=True,
     )  # fmt: skip
 
 
 def _path_row(one: PlannedPath, contents: Contents) -> PanelRow:
-    row = _changed(one, contents)
+    row = _change_row(one, contents)
     return PanelRow(
         one.path,
         partial(change_line, row),
         change_text(row),
-        about=(((visible_line(row.told), "warn"),),) if row.told else (),
+        about=(((sanitised_line(row.note), "warn"),),) if row.note else (),
         content=DiffText(row.diff, "nothing differs in what it holds"),
     )
 
 
-def _changed(one: PlannedPath, contents: Contents) -> FileChangeRow:
+def _change_row(one: PlannedPath, contents: Contents) -> FileChangeRow:
     now, back = contents.get(one.path, (None, None))
     if one.outcome == "cannot":
-        return row_of(FileChange(shown_path(one.path), unknown=f"it is left as it is: {one.why}", by_tool=False))
+        return row_of(FileChange(path_label(one.path), unknown=f"it is left as it is: {one.why}", by_tool=False))
     note = "; ".join(part for part in (one.why, _kinds(one.now, one.back)) if part)
-    return row_of(FileChange(shown_path(one.path), now, back, note=note, by_tool=one.outcome == "restore"), other="")
+    return row_of(FileChange(path_label(one.path), now, back, note=note, by_tool=one.outcome == "restore"), other="")
 
 
 def _kinds(now: FileState, back: FileState) -> str:
@@ -93,14 +95,14 @@ def points_panel(
     rows = tuple(_point_row(point, files(point.id), diff, now) for point in reversed(points))
     return Panel(
         "undo",
-        ((("Undo  ", "strong"), (counted(len(rows), "point"), "dim")), ((LIMITS, "dim"),)),
+        ((("Undo  ", "strong"), (pluralize(len(rows), "point"), "dim")), ((LIMITS, "dim"),)),
         rows,
         LIST_KEYS,
         empty="No turn of this session has changed a file.",
         actions=(PanelAction(("enter",), "show", can=lambda row: not row.at_end),),
         reads=True,
         looks=True,
-        beside=100,
+        min_width_beside=100,
         most=8,
     )
 
@@ -109,7 +111,7 @@ def _point_row(
     point: UndoPoint, files: Sequence[str], diff: Callable[[int], Awaitable[Sequence[Line]]], now: float
 ) -> PanelRow:
     kind = "" if point.kind == "turn" else f"{point.kind} of "
-    line = f"{kind}{visible_line(point.title) or 'a turn'}  {counted(len(files), 'path')}  {age(now - point.at)}"
+    line = f"{kind}{sanitised_line(point.title) or 'a turn'}  {pluralize(len(files), 'path')}  {age(now - point.at)}"
     return PanelRow(
         str(point.id), ((line, "dim" if point.is_undone else "text"),), content=LoadedText(diff, (point.id,)),
         at_end=("taken back", "dim") if point.is_undone else None,
@@ -124,28 +126,29 @@ def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]
         kinds = (change.before.kind, change.after.kind)
         what = "made" if kinds[0] == "absent" else "removed" if kinds[1] == "absent" else "changed"
         what += " (a folder)" if "folder" in kinds else ""
-        lines.append(((visible_line(shown_path(change.path)), "strong"), (f"  {what}", "dim")))
+        lines.append(((sanitised_line(path_label(change.path)), "strong"), (f"  {what}", "dim")))
         lines += [((note, "warn"),)] if note else []
         if not {"large", "unreadable", "special", "unknown"}.isdisjoint(kinds):
             lines.append((("what it held is not kept", "dim"),))
         elif before != after:
-            diff = [visible_line(line) for line in diff_lines(change.path, before, after)]
+            diff = [sanitised_line(line) for line in diff_lines(change.path, before, after)]
             lines += [((line, _INKS.get(line[:1], "dim")),) for line in diff if not line.startswith(("---", "+++"))]
-        if len(lines) > MOST_LINES:
-            return (*lines[:MOST_LINES], (("and more: Enter shows it file by file", "dim"),))
+        if len(lines) > MAX_DIFF_LINES:
+            return (*lines[:MAX_DIFF_LINES], (("and more: Enter shows it file by file", "dim"),))
     return tuple(lines)
 
 
-def restored_told(done: Restored, *, is_redone: bool) -> str:
+def restored_message(done: RestoreResult, *, is_redone: bool) -> str:
     """What the user is told afterwards, and what takes that back."""
-    count, them = counted(len(done.files), "file"), "it" if len(done.files) == 1 else "them"
+    count, them = pluralize(len(done.files), "file"), "it" if len(done.files) == 1 else "them"
     told = (
         f"{count} changed again; `/undo` takes {them} back"
         if is_redone
         else f"{count} as before; `/redo` brings {them} back"
     )
     if done.staged:
-        told += f". What is staged is as before, too, at {counted(done.staged, 'path')}"
+        told += f". What is staged is as before, too, at {pluralize(done.staged, 'path')}"
     if done.left:
-        told += f". Left as they are: {listed([visible_line(shown_path(one.path)) for one in done.left], MOST)}"
+        paths = [sanitised_line(path_label(one.path)) for one in done.left]
+        told += f". Left as they are: {join_limited(paths, MAX_NAMED_FILES)}"
     return told

@@ -1,11 +1,11 @@
 """What requests took and cost, as a table with a bar in each line."""
 
 from agent.archive.usage_report import UsageLine, UsageReport, with_every_day
-from tools.outputs.extent import counted
+from tools.outputs.extent import pluralize
 from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 
-MOST_ROWS = 62
+MAX_ROWS = 62
 """Lines that are shown."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -13,8 +13,8 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def usage_rows(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
     """The lines that are shown, the days without any request among them, and how many are not: of days the oldest, of
     the others the smallest."""
-    lines = with_every_day(report.lines, MOST_ROWS) if report.by == "day" else report.lines
-    shown = lines[-MOST_ROWS:] if report.by in ("day", "month") else lines[:MOST_ROWS]
+    lines = with_every_day(report.lines, MAX_ROWS) if report.by == "day" else report.lines
+    shown = lines[-MAX_ROWS:] if report.by in ("day", "month") else lines[:MAX_ROWS]
     return shown, len(lines) - len(shown)
 
 
@@ -34,7 +34,7 @@ def bar(value: float, most: float, width: int, *, letters: bool) -> str:
 
 
 def name_of(line: UsageLine) -> str:
-    return visible_line(line.key) or "(not known)"
+    return sanitised_line(line.key) or "(not known)"
 
 
 def cost_of(line: UsageLine) -> str:
@@ -54,18 +54,18 @@ def hit_of(line: UsageLine) -> str:
     return f"{line.cache_read / sent:.0%}" if sent else ""
 
 
-def total_told(report: UsageReport, hidden: int) -> list[str]:
+def total_lines(report: UsageReport, hidden: int) -> list[str]:
     """All together in words, and what of it is not known or not shown."""
     total, what = report.total, {"day": "day", "month": "month", "model": "model", "project": "project"}[report.by]
     told = [
-        f"{dollars(total.cost) if total.requests else '$0.00'} for {counted(total.requests, 'request')} in "
-        f"{counted(total.sessions, 'session')}: {tokens(total.cache_read)} tokens read from the cache, "
+        f"{dollars(total.cost) if total.requests else '$0.00'} for {pluralize(total.requests, 'request')} in "
+        f"{pluralize(total.sessions, 'session')}: {tokens(total.cache_read)} tokens read from the cache, "
         f"{tokens(total.cache_write)} written to it, {tokens(total.input)} fresh, {tokens(total.output)} output"
     ]
     if total.unpriced:
         beyond = "" if total.cost is None else ", so the costs are more where a `+` stands"
-        told.append(f"the price of {counted(total.unpriced, 'request')} is not known{beyond}")
+        told.append(f"the price of {pluralize(total.unpriced, 'request')} is not known{beyond}")
     if hidden:
         which = "earlier" if report.by in ("day", "month") else "smaller"
-        told.append(f"{which}: {counted(hidden, f'more {what}')}; `--json` has all")
+        told.append(f"{which}: {pluralize(hidden, f'more {what}')}; `--json` has all")
     return told

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
 
 
-TOKEN_LASTS = 600.0
+TOKEN_LIFETIME_S = 600.0
 """Seconds in which an address has to be opened."""
-COOKIE_LASTS = 12 * 3600.0
+COOKIE_LIFETIME_S = 12 * 3600.0
 """Seconds that a browser is let in for."""
 
 
@@ -75,7 +75,7 @@ class BrowserAccess:
             _same(given, cookie) and now < until for cookie, until in self.cookies.items()
         ):
             return "let in"
-        is_open = bool(self.token) and now < self.since + TOKEN_LASTS
+        is_open = bool(self.token) and now < self.since + TOKEN_LIFETIME_S
         is_first = method == "GET" and path == "/" and is_open and _same(query.get("token", ""), self.token)
         return "give a cookie" if is_first else "refuse"
 
@@ -84,7 +84,7 @@ class BrowserAccess:
         self.token = ""
         self.cookies = {
             **{each: until for each, until in self.cookies.items() if now < until},
-            cookie: now + COOKIE_LASTS,
+            cookie: now + COOKIE_LIFETIME_S,
         }
 
     def renew(self, token: str, now: float) -> None:

@@ -12,7 +12,7 @@ from textual.messages import ExitApp
 
 from tui.terminal.colour_query import TerminalInput
 from tui.terminal.display import Display
-from tui.terminal.replies import PAUSE, PIECES, may_be_pasted
+from tui.terminal.replies import MAX_JOINED_READS, READ_PAUSE_S, may_be_pasted
 
 NAME = f"{__name__}:ServedDriver"
 """As the environment names it."""
@@ -28,7 +28,7 @@ class ServedDriver(WebDriver):
 
     def _draw(self, text: str) -> None:
         self.write(text)  # returns when the server has taken all of it
-        self.display.rested()
+        self.display.mark_idle()
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
         """As the driver does it, and: another page shows the session, which begins as an empty terminal."""
@@ -46,34 +46,34 @@ class ServedDriver(WebDriver):
         """Hears what is typed, as at a terminal, until there is nothing more to come: with its server the session is
         over, too."""
         with suppress(_ExitInput):
-            self._hear(TerminalInput(self.process_message, self._debug), ByteStream())
+            self._read_loop(TerminalInput(self.process_message, self._debug), ByteStream())
         self._input_reader.close()
         self._app.post_message(ExitApp())
 
-    def _hear(self, hearing: TerminalInput, packets: ByteStream) -> None:
+    def _read_loop(self, hearing: TerminalInput, packets: ByteStream) -> None:
         reads = iter(self._input_reader)
         for data in reads:
-            if typed := self._typed(data, packets):
+            if typed := self._typed_bytes(data, packets):
                 if self.gathers() or may_be_pasted(typed):
                     typed += b"".join(self._rest_of_it(reads, packets))
-                hearing.hear(typed)
+                hearing.feed_bytes(typed)
             else:
                 hearing.wait()
 
     def _rest_of_it(self, reads: Iterator[bytes], packets: ByteStream) -> Iterator[bytes]:
         """What comes with hardly a pause behind what was read: a page sends each key for itself."""
-        usual, self._input_reader.timeout = self._input_reader.timeout, PAUSE
+        usual, self._input_reader.timeout = self._input_reader.timeout, READ_PAUSE_S
         quiet = 0
         try:
-            for data in islice(reads, PIECES):
+            for data in islice(reads, MAX_JOINED_READS):
                 quiet = 0 if data else quiet + 1
                 if quiet == 2:  # the reader says so right behind each read, and again when the pause is over
                     return
-                yield self._typed(data, packets)
+                yield self._typed_bytes(data, packets)
         finally:
             self._input_reader.timeout = usual
 
-    def _typed(self, data: bytes, packets: ByteStream) -> bytes:
+    def _typed_bytes(self, data: bytes, packets: ByteStream) -> bytes:
         """What of it was typed; what else the server says is done."""
         typed = b""
         for kind, payload in packets.feed(data) if data else ():

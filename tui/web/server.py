@@ -19,22 +19,22 @@ from textual_serve.server import Server
 
 from agent.errors import UsageError
 from tui.terminal.own_command import own_command
-from tui.web.access import COOKIE_LASTS, BrowserAccess
+from tui.web.access import COOKIE_LIFETIME_S, BrowserAccess
 from tui.web.driver import NAME as DRIVER
 
-_REFUSED = (
+_REFUSAL_TEXT = (
     "Open the address that `ebb serve` has printed. It lets one browser in, once, within ten minutes; "
     "Enter in the terminal of `ebb serve` prints another.\n"
 )
-_PATIENCE = 5.0
+_SESSION_END_TIMEOUT_S = 5.0
 """Seconds that a session has to end by itself."""
-WAITS = 300.0
+RECONNECT_TIMEOUT_S = 300.0
 """Seconds that a session goes on without a page: a reload, a lost connection, a laptop that slept."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-async def _unseen(data: object = None) -> None:
+async def _discard_output(data: object = None) -> None:
     """Takes what a terminal shows while no page shows it: the next one is drawn anew."""
 
 
@@ -77,7 +77,12 @@ class _Session(AppService):
 
     def leave(self) -> None:
         """No page shows it any more."""
-        self.page, self.remote_write_bytes, self.remote_write_str, self.remote_close = None, _unseen, _unseen, _unseen
+        self.page, self.remote_write_bytes, self.remote_write_str, self.remote_close = (
+            None,
+            _discard_output,
+            _discard_output,
+            _discard_output,
+        )
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         return {**super()._build_environment(width, height), "TEXTUAL_DRIVER": DRIVER}
@@ -98,18 +103,18 @@ class _Session(AppService):
         """Lets the session end as if the user had left, and ends it if it does not."""
         process = self._process
         with suppress(TimeoutError):
-            await asyncio.wait_for(super().stop(), _PATIENCE)
+            await asyncio.wait_for(super().stop(), _SESSION_END_TIMEOUT_S)
         if process is not None and process.returncode is None:
             if process.stdin is not None:
                 process.stdin.close()
             with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _PATIENCE)
+                await asyncio.wait_for(process.wait(), _SESSION_END_TIMEOUT_S)
         if process is not None and process.returncode is None:
             process.kill()
             await process.wait()
 
 
-class LocalServer(Server):
+class TerminalServer(Server):
     """Serves sessions to whoever the gate lets in."""
 
     def __init__(self, argv: Sequence[str], gate: BrowserAccess) -> None:
@@ -135,7 +140,7 @@ class LocalServer(Server):
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self._guarded(request, handler)
+            return await self._check_access(request, handler)
 
         app = web.Application(middlewares=[guard])
         app.add_subapp(self._gate.root, inner)
@@ -178,13 +183,17 @@ class LocalServer(Server):
     def _session(self) -> _Session:
         manager = self.download_manager
         session = _Session(
-            self.command, write_bytes=_unseen, write_str=_unseen, close=_unseen, download_manager=manager
+            self.command,
+            write_bytes=_discard_output,
+            write_str=_discard_output,
+            close=_discard_output,
+            download_manager=manager,
         )
         session.argv = self._argv
         return session
 
     async def _end_later(self, session: _Session) -> None:
-        await asyncio.sleep(WAITS)
+        await asyncio.sleep(RECONNECT_TIMEOUT_S)
         await self._end(session)
 
     async def _end(self, session: _Session) -> None:
@@ -194,7 +203,7 @@ class LocalServer(Server):
     async def _script(self, request: web.Request) -> web.FileResponse:
         return web.FileResponse(Path(__file__).parent / "page" / "page.js")
 
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         now = time.monotonic()
         match self._gate.judge(request.method, request.path, headers, request.query, request.cookies, now):
@@ -202,12 +211,12 @@ class LocalServer(Server):
                 answer = await handler(request)
             case "give a cookie":
                 answer = web.HTTPSeeOther(f"{self._gate.root}/")
-                cookie, lasts = secrets.token_urlsafe(24), int(COOKIE_LASTS)
+                cookie, lasts = secrets.token_urlsafe(24), int(COOKIE_LIFETIME_S)
                 self._gate.admit(cookie, now)
                 name = self._gate.cookie
                 answer.set_cookie(name, cookie, max_age=lasts, httponly=True, samesite="Strict", path=self._gate.root)
             case "refuse":
-                answer = web.Response(status=403, text=_REFUSED)
+                answer = web.Response(status=403, text=_REFUSAL_TEXT)
         if not answer.prepared:
             answer.headers.update(self._gate.headers())
         return answer
@@ -228,29 +237,29 @@ def serve(arguments: Sequence[str], port: int) -> int:
             raise UsageError(f"cannot serve on port {port}: {error}; leave `--port` out to use any free one") from error
         folder, token = secrets.token_urlsafe(12), secrets.token_urlsafe(24)
         gate = BrowserAccess(listening.getsockname()[1], folder, token, time.monotonic())
-        asyncio.run(_serve(LocalServer(own_command(arguments), gate), gate, listening))
+        asyncio.run(_serve(TerminalServer(own_command(arguments), gate), gate, listening))
     return 0
 
 
-async def _serve(server: LocalServer, gate: BrowserAccess, listening: socket.socket) -> None:
+async def _serve(server: TerminalServer, gate: BrowserAccess, listening: socket.socket) -> None:
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     logging.getLogger("textual-serve").setLevel(logging.CRITICAL)
     over, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, over.set)
-    runner = web.AppRunner(await server.make(), access_log=None, shutdown_timeout=_PATIENCE)
+    runner = web.AppRunner(await server.make(), access_log=None, shutdown_timeout=_SESSION_END_TIMEOUT_S)
     await runner.setup()
     try:
         await web.SockSite(runner, listening).start()
         print(f"Open this address in a browser on this machine; Ctrl-C ends it:\n{gate.address}", flush=True)
-        with _renewed_by_enter(gate):
+        with _renew_on_enter(gate):
             await over.wait()
     finally:
         await runner.cleanup()
 
 
 @contextmanager
-def _renewed_by_enter(gate: BrowserAccess) -> Iterator[None]:
+def _renew_on_enter(gate: BrowserAccess) -> Iterator[None]:
     """While somebody is at the terminal, Enter there prints an address for another browser."""
 
     def renew() -> None:

@@ -6,8 +6,8 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.text.inks import Line
-from tui.text.styles import painted, palette_of
+from tui.text.spans import Line
+from tui.text.styles import clipped_text, palette_of
 
 
 class BelowMark(Widget):
@@ -28,7 +28,7 @@ class BelowMark(Widget):
     """
     ALLOW_SELECT = False
 
-    class Followed(Message):
+    class JumpRequested(Message):
         """The user wants to see what came."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -42,14 +42,14 @@ class BelowMark(Widget):
         self.refresh(layout=True)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        return painted((below_line(self._count, container.width),), palette_of(self.app.theme_variables)).cell_len
+        return clipped_text((below_line(self._count, container.width),), palette_of(self.app.theme_variables)).cell_len
 
     def render(self) -> Text:
-        return painted((below_line(self._count, self.size.width),), palette_of(self.app.theme_variables))
+        return clipped_text((below_line(self._count, self.size.width),), palette_of(self.app.theme_variables))
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(self.Followed())
+        self.post_message(self.JumpRequested())
 
 
 def below_line(count: int, width: int) -> Line:

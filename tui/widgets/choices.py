@@ -8,8 +8,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.text.inks import Line
-from tui.text.styles import painted, palette_of
+from tui.text.spans import Line
+from tui.text.styles import clipped_text, palette_of
 from tui.widgets.selection import over
 
 
@@ -62,6 +62,6 @@ class ChoiceList(ScrollView, can_focus=False):
             return Strip.blank(width, self.rich_style)
         choice, line = self._rows[index]
         palette = palette_of(self.app.theme_variables)
-        strip = Strip(painted([line], palette).render(self.app.console)).adjust_cell_length(width)
+        strip = Strip(clipped_text([line], palette).render(self.app.console)).adjust_cell_length(width)
         strip = strip.apply_style(self.rich_style)
         return over(strip, palette.selected) if choice == self._marked else strip

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from tui.prompt.completion import Completion
-from tui.text.inks import uncoded
-from tui.text.sanitise import visible_line
+from tui.prompt.completion import PromptCompletion
+from tui.text.sanitise import sanitised_line
+from tui.text.spans import strip_backticks
 from tui.text.styles import palette_of
 from tui.widgets.listing import Listing
 
@@ -18,20 +18,20 @@ class Completions(Listing, can_focus=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
-        self.candidates: tuple[Completion, ...] = ()
+        self.candidates: tuple[PromptCompletion, ...] = ()
         self.is_behind = False
         """What is shown is for an earlier text: none of it is taken until there is news."""
 
-    def offer(self, candidates: Sequence[Completion]) -> None:
+    def offer(self, candidates: Sequence[PromptCompletion]) -> None:
         self.is_behind = False
         if tuple(candidates) == self.candidates:
             return
         self.candidates = tuple(candidates)
-        column = max((cell_len(visible_line(candidate.label)) for candidate in candidates), default=0) + 2
+        column = max((cell_len(sanitised_line(candidate.label)) for candidate in candidates), default=0) + 2
 
         def paint(index: int, width: int) -> Text:
             candidate = self.candidates[index]
-            label, help = visible_line(candidate.label), uncoded(visible_line(candidate.help))
+            label, help = sanitised_line(candidate.label), strip_backticks(sanitised_line(candidate.help))
             dim = palette_of(self.app.theme_variables).dim
             text = Text.assemble(label, " " * (column - cell_len(label)), (help, dim), end="")
             text.truncate(max(1, width), overflow="ellipsis")
@@ -42,7 +42,7 @@ class Completions(Listing, can_focus=False):
         self.refresh(layout=True)
 
     @property
-    def chosen(self) -> Completion | None:
+    def selected_candidate(self) -> PromptCompletion | None:
         if not self.candidates or self.is_behind:
             return None
         return self.candidates[self.marked]

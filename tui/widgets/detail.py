@@ -9,9 +9,9 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from agent.errors import AgentError
-from tui.text.inks import Line
-from tui.text.sanitise import visible
-from tui.text.styles import folded, palette_of
+from tui.text.sanitise import sanitised
+from tui.text.spans import Line
+from tui.text.styles import palette_of, wrapped_text
 from tui.text.unified_diff import files_of
 from tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, about_row
 from tui.widgets.diffview import DiffView
@@ -46,16 +46,16 @@ class Detail(Vertical):
     def show(self, row: PanelRow, *, tail: bool = False) -> None:
         """`tail`: the end of the lines is to be seen, not their beginning."""
         if not isinstance(row.content, LoadedText):
-            self.say(about_row(row))
+            self.show_lines(about_row(row))
         if row.content is None or row.content != self._content:
-            self._read(row.content)
+            self._show_content(row.content)
         if row.value != self._value or tail:
             self.call_after_refresh(self._about.scroll_end if tail else self._about.scroll_home, animate=False)
         self._value = row.value
 
-    def say(self, lines: Sequence[Line]) -> None:
+    def show_lines(self, lines: Sequence[Line]) -> None:
         """Shows these lines above what is read."""
-        self.query_one("#said", Static).update(folded(lines, palette_of(self.app.theme_variables)))
+        self.query_one("#said", Static).update(wrapped_text(lines, palette_of(self.app.theme_variables)))
         self._about.display = bool(lines)
 
     def turn(self, lines: int) -> None:
@@ -72,7 +72,7 @@ class Detail(Vertical):
         else:
             self.turn(direction * (self._pages.lines if self._pages.display else max(1, self._about.size.height - 1)))
 
-    def takes(self, key: str) -> bool:
+    def process_key(self, key: str) -> bool:
         """Does what a key means in a diff. Tells whether it means something."""
         if not self._diff.display:
             return False
@@ -89,11 +89,11 @@ class Detail(Vertical):
                 return False
         return True
 
-    def again(self) -> None:
+    def refit(self) -> None:
         """Shows the same in the room that there is now."""
-        self._pages.again()
+        self._pages.refit()
 
-    def _read(self, content: PanelContent) -> None:
+    def _show_content(self, content: PanelContent) -> None:
         self._content = content
         self._pages.display, self._diff.display = isinstance(content, PagedText), isinstance(content, DiffText)
         match content:
@@ -108,9 +108,9 @@ class Detail(Vertical):
 
     async def _load(self, load: Callable[[], Awaitable[Sequence[Line]]]) -> None:
         try:
-            self.say(await load())
+            self.show_lines(await load())
         except AgentError as error:
-            self.say([((visible(str(error)), "warn"),)])
+            self.show_lines([((sanitised(str(error)), "warn"),)])
 
     @property
     def _about(self) -> VerticalScroll:

@@ -9,8 +9,8 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.render.diff_lines import Drawn
-from tui.render.diff_rows import MOST, FileRow, GapRow, Layout, code_layout, first_change, layout_of, without_name
+from tui.render.diff_lines import RenderedDiff
+from tui.render.diff_rows import MAX_ROWS, FileRow, GapRow, Layout, code_layout, first_change, layout_of, without_name
 from tui.render.prose import PaletteConsole
 from tui.text.styles import Palette, palette_of
 from tui.text.unified_diff import FileDiff
@@ -35,9 +35,9 @@ class DiffView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._lay_out: Callable[[int, int], Layout] = lambda width, most: Layout()
-        self._most = MOST
+        self._most = MAX_ROWS
         self._layout = Layout()
-        self._drawn: Drawn | None = None
+        self._drawn: RenderedDiff | None = None
         self._palette: Palette | None = None
         self._drawn_at = 0
         """The width that it was drawn for."""
@@ -52,7 +52,7 @@ class DiffView(ScrollView, can_focus=True):
         self._show(lambda width, most: code_layout(text, language, most, "; m shows more", marks))
 
     def _show(self, lay_out: Callable[[int, int], Layout]) -> None:
-        self._lay_out, self._most = lay_out, MOST
+        self._lay_out, self._most = lay_out, MAX_ROWS
         self._draw(self._width)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
         self.refresh(layout=True)
@@ -98,7 +98,7 @@ class DiffView(ScrollView, can_focus=True):
         was = self._layout
         self._palette = palette_of(self.app.theme_variables)
         self._layout = self._lay_out(width, self._most)
-        self._drawn = Drawn(self._layout, width, PaletteConsole(self._palette))
+        self._drawn = RenderedDiff(self._layout, width, PaletteConsole(self._palette))
         self._drawn_at = width
         self.virtual_size = Size(width, self._drawn.count)
         if was.rows and top:

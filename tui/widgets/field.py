@@ -12,9 +12,9 @@ from textual.widgets import Input
 from textual.widgets.input import Selection
 
 from tui.text.graphemes import grapheme_end, grapheme_start
-from tui.text.inks import coded
-from tui.text.sanitise import drawn_line, invisible_count, invisible_words, pasted_text
-from tui.text.styles import painted, palette_of
+from tui.text.sanitise import invisible_count, invisible_words, line_with_control_pictures, pasted_text
+from tui.text.spans import parse_inline_code
+from tui.text.styles import clipped_text, palette_of
 from tui.view.panel import PanelAction, PanelRow
 from tui.widgets.text_box import TextBox
 
@@ -42,7 +42,7 @@ class Field(Input):
         self.cursor_blink = False
         self.select_on_focus = False  # what is written in it would be written over
 
-    def go_on_with(self, character: str) -> None:
+    def take_over(self, character: str) -> None:
         """Writes on here what was begun elsewhere."""
         self.screen.set_focus(self)  # at once: the next character is for it
         self.insert_text_at_cursor(character)
@@ -62,15 +62,15 @@ class Field(Input):
     # How it is drawn
 
     @property
-    def _drawn(self) -> str:
-        return "•" * len(self.value) if self.password else drawn_line(self.value)
+    def _displayed_value(self) -> str:
+        return "•" * len(self.value) if self.password else line_with_control_pictures(self.value)
 
     @property
     def _value(self) -> Text:
-        return Text(self._drawn, no_wrap=True, overflow="ignore", end="")
+        return Text(self._displayed_value, no_wrap=True, overflow="ignore", end="")
 
     def _position_to_cell(self, position: int) -> int:
-        return cell_len(self._drawn[:position])
+        return cell_len(self._displayed_value[:position])
 
     def render_line(self, y: int) -> Strip:
         strip, told = super().render_line(y), invisible_words(invisible_count(self.value))
@@ -78,17 +78,19 @@ class Field(Input):
             told = told.rpartition(" ")[0]
         if y or not told:
             return strip
-        end = painted([coded(f"  {told}", "warn")], palette_of(self.app.theme_variables)).render(self.app.console)
+        end = clipped_text([parse_inline_code(f"  {told}", "warn")], palette_of(self.app.theme_variables)).render(
+            self.app.console
+        )
         cut = strip.crop(0, strip.cell_length - len(told) - 2)
         return Strip.join([cut, Strip(end).apply_style(self.rich_style)])
 
     # Keys that mean one of the characters that are seen
 
     def _before(self) -> int:
-        return grapheme_start(self._drawn, self.cursor_position)
+        return grapheme_start(self._displayed_value, self.cursor_position)
 
     def _behind(self) -> int:
-        return grapheme_end(self._drawn, self.cursor_position)
+        return grapheme_end(self._displayed_value, self.cursor_position)
 
     def action_cursor_left(self, select: bool = False) -> None:
         if select or self.selection.is_empty:
@@ -146,13 +148,13 @@ class CommandField(TextBox):
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", show=False, priority=True),
     ]
 
-    class Taken(Message):
+    class CommandSubmitted(Message):
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     def action_take(self) -> None:
-        self.post_message(self.Taken(self.text))
+        self.post_message(self.CommandSubmitted(self.text))
 
     def action_new_line(self) -> None:
         self.insert("\n")

@@ -31,7 +31,7 @@ class FoundSpan:
     end: int
 
 
-def loose(text: str) -> str:
+def fold_for_search(text: str) -> str:
     """The text as it is compared: without case, signs of markdown, and the difference of blanks and ends of lines."""
     for sign in _SIGNS:
         text = text.replace(sign, "")
@@ -54,7 +54,7 @@ class TextFinder:
 
     def counts(self, blocks: Sequence[Block], words: str) -> tuple[int, ...]:
         """How often the words are in each block. Parts of a block that are folded count as well."""
-        wanted = loose(words)
+        wanted = fold_for_search(words)
         if not wanted:
             return (0,) * len(blocks)
         self.learn(texts_of(self.unread(blocks)))
@@ -68,10 +68,10 @@ BlockTexts: TypeAlias = dict[int, tuple[Block, str]]
 
 def texts_of(blocks: Sequence[Block]) -> BlockTexts:
     """What each block says. In any thread: of many blocks that takes a while."""
-    return {id(block): (block, loose(text_of(block))) for block in blocks}
+    return {id(block): (block, fold_for_search(text_of(block))) for block in blocks}
 
 
-class Places:
+class FoundPositions:
     """The places in rows that hold so many each, counted through. One letter is in as many as there are letters: no
     place is made before it is gone to."""
 
@@ -101,10 +101,10 @@ class Places:
 
 def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[FoundSpan, ...], ...]:
     """Where the words are in lines as they are drawn: one span, or one a line where they are wrapped."""
-    wanted = loose(words)
+    wanted = fold_for_search(words)
     if not wanted:
         return ()
-    text, origins = _flattened(lines)
+    text, origins = _comparable_chars(lines)
     found: list[tuple[FoundSpan, ...]] = []
     at = text.find(wanted)
     while at >= 0:
@@ -114,7 +114,7 @@ def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[FoundSpan, ...], .
     return tuple(found)
 
 
-def _flattened(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """The lines as they are compared, and of each character the line and the column that it is from."""
     text: list[str] = []
     origins: list[tuple[int, int]] = []

@@ -4,8 +4,8 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from tui.text.inks import Ink, coded
-from tui.text.styles import painted, palette_of
+from tui.text.spans import TextStyle, parse_inline_code
+from tui.text.styles import clipped_text, palette_of
 from tui.view.key_hints import key_lines
 
 
@@ -17,29 +17,29 @@ class KeyLine(Widget):
     def __init__(self, keys: str = "", *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.said = keys
-        self._ink: Ink | None = None
+        self._ink: TextStyle | None = None
 
     def show(self, keys: str) -> None:
         """Names these keys, in phrases that two blanks divide."""
-        self._say(keys, None)
+        self._set_text(keys, None)
 
-    def tell(self, text: str, ink: Ink = "dim") -> None:
+    def show_message(self, text: str, ink: TextStyle = "dim") -> None:
         """Says this in place of the keys."""
-        self._say(text, ink)
+        self._set_text(text, ink)
 
-    def _say(self, said: str, ink: Ink | None) -> None:
+    def _set_text(self, said: str, ink: TextStyle | None) -> None:
         self.said, self._ink = said, ink
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return max(1, self._drawn(width).plain.count("\n") + 1)
+        return max(1, self._painted_text(width).plain.count("\n") + 1)
 
     def render(self) -> Text:
-        return self._drawn(self.size.width)
+        return self._painted_text(self.size.width)
 
-    def _drawn(self, width: int) -> Text:
+    def _painted_text(self, width: int) -> Text:
         palette = palette_of(self.app.theme_variables)
         if self._ink is None:
-            return painted(key_lines(self.said, width), palette)
-        words = painted([coded(self.said, self._ink)], palette)
+            return clipped_text(key_lines(self.said, width), palette)
+        words = clipped_text([parse_inline_code(self.said, self._ink)], palette)
         return Text("\n").join(words.wrap(self.app.console, max(width, 1), overflow="fold", no_wrap=False))

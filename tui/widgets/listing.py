@@ -16,7 +16,7 @@ from tui.widgets.selection import over
 class Listing(ScrollView, can_focus=True):
     """Lines that are painted when they are looked at, however many there are."""
 
-    class Moved(Message):
+    class RowHighlighted(Message):
         """Another line is marked."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -30,7 +30,7 @@ class Listing(ScrollView, can_focus=True):
         self.marked = 0
         self.change(count, paint)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
-        self.post_message(self.Moved())
+        self.post_message(self.RowHighlighted())
 
     def change(self, count: int, paint: Callable[[int, int], Text]) -> None:
         """Shows so many lines in place of those before; what is marked and where the list stands stay."""
@@ -49,7 +49,7 @@ class Listing(ScrollView, can_focus=True):
         self.marked = index
         self._reveal()
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.RowHighlighted())
 
     def _reveal(self) -> None:
         """Scrolls to where the marked line is seen, the second with the first: that may be its heading. Before there is

@@ -8,7 +8,7 @@ from textual.worker import Worker
 
 from agent.archive.listing import ContentPage
 from agent.errors import AgentError
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import sanitised, sanitised_line
 from tui.text.styles import palette_of
 from tui.view.panel import PagedTexts
 
@@ -40,23 +40,23 @@ class Pages(Vertical):
         """Shows the beginning of what a reference stands for, or where it holds a text."""
         self._texts = texts
         self._page = ContentPage((), 1, 0)
-        self._read(ref, 1, holding)
+        self._load_page(ref, 1, holding)
 
     def turn(self, lines: int) -> None:
         """Shows what stands so many lines further down or up."""
         if self._ref:
-            self._read(self._ref, max(1, self._page.first + lines))
+            self._load_page(self._ref, max(1, self._page.first + lines))
 
     def on_resize(self) -> None:
         """Shows as much as there is room for now."""
         if self._ref:
-            self._read(self._ref, self._page.first, self._holding)
+            self._load_page(self._ref, self._page.first, self._holding)
 
-    def again(self) -> None:
+    def refit(self) -> None:
         """Shows the same in the room that there is now."""
         self.call_after_refresh(self.turn, 0)
 
-    def _read(self, ref: str, first: int, holding: str = "") -> None:
+    def _load_page(self, ref: str, first: int, holding: str = "") -> None:
         async def show() -> None:  # not begun yet: the worker may be cancelled before it starts
             await self._show(ref, first, holding)
 
@@ -71,13 +71,13 @@ class Pages(Vertical):
                 first = max(1, await self._texts.line_of(ref, holding) - 1)
             self._page = await self._texts.page(ref, first, self.lines)
         except AgentError as error:
-            self._told(ref, Text(visible(str(error)), palette.warn))
+            self._show_loaded(ref, Text(sanitised(str(error)), palette.warn))
         else:
             self._holding = ""
-            text = "\n".join(visible_line(line) for line in self._page.lines)
-            self._told(place_of(ref, self._page), Text(text, palette.text, no_wrap=True, overflow="ellipsis"))
+            text = "\n".join(sanitised_line(line) for line in self._page.lines)
+            self._show_loaded(place_of(ref, self._page), Text(text, palette.text, no_wrap=True, overflow="ellipsis"))
 
-    def _told(self, what: str, content: Text) -> None:
+    def _show_loaded(self, what: str, content: Text) -> None:
         palette = palette_of(self.app.theme_variables)
         self.query_one("#what", Static).update(Text(what, palette.dim))
         self.query_one("#content", Static).update(content)

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from textual.widgets import TextArea
 
-from tui.prompt.pastes import UNFOLDED, Pastes
+from tui.prompt.pastes import MAX_UNFOLDED_CHARS, Pastes
 
 TextPosition: TypeAlias = tuple[int, int]
 """Line and column, both from 0."""
@@ -26,14 +26,14 @@ def location_of(text: str, index: int) -> TextPosition:
     return line, index - (text.rfind("\n", 0, index) + 1)
 
 
-class Units:
+class PastedUnits:
     """The units in one text area."""
 
     def __init__(self, area: TextArea, pastes: Pastes) -> None:
         self._area = area
         self._pastes = pastes
 
-    def handles(self, key: str) -> bool:
+    def process_key(self, key: str) -> bool:
         """Does what a key means at a unit; tells whether it did. What is typed inside of one comes behind it."""
         if self._area.selected_text:
             return False
@@ -61,7 +61,7 @@ class Units:
 
     def _unfold(self, text: str, start: int, end: int) -> bool:
         whole = self._pastes.text_of(text[start:end])
-        if whole is None or len(whole) > UNFOLDED:
+        if whole is None or len(whole) > MAX_UNFOLDED_CHARS:
             return False
         self._replace(whole, start, end)
         return True

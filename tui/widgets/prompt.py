@@ -13,14 +13,14 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from tui.commands import PromptMode, hint_for, mode_of
-from tui.prompt.completion import Completion, mentioned, with_files
+from tui.prompt.completion import PromptCompletion, mention_prefix, with_files
 from tui.prompt.files import ProjectFiles
 from tui.prompt.history import History
 from tui.prompt.pastes import Pastes, dropped_picture
-from tui.text.inks import uncoded
 from tui.text.sanitise import invisible_words, pasted_text
+from tui.text.spans import strip_backticks
 from tui.widgets.completions import Completions
-from tui.widgets.pasted_units import Units, index_of
+from tui.widgets.pasted_units import PastedUnits, index_of
 from tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:  # a type only: few use it
@@ -42,7 +42,7 @@ _EDITS = {
 class PromptCompleter(Protocol):
     """What a text may become."""
 
-    def candidates(self, text: str) -> Sequence[Completion]: ...
+    def candidates(self, text: str) -> Sequence[PromptCompletion]: ...
     @property
     def files(self) -> ProjectFiles | None: ...
 
@@ -73,17 +73,17 @@ class PromptInput(TextBox):
             super().__init__()
             self.text = text
 
-    class Recalled(Message):
+    class RecallRequested(Message):
         """Up in an empty prompt, before the history: there may be queued messages to take back."""
 
-    class Hinted(Message):
+    class HintRequested(Message):
         """Why something did not happen."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
-    class Scrolled(Message):
+    class ScrollRequested(Message):
         """A key that means the transcript: PgUp and PgDn, in an empty prompt Home and End."""
 
         def __init__(self, key: str) -> None:
@@ -116,7 +116,7 @@ class PromptInput(TextBox):
         self._completions = completions
         self._offers = offers
         self._pastes = pastes
-        self._units = Units(self, pastes)
+        self._units = PastedUnits(self, pastes)
         self._vim: VimKeys | None = None
         self._before_search: str | None = None
         """What was written when a search was asked for."""
@@ -134,27 +134,27 @@ class PromptInput(TextBox):
         if self._looking is not None:
             self._looking.cancel()
 
-    def put(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         """Replaces what is written, with the cursor at the end."""
         self.load_text(pasted_text(text))
         self.move_cursor(self.document.end)
 
-    def put_by(self) -> bool:
+    def stash(self) -> bool:
         """Takes away what is written, which stays in the history. Tells whether there was anything."""
         self._put_by = self.text
         if self._put_by:
-            self.past.add(self._pastes.unfolded(self._put_by))
-            self.put("")
+            self.past.add(self._pastes.unfold(self._put_by))
+            self.set_text("")
         return bool(self._put_by)
 
-    def take_up(self) -> None:
+    def restore_stash(self) -> None:
         """Writes again what was put by last, where nothing else is written."""
         if not self.text:
-            self.put(self._put_by)
+            self.set_text(self._put_by)
 
-    def put_first(self, text: str) -> None:
+    def prepend(self, text: str) -> None:
         """Puts a text before what is being written."""
-        self.put("\n\n".join([text, self.text]).rstrip())
+        self.set_text("\n\n".join([text, self.text]).rstrip())
 
     def on_text_area_changed(self) -> None:
         self._offer()
@@ -167,7 +167,7 @@ class PromptInput(TextBox):
             self._offered_for = self.text
             at = index_of(self.text, self.cursor_location)
             before, behind = self.text[:at], self.text[at:]
-            offered = self._offers.candidates(before if mentioned(before) is not None else self.text)
+            offered = self._offers.candidates(before if mention_prefix(before) is not None else self.text)
             self._look_for_files(before, behind, offered)
 
     def offer_again(self) -> None:
@@ -175,12 +175,12 @@ class PromptInput(TextBox):
         self._offered_for = ""
         self._offer()
 
-    def _look_for_files(self, before: str, behind: str, offered: Sequence[Completion]) -> None:
+    def _look_for_files(self, before: str, behind: str, offered: Sequence[PromptCompletion]) -> None:
         """Offers files, too, where one is being written, as soon as they are found; a search before that is over."""
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
-        written, files = mentioned(before), self._offers.files
+        written, files = mention_prefix(before), self._offers.files
         if written is None or files is None:
             self._completions.offer(offered)
             return
@@ -197,7 +197,7 @@ class PromptInput(TextBox):
         self.set_class(mode == "shell", "shell")
         self.set_class(mode == "memory", "memory")
         hint = hint_for(self.text)
-        title = escape(f"{hint.usage}  {uncoded(hint.help)}") if hint is not None else _MODES[mode]
+        title = escape(f"{hint.usage}  {strip_backticks(hint.help)}") if hint is not None else _MODES[mode]
         invisible = invisible_words(self._pastes.invisible_in(self.text))
         self.set_class(bool(invisible), "invisible")
         self.border_title = "  ".join(filter(None, (invisible, title)))
@@ -212,7 +212,7 @@ class PromptInput(TextBox):
         try:
             self.insert(f"{self._pastes.add_picture(data)} ")
         except ValueError as error:
-            self.post_message(self.Hinted(str(error)))
+            self.post_message(self.HintRequested(str(error)))
             return False
         return True
 
@@ -223,7 +223,7 @@ class PromptInput(TextBox):
             return ""
         typed = self.text[len(before) :]
         if typed:
-            self.put(before)
+            self.set_text(before)
         return typed
 
     async def _paste_picture(self) -> None:
@@ -236,10 +236,10 @@ class PromptInput(TextBox):
             if self.app.clipboard:
                 self.insert(self._pastes.fold(pasted_text(self.app.clipboard)))
             else:
-                self.post_message(self.Hinted(str(problem)))
+                self.post_message(self.HintRequested(str(problem)))
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._vim_takes(event) or self._handles(event.key) or await self._edits(event.key):
+        if self._handle_vim_key(event) or self._handle_prompt_key(event.key) or await self._edits(event.key):
             event.stop()
             event.prevent_default()
 
@@ -257,12 +257,12 @@ class PromptInput(TextBox):
         self._show_vim()
 
     def _show_vim(self) -> None:
-        self.border_subtitle = escape(self._vim.shown) if self._vim is not None else ""
+        self.border_subtitle = escape(self._vim.status_text) if self._vim is not None else ""
 
-    def _vim_takes(self, event: events.Key) -> bool:
-        if self._vim is None or (self._completions.chosen is not None and self._vim.vim.mode == "insert"):
+    def _handle_vim_key(self, event: events.Key) -> bool:
+        if self._vim is None or (self._completions.selected_candidate is not None and self._vim.vim.mode == "insert"):
             return False
-        took = self._vim.takes(event)
+        took = self._vim.process_key(event)
         self._show_vim()
         return took
 
@@ -274,12 +274,12 @@ class PromptInput(TextBox):
             await self.run_action(action)
         return action is not None
 
-    def _handles(self, key: str) -> bool:
+    def _handle_prompt_key(self, key: str) -> bool:
         """Does what a key means here and nowhere else in a text area. Tells whether it did."""
         self._offer()  # the text may have changed so shortly before that nobody was told yet
-        if self._completions.chosen is not None and self._handles_candidate(key):
+        if self._completions.selected_candidate is not None and self._handle_candidate_key(key):
             return True
-        if self._units.handles(key):
+        if self._units.process_key(key):
             return True
         match key:
             case "enter":
@@ -302,17 +302,17 @@ class PromptInput(TextBox):
             case "down" if self.cursor_at_last_line:
                 return self._newer()
             case "pageup" | "pagedown":
-                self.post_message(self.Scrolled(key))
+                self.post_message(self.ScrollRequested(key))
             case "home" | "end" if not self.text:
-                self.post_message(self.Scrolled(key))
+                self.post_message(self.ScrollRequested(key))
             case _ if key in NEWLINE_KEYS:
                 self.insert("\n")
             case _:
                 return False
         return True
 
-    def _handles_candidate(self, key: str) -> bool:
-        chosen = self._completions.chosen
+    def _handle_candidate_key(self, key: str) -> bool:
+        chosen = self._completions.selected_candidate
         if chosen is None:
             return False
         match key:
@@ -323,7 +323,7 @@ class PromptInput(TextBox):
             case "tab":
                 self._take(chosen)
             case "enter" if chosen.final or self.text == chosen.insert.rstrip():
-                self.put(chosen.insert)
+                self.set_text(chosen.insert)
                 self._submit()
             case "enter":
                 self._take(chosen)
@@ -331,8 +331,8 @@ class PromptInput(TextBox):
                 return False
         return True
 
-    def _take(self, chosen: Completion) -> None:
-        self.put(chosen.insert)
+    def _take(self, chosen: PromptCompletion) -> None:
+        self.set_text(chosen.insert)
         if chosen.behind:
             end = self.cursor_location
             self.insert(chosen.behind)
@@ -357,23 +357,23 @@ class PromptInput(TextBox):
         if self.text[0].isspace():
             self.past.rest()
         else:
-            self.past.add(self._pastes.unfolded(text))
+            self.past.add(self._pastes.unfold(text))
         self._completions.offer(())
         self.load_text("")
         self.post_message(self.Submitted(text))
 
     def _older(self) -> bool:
         if self.queued and not self.text:
-            self.post_message(self.Recalled())
+            self.post_message(self.RecallRequested())
             return True
         text = self.past.older(self.text)
         if text is not None:
-            self.put(text)
+            self.set_text(text)
             self.move_cursor((0, len(self.document.get_line(0))))  # Up goes on from the first line
         return True
 
     def _newer(self) -> bool:
         text = self.past.newer()
         if text is not None:
-            self.put(text)
+            self.set_text(text)
         return True

@@ -10,24 +10,24 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.errors import UsageError
-from tui.terminal.editor_screen import edited
-from tui.text.sanitise import invisible_count, invisible_words, visible
-from tui.text.styles import folded, palette_of
+from tui.terminal.editor_screen import edit_in_editor
+from tui.text.sanitise import invisible_count, invisible_words, sanitised
+from tui.text.styles import palette_of, wrapped_text
 from tui.view.key_hints import key_lines
 from tui.view.question import (
     Answer,
+    AnswerState,
     Choice,
-    Marked,
-    Pressed,
+    KeyEffect,
     QuestionSpec,
     Writing,
     choices_of,
     is_known,
-    pressed,
-    pressed_in_words,
+    key_effect,
+    key_effect_in_text,
     ticked_answer,
 )
-from tui.view.question_lines import Part, allotted, headed, height_of, keys_told, rows_of
+from tui.view.question_lines import Part, allot_lines, headline_and_reason, height_of, question_key_hints, rows_of
 from tui.widgets.choices import ChoiceList
 from tui.widgets.field import CommandField, Field
 from tui.widgets.keyline import KeyLine
@@ -79,7 +79,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self._answered = answered
         self._room = room
         self._place = place
-        self._marked = Marked()
+        self._marked = AnswerState()
         self._clicked: int | None = None
         """The choice that was marked by the mouse."""
         self._writing: Writing | None = None
@@ -105,7 +105,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self.app.theme_changed_signal.subscribe(self, lambda _: self.fit())
 
     @property
-    def marked(self) -> Choice | None:
+    def marked_choice(self) -> Choice | None:
         choices = choices_of(self.spec, self._marked)
         return choices[self._marked.at] if self._marked.at < len(choices) else None
 
@@ -127,7 +127,7 @@ class QuestionPanel(Vertical, can_focus=True):
         """The same as soon as it is there; what is typed until then is not for it."""
         self.call_after_refresh(self.take_focus)
 
-    def stands(self, place: str) -> None:
+    def show_position(self, place: str) -> None:
         """Says which of several questions it is."""
         if place != self._place:
             self._place = place
@@ -136,15 +136,15 @@ class QuestionPanel(Vertical, can_focus=True):
     # What keys are for
 
     @property
-    def is_written_in(self) -> bool:
+    def has_text_focus(self) -> bool:
         """Whether text is for a field of it."""
         return self.spec.words is not None or self._writing is not None
 
-    def means(self, key: events.Key) -> bool:
+    def accepts_key(self, key: events.Key) -> bool:
         """Whether a key is for it: a character that is not is text for somebody else."""
         if key.key == "enter" and self.is_beside:
             return False
-        if not key.is_printable or self.is_written_in:
+        if not key.is_printable or self.has_text_focus:
             return True
         return is_known(key.key, self.spec, self._marked, is_whole=self._is_whole)
 
@@ -153,7 +153,7 @@ class QuestionPanel(Vertical, can_focus=True):
         if self.spec.words is None or self._is_in(self._field) or self._writing is not None:
             return False
         if key.character and key.is_printable:
-            self._field.go_on_with(key.character)
+            self._field.take_over(key.character)
         return True
 
     # How it is drawn
@@ -177,12 +177,12 @@ class QuestionPanel(Vertical, can_focus=True):
         inside = width if width < _NARROW or lines < _LOW else width - 2
         palette, spec = palette_of(self.app.theme_variables), self.spec
         writes = self._writing.how if self._writing is not None else ""
-        first, because = headed(spec, inside, self._place)
-        headline, reason = folded([first], palette), folded(because, palette)
+        first, because = headline_and_reason(spec, inside, self._place)
+        headline, reason = wrapped_text([first], palette), wrapped_text(because, palette)
         about, subject = 0, "#command" if writes == "command" else "#subject"
         if writes != "command":
             about = self.query_one("#subject").get_content_height(self.screen.size, self.screen.size, inside)
-        given = allotted(
+        given = allot_lines(
             lines,
             {
                 "headline": len(headline.wrap(self.app.console, inside)),
@@ -209,7 +209,7 @@ class QuestionPanel(Vertical, can_focus=True):
             # Lines for a choice that is long while it is marked part the list from the keys, too.
             is_apart = at < given["air"] and not (is_spare and one.id == "answers")
             one.styles.margin = (int(is_apart), 0, 0, 0)
-        self._tell_keys()
+        self._show_keys()
         self._list(inside - (height_of(spec, self._marked, inside) > given["list"]))
 
     def _list(self, width: int) -> None:
@@ -218,7 +218,7 @@ class QuestionPanel(Vertical, can_focus=True):
     def _keys(self, hidden: int) -> str:
         """The keys that mean something now, in phrases."""
         is_away = not self.has_focus_within and self.is_attached and self.screen.focused is not None
-        return keys_told(
+        return question_key_hints(
             self.spec, self._marked, self._writing, is_away=is_away, is_whole=self._is_whole, hidden=hidden
         )
 
@@ -227,7 +227,7 @@ class QuestionPanel(Vertical, can_focus=True):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     @on(CommandField.Changed)
-    def _tell_keys(self) -> None:
+    def _show_keys(self) -> None:
         if self._has_parts:
             count = invisible_count(self.query_one(CommandField).text) if self._writing is not None else 0
             told = "  ".join(filter(None, (invisible_words(count), self._keys(self._hidden))))
@@ -236,22 +236,22 @@ class QuestionPanel(Vertical, can_focus=True):
     # What the user does
 
     def on_key(self, event: events.Key) -> None:
-        did, marked = self._pressed(event.key)
-        if self._does(did, marked, event):
+        did, marked = self._key_effect(event.key)
+        if self._process_key(did, marked, event):
             event.stop()
             event.prevent_default()
 
-    def _pressed(self, key: str) -> tuple[Pressed, Marked]:
+    def _key_effect(self, key: str) -> tuple[KeyEffect, AnswerState]:
         if self._is_in(self.query_one(CommandField)):
             return ("back" if key == "escape" else "nothing"), self._marked
         if not self._is_in(self._field):
-            return pressed(key, self.spec, self._marked, is_whole=self._is_whole)
+            return key_effect(key, self.spec, self._marked, is_whole=self._is_whole)
         is_writing, is_empty = self._writing is not None, not self._field.value
-        return pressed_in_words(
+        return key_effect_in_text(
             key, self.spec, self._marked, is_writing=is_writing, is_empty=is_empty, is_whole=self._is_whole
         )
 
-    def _does(self, did: Pressed, marked: Marked, event: events.Key) -> bool:
+    def _process_key(self, did: KeyEffect, marked: AnswerState, event: events.Key) -> bool:
         """Does what a key means. Tells whether it means anything."""
         match did:
             case "stopped":
@@ -275,7 +275,7 @@ class QuestionPanel(Vertical, can_focus=True):
             case "read":
                 read_on(self.query_one("#subject"), event.key)
             case "text" if self.spec.words is not None and event.character:
-                self._field.go_on_with(event.character)
+                self._field.take_over(event.character)
             case _:
                 return False
         return True
@@ -291,18 +291,18 @@ class QuestionPanel(Vertical, can_focus=True):
         event.stop()
         self._to(self)
         again = self._clicked == event.index == self._marked.at
-        self._mark(Marked(event.index, self._marked.ticked, self._marked.for_project))
+        self._mark(AnswerState(event.index, self._marked.ticked, self._marked.for_project))
         self._clicked = event.index
         if again:
             self._choose()
 
-    def _mark(self, marked: Marked) -> None:
+    def _mark(self, marked: AnswerState) -> None:
         self._marked, self._clicked, self.is_beside = marked, None, False
         self._list(self.query_one(ChoiceList).scrollable_content_region.width)
-        self._tell_keys()
+        self._show_keys()
 
     def _choose(self) -> None:
-        choice = self.marked
+        choice = self.marked_choice
         if choice is None:
             return
         if self.spec.several:
@@ -336,7 +336,7 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def _edit(self, writing: Writing) -> None:
         try:
-            text = edited(self.app, writing.before, writing.file)
+            text = edit_in_editor(self.app, writing.before, writing.file)
         except UsageError as error:
             self._warn(str(error))
             return
@@ -344,7 +344,7 @@ class QuestionPanel(Vertical, can_focus=True):
             self._warn("nothing was changed")
 
     def _warn(self, text: str) -> None:
-        self.query_one(KeyLine).tell(visible(text), "warn")
+        self.query_one(KeyLine).show_message(sanitised(text), "warn")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -353,7 +353,7 @@ class QuestionPanel(Vertical, can_focus=True):
             value = ticked_answer(self.spec, self._marked, value.strip())
         self._give_written(self._writing or self.spec.words, value)
 
-    def on_command_field_taken(self, event: CommandField.Taken) -> None:
+    def on_command_field_command_submitted(self, event: CommandField.CommandSubmitted) -> None:
         event.stop()
         self._give_written(self._writing, event.text)
 

@@ -8,11 +8,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.render.diff_rows import without_blank_ends
-from tui.text.sanitise import visible
-from tui.text.styles import folded, palette_of
+from tui.text.sanitise import sanitised
+from tui.text.styles import palette_of, wrapped_text
 from tui.text.unified_diff import files_of
+from tui.view.call_titles import argument_lines
 from tui.view.question import Subject
-from tui.view.titles import argument_lines
 from tui.widgets.diffview import DiffView
 from tui.widgets.markdown_view import MarkdownView
 
@@ -79,18 +79,18 @@ class _Words(VerticalScroll, can_focus=False):
         self._subject = subject
 
     def compose(self) -> ComposeResult:
-        yield Static(self._said)
+        yield Static(self._subject_text)
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, lambda _: self.query_one(Static).update(self._said))
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.query_one(Static).update(self._subject_text))
 
     @property
-    def _said(self) -> Text:
+    def _subject_text(self) -> Text:
         palette = palette_of(self.app.theme_variables)
         if self._subject.kind == "words":
-            return Text(visible(self._subject.text), palette.text)
-        return folded(self._subject.lines, palette)
+            return Text(sanitised(self._subject.text), palette.text)
+        return wrapped_text(self._subject.lines, palette)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        said = self._said
+        said = self._subject_text
         return len(said.wrap(self.app.console, max(1, width - 1))) if said.plain else 0

@@ -8,8 +8,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.session.queue import MOST_LINES, Queued, first_shown, queue_lines
-from tui.text.styles import painted, palette_of
+from tui.session.queue import MAX_QUEUE_LINES, QueuedMessage, first_visible, queue_lines
+from tui.text.styles import clipped_text, palette_of
 
 
 class QueueLines(Widget, can_focus=True):
@@ -19,7 +19,7 @@ class QueueLines(Widget, can_focus=True):
     QueueLines {{
         display: none;
         height: auto;
-        max-height: {MOST_LINES};
+        max-height: {MAX_QUEUE_LINES};
         padding: 0 1;
         text-wrap: nowrap;
         text-overflow: ellipsis;
@@ -33,19 +33,19 @@ class QueueLines(Widget, can_focus=True):
         Binding("escape", "leave", show=False),
     ]
 
-    class Edited(Message):
+    class EditRequested(Message):
         """The user wants a message back in the prompt."""
 
-        def __init__(self, item: Queued) -> None:
+        def __init__(self, item: QueuedMessage) -> None:
             super().__init__()
             self.item = item
 
-    class Removed(Message):
-        def __init__(self, item: Queued) -> None:
+    class RemoveRequested(Message):
+        def __init__(self, item: QueuedMessage) -> None:
             super().__init__()
             self.item = item
 
-    class Left(Message):
+    class QueueLeft(Message):
         """The user is done with the queue; `typed` is what said so, if something was written."""
 
         def __init__(self, typed: str = "") -> None:
@@ -54,10 +54,10 @@ class QueueLines(Widget, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._items: tuple[Queued, ...] = ()
+        self._items: tuple[QueuedMessage, ...] = ()
         self._marked: int | None = None
 
-    def show(self, items: tuple[Queued, ...]) -> None:
+    def show(self, items: tuple[QueuedMessage, ...]) -> None:
         """Shows these messages. The mark stays with its message as long as that waits."""
         before = self._items
         self._items = items
@@ -67,11 +67,11 @@ class QueueLines(Widget, can_focus=True):
             self._marked = place if place is not None else min(self._marked, len(items) - 1) if items else None
         self.display = bool(items)
         if not items and self.has_focus:
-            self.post_message(self.Left())
+            self.post_message(self.QueueLeft())
         self.refresh(layout=True)
 
     def render(self) -> Text:
-        return painted(queue_lines(self._items, self._marked), palette_of(self.app.theme_variables))
+        return clipped_text(queue_lines(self._items, self._marked), palette_of(self.app.theme_variables))
 
     def on_focus(self) -> None:
         self._marked = len(self._items) - 1 if self._items else None
@@ -82,31 +82,31 @@ class QueueLines(Widget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        index = first_shown(len(self._items), self._marked) + event.y
+        index = first_visible(len(self._items), self._marked) + event.y
         if index < len(self._items):
-            self.post_message(self.Edited(self._items[index]))
+            self.post_message(self.EditRequested(self._items[index]))
 
     def on_key(self, event: events.Key) -> None:
         if event.is_printable and event.character:
             event.stop()
-            self.post_message(self.Left(event.character))
+            self.post_message(self.QueueLeft(event.character))
 
     def action_move(self, step: int) -> None:
         if self._marked is None:
             return
         if self._marked + step >= len(self._items):
-            self.post_message(self.Left())
+            self.post_message(self.QueueLeft())
         else:
             self._marked = max(0, self._marked + step)
             self.refresh()
 
     def action_edit(self) -> None:
         if self._marked is not None:
-            self.post_message(self.Edited(self._items[self._marked]))
+            self.post_message(self.EditRequested(self._items[self._marked]))
 
     def action_remove(self) -> None:
         if self._marked is not None:
-            self.post_message(self.Removed(self._items[self._marked]))
+            self.post_message(self.RemoveRequested(self._items[self._marked]))
 
     def action_leave(self) -> None:
-        self.post_message(self.Left())
+        self.post_message(self.QueueLeft())

@@ -5,8 +5,19 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.view.blocks import MARGIN, AnswerText, Block, Call, Detail, Retry, Thought, UserText, has_work, opens
-from tui.view.folds import Drawing, Lookups
+from tui.view.block_groups import Drawing, LookupGroup
+from tui.view.blocks import (
+    MARGIN,
+    AnswerText,
+    Block,
+    Call,
+    Detail,
+    ReasoningBlock,
+    Retry,
+    UserText,
+    has_work,
+    is_expandable,
+)
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
     from agent.config.options import ThoughtsName
@@ -61,11 +72,11 @@ class BlockRow:
         self.strips: list[Strip] | None = None
         self._painter: AnswerPainter | None = None
         self._extent = _extent(block)
-        self.height = self.gap + self._estimated(width)
+        self.height = self.gap + self._estimate_height(width)
 
     def change(self, block: Block, above: Block | None) -> None:
         """Shows another block. The height stays until the block is drawn."""
-        if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _grown(self.block, block)):
+        if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
             self._painter = None
         is_other = type(block) is not type(self.block)
         self.block, self.gap, self._extent = block, _gap(above, block, self.detail), _extent(block)
@@ -83,10 +94,10 @@ class BlockRow:
         if drawn is None:
             self.height, self.measured = 0, True
         elif was_hidden:
-            self.height = self.gap + self._estimated(width)
+            self.height = self.gap + self._estimate_height(width)
         return True
 
-    def stand_below(self, above: Drawing) -> bool:
+    def update_gap(self, above: Drawing) -> bool:
         """Keeps the distance to what is drawn above it. Tells whether it was another one."""
         gap = _gap(above, self.drawn, self.detail)
         if self.drawn is None or gap == self.gap:
@@ -109,13 +120,17 @@ class BlockRow:
     @property
     def _begins_open(self) -> bool:
         wanted = "open" if self.detail == "full" else self.thoughts
-        return wanted == "open" if isinstance(self.block, Thought) else self.detail == "full" and opens(self.block)
+        return (
+            wanted == "open"
+            if isinstance(self.block, ReasoningBlock)
+            else self.detail == "full" and is_expandable(self.block)
+        )
 
     def resize(self, width: int) -> None:
         """Forgets everything that was drawn for another width."""
         self._painter = None
         self.strips, self.measured = None, False
-        self.height = self.gap + self._estimated(width)
+        self.height = self.gap + self._estimate_height(width)
 
     def recolor(self) -> None:
         """Forgets everything that was drawn in other colours, or for a screen of other height. The height stays until
@@ -134,13 +149,13 @@ class BlockRow:
         return self.strips
 
     @property
-    def _shown(self) -> Detail:
+    def _effective_detail(self) -> Detail:
         if self.opened:
             return "full"
         is_list = isinstance(self.block, Call) and self.block.name == "todo"
         return "normal" if self.detail == "normal" and not (is_list and self.is_beside) else "compact"
 
-    def _estimated(self, width: int) -> int:
+    def _estimate_height(self, width: int) -> int:
         """Lines that the block takes about, without drawing it."""
         if self.drawn is None:
             return -self.gap
@@ -150,10 +165,10 @@ class BlockRow:
     def _lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
         from tui.render.blocks import AnswerPainter, paint, paint_lookups  # noqa: PLC0415  # deferred: see above
 
-        if isinstance(self.drawn, Lookups):
+        if isinstance(self.drawn, LookupGroup):
             return paint_lookups(self.drawn, width, console)
         if not isinstance(self.block, AnswerText):
-            return paint(self.drawn or self.block, self._shown, width, console)
+            return paint(self.drawn or self.block, self._effective_detail, width, console)
         painter = self._painter or AnswerPainter(width, console)
         self._painter = painter if self.block.streaming else None
         return painter.draw(self.block.text)
@@ -170,7 +185,7 @@ def _extent(block: Block) -> tuple[int, int]:
             return 0, 1
 
 
-def _grown(before: AnswerText, after: AnswerText) -> bool:
+def _has_grown(before: AnswerText, after: AnswerText) -> bool:
     return after.text.startswith(before.text)
 
 
@@ -178,6 +193,6 @@ def _gap(above: Drawing, block: Drawing, detail: Detail) -> int:
     """Blank lines above a block: calls and thoughts of a line each that follow each other stand close."""
     if above is None:
         return 0
-    close = (Call, Thought, Retry, Lookups)
+    close = (Call, ReasoningBlock, Retry, LookupGroup)
     is_low = detail == "compact" or not (isinstance(above, Call) and has_work(above))
     return 0 if is_low and isinstance(above, close) and isinstance(block, close) else 1

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
-from tui.view.blocks import Block, Call, Detail, Thought
-from tui.view.folds import folded
+from tui.view.block_groups import grouped_blocks
+from tui.view.blocks import Block, Call, Detail, ReasoningBlock
 from tui.widgets.row import BlockRow
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
     from agent.config.options import ThoughtsName
     from tui.render.prose import PaletteConsole
 
-_KEPT = 400
+_MAX_CACHED_ROWS = 400
 """Rows whose lines are kept; the others are drawn again when they are looked at."""
 
 
-class Stack:
+class RowStack:
     """The rows of a transcript. Only those that are asked for are drawn; all other heights are estimates."""
 
     def __init__(self) -> None:
@@ -68,15 +68,15 @@ class Stack:
     def _fold(self, first: int) -> None:
         rows, changed = self.rows[first:], None
         alone = [row.opened or row.unfolded for row in rows]
-        drawn = folded([row.block for row in rows], alone.__getitem__) if self.detail != "full" else []
+        drawn = grouped_blocks([row.block for row in rows], alone.__getitem__) if self.detail != "full" else []
         hides = self.thoughts == "hidden" and self.detail != "full"
         for index, row in enumerate(rows):
-            shown = None if hides and isinstance(row.block, Thought) else drawn[index] if drawn else row.block
+            shown = None if hides and isinstance(row.block, ReasoningBlock) else drawn[index] if drawn else row.block
             if row.draw_as(shown, self.width) and changed is None:
                 changed = first + index
         above = next((self.rows[at].drawn for at in range(first - 1, -1, -1) if self.rows[at].drawn), None)
         for index, row in enumerate(rows):
-            if row.stand_below(above) and (changed is None or first + index < changed):
+            if row.update_gap(above) and (changed is None or first + index < changed):
                 changed = first + index
             above = row.drawn or above
         if changed is not None:
@@ -134,7 +134,7 @@ class Stack:
         self._fold(0)
         self._starts = [0]
 
-    def put_beside(self, is_beside: bool) -> None:
+    def set_todos_beside(self, is_beside: bool) -> None:
         """Says whether the list of things to do stands beside the conversation."""
         self.is_beside = is_beside
         for row in self.rows:
@@ -159,7 +159,7 @@ class Stack:
             del self._starts[index + 1 :]
         self._kept[id(row)] = row
         self._kept.move_to_end(id(row))
-        while len(self._kept) > _KEPT:
+        while len(self._kept) > _MAX_CACHED_ROWS:
             _, forgotten = self._kept.popitem(last=False)
             forgotten.strips = None
         return strips

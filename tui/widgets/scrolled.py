@@ -95,7 +95,7 @@ class ScrolledRows(SelectableRows):
             self._following = self.scroll_offset.y >= self.max_scroll_y  # the screen may have grown down to the end
         finally:
             self._settling = False
-        self._settled()
+        self._after_settle()
         if not self._margins_due:
             self._margins_due = True
             self.call_after_refresh(self._settle_margins)
@@ -132,7 +132,7 @@ class ScrolledRows(SelectableRows):
             y = self._stack.start(index) + (min(offset, max(0, rows[index].height - 1)) if rows else 0)
         self._scroll_now(y)
 
-    def _settled(self) -> None:
+    def _after_settle(self) -> None:
         """Called when everything is in its place."""
 
     def _hold(self, index: int, offset: int) -> None:

@@ -42,7 +42,7 @@ class SearchedRows(ScrolledRows):
         """Whether words can be looked for at once."""
         return len(self.finder.unread([row.block for row in self._stack.rows])) <= AT_ONCE
 
-    async def read(self) -> None:
+    async def read_texts(self) -> None:
         """Finds out what all blocks say, in a thread."""
         from tui.widgets.find_text import texts_of  # noqa: PLC0415  # deferred: with the first search
 

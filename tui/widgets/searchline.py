@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from tui.text.styles import Palette, painted, palette_of
+from tui.text.styles import Palette, clipped_text, palette_of
 from tui.view.key_hints import key_lines
 from tui.widgets.field import Field
 
@@ -27,7 +27,7 @@ class SearchLine(Horizontal):
     SearchLine > #sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
     """
 
-    _said: "Callable[[Palette], Text]" = staticmethod(lambda palette: Text())
+    _status: "Callable[[Palette], Text]" = staticmethod(lambda palette: Text())
     """What stands at the right, in the colours of a theme."""
 
     def on_mount(self) -> None:
@@ -57,26 +57,28 @@ class SearchLine(Horizontal):
         self.write()
         self._field.action_select_all()
 
-    def tell(self, found: "FoundWords", columns: int) -> None:
+    def show_found(self, found: "FoundWords", columns: int) -> None:
         """Says what was found, and which keys there are where so many columns have room for that."""
         count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self.words else ""
         keys = key_lines(_KEYS, columns) if columns >= _WIDE else []
-        self._say(
-            lambda palette: Text(f"{count}   " if keys else count, palette.text).append_text(painted(keys, palette))
+        self._set_status(
+            lambda palette: Text(f"{count}   " if keys else count, palette.text).append_text(
+                clipped_text(keys, palette)
+            )
         )
 
-    def tell_reading(self) -> None:
+    def show_reading(self) -> None:
         """Says that it takes a while."""
-        self._say(lambda palette: Text("reading … ", palette.dim))
+        self._set_status(lambda palette: Text("reading … ", palette.dim))
 
-    def _say(self, said: "Callable[[Palette], Text]") -> None:
-        self._said = said
+    def _set_status(self, said: "Callable[[Palette], Text]") -> None:
+        self._status = said
         self._draw()
 
     def _draw(self) -> None:
         palette = palette_of(self.app.theme_variables)
         self.query_one("#search-mark", Static).update(Text("find ", palette.dim))
-        self.query_one("#places", Static).update(self._said(palette))
+        self.query_one("#places", Static).update(self._status(palette))
 
     @property
     def _field(self) -> Field:

@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from tui.text.styles import Palette
 from tui.view.blocks import MODEL_BAR, USER_BAR
-from tui.widgets.row_stack import Stack
+from tui.widgets.row_stack import RowStack
 
 
 class SelectableRows(ScrollView):
@@ -17,7 +17,7 @@ class SelectableRows(ScrollView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._stack = Stack()
+        self._stack = RowStack()
         self._palette: Palette | None = None
 
     @property

@@ -3,20 +3,20 @@
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.text.styles import painted, palette_of
+from tui.text.styles import clipped_text, palette_of
 from tui.view.blocks import SessionView
-from tui.view.status import Shown, status_line
+from tui.view.status import StatusLineState, status_line
 
 WALKING = "Up, Down move  Enter opens  y copies  Esc back"
 """The keys of somebody who walks through the conversation."""
 
 
-class StatusLine(Widget):
+class StatusBar(Widget):
     """Left what goes on, right the numbers. Where it is narrow, the right side gives way first."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._shown = Shown(SessionView())
+        self._shown = StatusLineState(SessionView())
 
     def on_mount(self) -> None:
         self.watch(self.screen, "focused", self._turn_to, init=False)
@@ -25,13 +25,13 @@ class StatusLine(Widget):
         """Something else has the focus: other keys are named."""
         self.refresh()
 
-    def show(self, shown: Shown) -> None:
+    def show(self, shown: StatusLineState) -> None:
         if shown != self._shown:
             self._shown = shown
             self.refresh()
 
     def render(self) -> Text:
         keys = WALKING if self.screen.focused is not None and self.screen.focused.id == "transcript" else ""
-        text = painted([status_line(self._shown, self.size.width, keys)], palette_of(self.app.theme_variables))
+        text = clipped_text([status_line(self._shown, self.size.width, keys)], palette_of(self.app.theme_variables))
         text.truncate(max(1, self.size.width), overflow="ellipsis")
         return text

@@ -4,17 +4,17 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import sanitised_line
 from tui.text.styles import Palette
 from tui.view.blocks import USER_BAR, UserText
-from tui.widgets.row_stack import Stack
+from tui.widgets.row_stack import RowStack
 
 _KEY = "  Ctrl-Up "
 """What goes there; named where there is room for it."""
-_LEAST = 40
+_MIN_KEY_WIDTH = 40
 
 
-def message_above(stack: Stack, top: int) -> int | None:
+def message_above(stack: RowStack, top: int) -> int | None:
     """The row of the message that the line `top` belongs to; None where its first line is not above that."""
     index, _ = stack.locate(top)
     for at in range(index, -1, -1):
@@ -25,8 +25,8 @@ def message_above(stack: Stack, top: int) -> int | None:
 
 def sticky_strip(text: str, width: int, palette: Palette) -> Strip:
     """The beginning of a message in one line, exactly as wide as that."""
-    key = _KEY if width >= _LEAST else ""
-    said = visible_line(next((line for line in text.splitlines() if line.strip()), ""))
+    key = _KEY if width >= _MIN_KEY_WIDTH else ""
+    said = sanitised_line(next((line for line in text.splitlines() if line.strip()), ""))
     room = max(0, width - 2 - len(key))
     shown = said if cell_len(said) <= room else f"{set_cell_size(said, max(0, room - 1))}…"
     segments = [

@@ -13,7 +13,7 @@ from textual.expand_tabs import expand_tabs_inline
 from textual.widgets import TextArea
 
 from tui.text.graphemes import grapheme_end, grapheme_start
-from tui.text.sanitise import drawn, pasted_text
+from tui.text.sanitise import pasted_text, with_control_pictures
 
 TextPosition = tuple[int, int]
 """Line and column, both from 0."""
@@ -45,7 +45,7 @@ class _Lines(Document):
         return EditResult((top + len(whole), len(last)), replaced)
 
 
-class _Drawn(Sequence[str]):
+class _RenderedLines(Sequence[str]):
     """Lines as they are drawn, each when it is asked for."""
 
     def __init__(self, lines: list[str]) -> None:
@@ -59,7 +59,11 @@ class _Drawn(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        return drawn(self._lines[index]) if isinstance(index, int) else [drawn(line) for line in self._lines[index]]
+        return (
+            with_control_pictures(self._lines[index])
+            if isinstance(index, int)
+            else [with_control_pictures(line) for line in self._lines[index]]
+        )
 
 
 class _DrawnLines(_Lines):
@@ -67,7 +71,7 @@ class _DrawnLines(_Lines):
 
     def __init__(self, document: Document) -> None:
         self._newline = "\n"
-        self._lines = _Drawn(document.lines)  # type: ignore[assignment]  # it is only read
+        self._lines = _RenderedLines(document.lines)  # type: ignore[assignment]  # it is only read
 
 
 class _Navigator(DocumentNavigator):
@@ -98,10 +102,12 @@ class TextBox(TextArea):
         self._rewrap_and_refresh_virtual_size()
 
     def get_line(self, line_index: int) -> Text:
-        return Text(drawn(self.document.get_line(line_index)), end="", no_wrap=True)
+        return Text(with_control_pictures(self.document.get_line(line_index)), end="", no_wrap=True)
 
     def get_column_width(self, row: int, column: int) -> int:
-        return cell_len(expand_tabs_inline(drawn(self.document.get_line(row))[:column], self.indent_width))
+        return cell_len(
+            expand_tabs_inline(with_control_pictures(self.document.get_line(row))[:column], self.indent_width)
+        )
 
     async def _on_key(self, event: events.Key) -> None:
         action = _KEYS.get(event.key)

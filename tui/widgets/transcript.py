@@ -12,8 +12,19 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.text.sanitise import pasted_text
-from tui.view.blocks import AnswerText, Block, Call, Detail, Earlier, Failure, SummaryBlock, Thought, UserText, opens
-from tui.view.folds import Lookups
+from tui.view.block_groups import LookupGroup
+from tui.view.blocks import (
+    AnswerText,
+    Block,
+    Call,
+    Detail,
+    Failure,
+    OlderMessages,
+    ReasoningBlock,
+    SummaryBlock,
+    UserText,
+    is_expandable,
+)
 from tui.view.receipts import Compaction
 from tui.widgets.row import BlockRow
 from tui.widgets.searched_rows import SearchedRows
@@ -23,13 +34,13 @@ from tui.widgets.sticky_line import message_above, sticky_strip
 if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
     from agent.config.options import ThoughtsName
 
-_WALKED = (UserText, AnswerText, Call, Thought, SummaryBlock, Compaction, Failure, Earlier)
+_MARKABLE_BLOCKS = (UserText, AnswerText, Call, ReasoningBlock, SummaryBlock, Compaction, Failure, OlderMessages)
 """Blocks that the mark stops at."""
 _NEWS = (UserText, AnswerText, Call, Failure)
 """Blocks that count as something new."""
 
 
-class Transcript(SearchedRows, can_focus=True):
+class TranscriptView(SearchedRows, can_focus=True):
     """All blocks of a session, drawn line by line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,7 +50,7 @@ class Transcript(SearchedRows, can_focus=True):
         Binding("escape", "leave", show=False),
     ]
 
-    class Left(Message):
+    class TranscriptLeft(Message):
         """The user is done with the transcript; `typed` is what said so, if something was written."""
 
         def __init__(self, typed: str = "") -> None:
@@ -53,10 +64,10 @@ class Transcript(SearchedRows, can_focus=True):
             super().__init__()
             self.count = count
 
-    class EarlierWanted(Message):
+    class OlderMessagesRequested(Message):
         """The user has come to the beginning of what is shown, and more was said before."""
 
-    class Copied(Message):
+    class CopyRequested(Message):
         """The user wants a block in the clipboard."""
 
         def __init__(self, block: Block) -> None:
@@ -104,7 +115,7 @@ class Transcript(SearchedRows, can_focus=True):
         self._anchor = (index + more, offset) if index else (more, max(0, offset - 1))
         self._seen += more
         if self._search is not None:
-            self._search.moved(more)
+            self._search.shift_rows(more)
         self._marked = self._marked if self._marked in self._stack.rows else None
         self.show(past, turn)
 
@@ -123,10 +134,10 @@ class Transcript(SearchedRows, can_focus=True):
     def _look_up(self) -> None:
         """Asks for more where there is no way further up."""
         rows = self._stack.rows
-        if rows and isinstance(rows[0].block, Earlier) and self.scroll_offset.y <= 0:
+        if rows and isinstance(rows[0].block, OlderMessages) and self.scroll_offset.y <= 0:
             # Sent by ourselves: what is sent while the screen answers a message counts as the screen's, and goes no
             # further than to it.
-            self.call_next(lambda: self.post_message(self.EarlierWanted()))
+            self.call_next(lambda: self.post_message(self.OlderMessagesRequested()))
 
     @property
     def detail(self) -> Detail:
@@ -140,10 +151,10 @@ class Transcript(SearchedRows, can_focus=True):
         self._settle()
         self.refresh()
 
-    def put_beside(self, is_beside: bool) -> None:
+    def set_todos_beside(self, is_beside: bool) -> None:
         """Says whether the list of things to do stands beside the conversation: here is a line of it then."""
         if is_beside != self._stack.is_beside:
-            self._stack.put_beside(is_beside)
+            self._stack.set_todos_beside(is_beside)
             self._settle()
             self.refresh()
 
@@ -163,11 +174,11 @@ class Transcript(SearchedRows, can_focus=True):
             self.go_end()
 
     @property
-    def opened(self) -> tuple[Block, ...]:
+    def opened_blocks(self) -> tuple[Block, ...]:
         return tuple(row.block for row in self._stack.rows if row.opened)
 
     @property
-    def marked(self) -> Block | None:
+    def marked_block(self) -> Block | None:
         return self._marked.block if self._marked is not None else None
 
     def visible_text(self) -> str:
@@ -176,7 +187,7 @@ class Transcript(SearchedRows, can_focus=True):
 
     # What is on the screen
 
-    def _settled(self) -> None:
+    def _after_settle(self) -> None:
         """Tells how many news are below what is on the screen."""
         rows = self._stack.rows
         if self._following or not rows:
@@ -263,22 +274,24 @@ class Transcript(SearchedRows, can_focus=True):
             return
         index, line = self._stack.locate(event.y + self.scroll_offset.y)
         row = self._stack.rows[index]
-        if row.drawn is not None and isinstance(row.block, _WALKED):
+        if row.drawn is not None and isinstance(row.block, _MARKABLE_BLOCKS):
             self._marked = row
             self.refresh()
-        if line == row.gap and opens(row.block):
+        if line == row.gap and is_expandable(row.block):
             self._toggle(index)
 
     def action_mark(self, step: int) -> None:
         """Moves the mark to the next block, and brings it onto the screen. It begins at one that opens."""
         rows = self._stack.rows
-        walked = [index for index, row in enumerate(rows) if row.drawn is not None and isinstance(row.block, _WALKED)]
+        walked = [
+            index for index, row in enumerate(rows) if row.drawn is not None and isinstance(row.block, _MARKABLE_BLOCKS)
+        ]
         if not walked:
             self._go_to(self.scroll_offset.y + step)
             return
         here = next((place for place, index in enumerate(walked) if rows[index] is self._marked), None)
         if here is None:
-            foldable = [index for index in walked if opens(rows[index].block)] or walked
+            foldable = [index for index in walked if is_expandable(rows[index].block)] or walked
             index = foldable[min(step, 0)]
         else:
             index = walked[max(0, min(here + step, len(walked) - 1))]
@@ -289,11 +302,11 @@ class Transcript(SearchedRows, can_focus=True):
         self.refresh()
 
     def action_toggle_marked(self) -> None:
-        if self._marked is not None and opens(self._marked.block):
+        if self._marked is not None and is_expandable(self._marked.block):
             self._toggle(self._stack.rows.index(self._marked))
 
     def action_leave(self) -> None:
-        self.post_message(self.Left())
+        self.post_message(self.TranscriptLeft())
 
     def on_key(self, event: events.Key) -> None:
         if self._search is not None and event.character in ("n", "N"):
@@ -301,41 +314,41 @@ class Transcript(SearchedRows, can_focus=True):
         if self._is_clicked:
             if event.is_printable and event.character:
                 event.stop()
-                self.post_message(self.Left(event.character))
-        elif event.key == "u" and isinstance(self.marked, Compaction):
+                self.post_message(self.TranscriptLeft(event.character))
+        elif event.key == "u" and isinstance(self.marked_block, Compaction):
             event.stop()
             self.call_later(self.run_action, "app.command('context', 'undo')")
-        elif event.key == "s" and isinstance(self.marked, Call) and self.marked.is_agent_at_work:
+        elif event.key == "s" and isinstance(self.marked_block, Call) and self.marked_block.is_agent_at_work:
             event.stop()
-            self.call_later(self.run_action, f"app.command('agents', {f'stop {self.marked.call_id}'!r})")
+            self.call_later(self.run_action, f"app.command('agents', {f'stop {self.marked_block.call_id}'!r})")
         elif event.character == "Y":
             event.stop()
             self.call_later(self.run_action, "app.command('copy')")
         elif event.character == "y" and self._marked is not None:
             event.stop()
-            self.post_message(self.Copied(self._marked.block))
+            self.post_message(self.CopyRequested(self._marked.block))
         elif event.is_printable and event.character and event.key != "space":
             event.stop()
-            self.post_message(self.Left(event.character))
+            self.post_message(self.TranscriptLeft(event.character))
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        self.post_message(self.Left(pasted_text(event.text)))
+        self.post_message(self.TranscriptLeft(pasted_text(event.text)))
 
     def _toggle(self, index: int) -> None:
         """Opens or closes a row. What is above it stays where it is, as far as the row is then on the screen."""
         row = self._stack.rows[index]
-        if isinstance(row.block, Earlier):
-            self.post_message(self.EarlierWanted())
+        if isinstance(row.block, OlderMessages):
+            self.post_message(self.OlderMessagesRequested())
             return
         if (
             isinstance(row.block, SummaryBlock)
             and not row.opened
             and index
-            and isinstance(self._stack.rows[index - 1].block, Earlier)
+            and isinstance(self._stack.rows[index - 1].block, OlderMessages)
         ):
-            self.post_message(self.EarlierWanted())
-        if isinstance(row.drawn, Lookups):
+            self.post_message(self.OlderMessagesRequested())
+        if isinstance(row.drawn, LookupGroup):
             self._stack.unfold(index)
         else:
             row.toggle()

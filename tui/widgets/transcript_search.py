@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from textual.strip import Strip
 
-from tui.view.blocks import opens
-from tui.widgets.find_text import FoundSpan, FoundText, Places, TextFinder, spans_of
+from tui.view.blocks import is_expandable
+from tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of
 from tui.widgets.row import BlockRow
-from tui.widgets.row_stack import Stack
+from tui.widgets.row_stack import RowStack
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class FoundWords:
 class TranscriptSearch:
     """The places where words are, one of which is gone to. What is folded there is open as long as it is."""
 
-    def __init__(self, stack: Stack, finder: TextFinder, bottom: int, origin: tuple[bool, tuple[int, int]]) -> None:
+    def __init__(self, stack: RowStack, finder: TextFinder, bottom: int, origin: tuple[bool, tuple[int, int]]) -> None:
         """`bottom` is the last row that was on the screen, `origin` where to go back to."""
         self.origin = origin
         self._stack, self._bottom = stack, bottom
@@ -29,7 +29,7 @@ class TranscriptSearch:
         self._words = ""
         self._here: FoundText | None = None
         self._opened: BlockRow | None = None
-        self._drawn: dict[int, _Marked] = {}
+        self._drawn: dict[int, _MarkedRow] = {}
         """Where the words are in the lines of rows, by the rows' numbers."""
 
     def look_for(self, words: str) -> FoundWords:
@@ -38,9 +38,9 @@ class TranscriptSearch:
         self._drawn.clear()
         places = self._places()
         self._here = places.at(max(0, places.up_to(self._bottom) - 1)) if places else None
-        return self._found(places)
+        return self._found_words(places)
 
-    def moved(self, rows: int) -> None:
+    def shift_rows(self, rows: int) -> None:
         """So many rows have come above all that there were."""
         following, (row, line) = self.origin
         self.origin, self._bottom = (following, (row + rows, line)), self._bottom + rows
@@ -56,7 +56,7 @@ class TranscriptSearch:
             self._here = None
         else:
             self._here = places.at((at + step) % len(places) if at is not None else len(places) - 1)
-        return self._found(places)
+        return self._found_words(places)
 
     def unfold(self) -> tuple[int, int] | None:
         """The row and the line that are gone to, opened if the words are not to be seen otherwise."""
@@ -68,7 +68,7 @@ class TranscriptSearch:
         if row is not self._opened:
             self.fold()
         in_title = sum(spans[0].line == row.gap for spans in self._spans(here.row))
-        if here.nth >= in_title and opens(row.block) and not row.opened:
+        if here.nth >= in_title and is_expandable(row.block) and not row.opened:
             row.toggle()
             self._stack.refold()
             self._opened = row
@@ -84,31 +84,31 @@ class TranscriptSearch:
 
     def spans_on(self, row: int, line: int) -> tuple[tuple[FoundSpan, bool], ...]:
         """What is to be marked on a line of a row, and whether it is the place that is gone to."""
-        marked = self._marked(row)
+        marked = self._marked_row(row)
         here = self._here.nth if self._here is not None and self._here.row == row else -1
         at = min(here, len(marked.spans) - 1)
         return tuple((span, nth == at) for nth, span in marked.by_line.get(line, ()))
 
     def _spans(self, row: int) -> tuple[tuple[FoundSpan, ...], ...]:
-        return self._marked(row).spans
+        return self._marked_row(row).spans
 
-    def _marked(self, row: int) -> "_Marked":
+    def _marked_row(self, row: int) -> "_MarkedRow":
         strips = self._stack.draw(row)
         known = self._drawn.get(row)
         if known is None or known.strips is not strips:
             known = self._drawn[row] = _marked_in(strips, self._words)
         return known
 
-    def _places(self) -> Places:
-        return Places(self._finder.counts([row.block for row in self._stack.rows], self._words))
+    def _places(self) -> FoundPositions:
+        return FoundPositions(self._finder.counts([row.block for row in self._stack.rows], self._words))
 
-    def _found(self, places: Places) -> FoundWords:
+    def _found_words(self, places: FoundPositions) -> FoundWords:
         at = places.index(self._here) if self._here is not None else None
         return FoundWords(at + 1 if at is not None else 0, len(places))
 
 
 @dataclass(frozen=True, slots=True)
-class _Marked:
+class _MarkedRow:
     """Where the words are in the lines of a row."""
 
     strips: list[Strip]
@@ -119,10 +119,10 @@ class _Marked:
     """Those of each line, with the number of the place."""
 
 
-def _marked_in(strips: list[Strip], words: str) -> _Marked:
+def _marked_in(strips: list[Strip], words: str) -> _MarkedRow:
     spans = spans_of([strip.text for strip in strips], words)
     by_line: dict[int, list[tuple[int, FoundSpan]]] = {}
     for nth, parts in enumerate(spans):
         for span in parts:
             by_line.setdefault(span.line, []).append((nth, span))
-    return _Marked(strips, spans, by_line)
+    return _MarkedRow(strips, spans, by_line)

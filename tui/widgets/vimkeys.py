@@ -21,10 +21,10 @@ class VimKeys:
         self._down = down
 
     @property
-    def shown(self) -> str:
-        return self.vim.shown
+    def status_text(self) -> str:
+        return self.vim.status_text
 
-    def takes(self, event: events.Key) -> bool:
+    def process_key(self, event: events.Key) -> bool:
         """Does what a key means; tells whether it meant anything here. Esc with a character so quickly behind it that
         both came as Alt and that character is Esc and the character."""
         if character := behind_escape(event):

@@ -86,7 +86,7 @@ class Batch:
     _end: BatchEnd = "done"
     _message: str = ""
     _exit_code: int = 0
-    _held: str = ""
+    _blocked_reason: str = ""
     """Why a task could not be gone on with, if one could not."""
     _spent: float = 0.0
     """US dollars of what does not run any more."""
@@ -105,7 +105,7 @@ class Batch:
     async def _do_all(self, waiting: Iterator[BatchTask], jobs: int) -> None:
         try:
             await self.store.library()
-            await self._leave_left()
+            await self._remove_leftover_worktrees()
             with interrupted_by_signals(self.interrupt):
                 async with asyncio.TaskGroup() as group:
                     for _ in range(jobs):
@@ -114,17 +114,17 @@ class Batch:
             for sessions in (*self._shared.values(), self.store):
                 await sessions.close()
 
-    async def _leave_left(self) -> None:
+    async def _remove_leftover_worktrees(self) -> None:
         """Takes away the work trees of tasks that are done, which a kill has left. Where git fails they stay, as they
         do behind a task."""
         done, begun = self.journal.results, self.journal.begun
         known = ((task, begun[task.id].session) for task in self.tasks if task.id in done and task.id in begun)
-        for task, session in self.worktrees.left(known) if self.worktrees is not None else ():
+        for task, session in self.worktrees.leftover_tasks(known) if self.worktrees is not None else ():
             if self.worktrees is not None and "commit" in done[task.id]:
                 with suppress(AgentError, GitError):
                     root = self.sessions(task, None).root
                     worktree = await asyncio.to_thread(self.worktrees.enter, task, session, root)
-                    await asyncio.to_thread(self.worktrees.leave, worktree, done[task.id])
+                    await asyncio.to_thread(self.worktrees.remove, worktree, done[task.id])
 
     def interrupt(self) -> None:
         """Ends what runs, in order: it goes on when the batch is run again."""
@@ -132,7 +132,7 @@ class Batch:
         self._interrupt_running()
 
     @property
-    def spent(self) -> float:
+    def cost(self) -> float:
         """US dollars, as far as prices are known."""
         return self._spent + sum(run.cost for run in self.running)
 
@@ -163,7 +163,7 @@ class Batch:
         finally:
             self.running.remove(run)
             self._spent += run.cost
-        self._held = run.held or self._held
+        self._blocked_reason = run.blocked_reason or self._blocked_reason
         if run.obstacle:
             self._stop("stopped", run.outcome.exit_code, run.obstacle)
         is_of_batch = run.outcome.stop_reason == "cost_limit" and self._is_spent()
@@ -219,7 +219,7 @@ class Batch:
         try:
             changes = self.worktrees.result(run.task, worktree)
             self.journal.finish(run.task, {**result, **changes})
-            self.worktrees.leave(worktree, changes)
+            self.worktrees.remove(worktree, changes)
         except GitError as error:
             if run.task.id not in self.journal.results:
                 self.journal.finish(run.task, {**result, **place, "worktree_error": str(error)})
@@ -232,7 +232,7 @@ class Batch:
             run.stop.request()
 
     def _is_spent(self) -> bool:
-        return self.max_cost is not None and self.spent >= self.max_cost
+        return self.max_cost is not None and self.cost >= self.max_cost
 
     def _stop(self, end: BatchEnd, exit_code: int, message: str = "") -> None:
         """No further task begins. The first reason is the one to tell."""
@@ -247,11 +247,9 @@ class Batch:
             if self._is_spent():
                 self._stop("cost_limit", 6)
             else:
-                self._stop("stopped", 1, self._held)
+                self._stop("stopped", 1, self._blocked_reason)
         code = self._exit_code or (1 if failed else 0)
-        return BatchResult(
-            self._end, len(self.tasks), answered, failed, left, round(self.spent, 6), self._message, code
-        )
+        return BatchResult(self._end, len(self.tasks), answered, failed, left, round(self.cost, 6), self._message, code)
 
 
 def _cost_of(result: Mapping[str, Any]) -> float:

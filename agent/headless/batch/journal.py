@@ -21,7 +21,7 @@ _HEAD = {"journal": "ebb batch", "version": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedTask:
     """A task that was begun."""
 
     digest: str
@@ -37,26 +37,26 @@ class BatchJournal:
         self.output, self.path = output, output.with_name(f"{output.name}.journal")
         self._writes = threading.Lock()
         with ExitStack() as closing:
-            self._lock = self._locked()
+            self._lock = self._acquire_lock()
             closing.callback(os.close, self._lock)
-            begun, torn = self._read(self.path, _is_entry)
+            begun, torn = self._read_entries(self.path, _is_entry)
             if not begun and output.exists() and output.stat().st_size > 0:
                 raise UsageError(
                     f"`{output}` is there already, and no batch wrote it; remove it, or give another file with "
                     "`--output`"
                 )
-            found, end = self._read(output, _is_result) if output.exists() else ([], 0)
+            found, end = self._read_entries(output, _is_result) if output.exists() else ([], 0)
             self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in found}
             """Of the tasks that are done, by their ids."""
-            self.begun: dict[str, Begun] = {
-                row["begun"]: Begun(row["task"], row["session"]) for row in begun if "begun" in row
+            self.begun: dict[str, StartedTask] = {
+                row["begun"]: StartedTask(row["task"], row["session"]) for row in begun if "begun" in row
             }
             """Those and what was begun besides, by their ids."""
             self.stopped: set[str] = {id for row in begun for id in row.get("stopped", ())}
             """Those of it that were interrupted: the last reply in their sessions may be half of one."""
-            self._results = _appended(output, end)
+            self._results = _open_for_append(output, end)
             closing.callback(os.close, self._results)
-            self._journal = _appended(self.path, torn)
+            self._journal = _open_for_append(self.path, torn)
             closing.callback(os.close, self._journal)
             if not begun:
                 _write(self._journal, _HEAD)
@@ -67,7 +67,7 @@ class BatchJournal:
         """The task is about to begin, in a session of this id."""
         with self._writes:
             _write(self._journal, {"begun": task.id, "task": task.digest, "session": session})
-        self.begun[task.id] = Begun(task.digest, session)
+        self.begun[task.id] = StartedTask(task.digest, session)
 
     def stop(self, *ids: str) -> None:
         """These are about to be interrupted."""
@@ -97,13 +97,13 @@ class BatchJournal:
             place.unlink(missing_ok=True)
         _sync_folder(self.output.parent)
         os.close(self._results)
-        self._results, self.results = _appended(self.output, self.output.stat().st_size), kept
+        self._results, self.results = _open_for_append(self.output, self.output.stat().st_size), kept
 
     def close(self) -> None:
         for descriptor in (self._results, self._journal, self._lock):
             os.close(descriptor)
 
-    def _locked(self) -> int:
+    def _acquire_lock(self) -> int:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,7 +115,7 @@ class BatchJournal:
         return descriptor
 
     @staticmethod
-    def _read(path: Path, is_ours: Callable[[object], bool]) -> tuple[list[dict[str, Any]], int]:
+    def _read_entries(path: Path, is_ours: Callable[[object], bool]) -> tuple[list[dict[str, Any]], int]:
         """The lines of a file, and where the last whole one ends: behind it stands what a kill has cut. Raises
         `UsageError` for one that is none of ours."""
         rows, end = list[dict[str, Any]](), 0
@@ -156,7 +156,7 @@ def _is_entry(row: object) -> bool:
 
 
 @contextmanager
-def opened_journal(output: Path) -> Iterator[BatchJournal]:
+def open_journal(output: Path) -> Iterator[BatchJournal]:
     """The journal of a file of results. Raises `UsageError`."""
     try:
         journal = BatchJournal(output)
@@ -166,7 +166,7 @@ def opened_journal(output: Path) -> Iterator[BatchJournal]:
         yield journal
 
 
-def _appended(path: Path, end: int) -> int:
+def _open_for_append(path: Path, end: int) -> int:
     """A file that is written behind a place; what stands there goes."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:

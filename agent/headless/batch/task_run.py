@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.crash import crashed, secrets_of
+from agent.crash import crash_error, secrets_of
 from agent.errors import AgentError, StoreFailed
 from agent.events.session import Event, ReplyFinished
 from agent.headless.answer_schema import read_answer
@@ -20,12 +20,12 @@ from agent.session import Session
 from agent.sessions import Sessions
 from tools.sandbox.system import known_kind
 
-GO_ON = (
+RESUME_PROMPT = (
     "The program was stopped while you worked on this. Go on with the task from where it stands, without doing again "
     "what is done, and end as you were asked to."
 )
 
-_ALL_FAIL = frozenset({"auth", "quota", "store"})
+_FATAL_CODES = frozenset({"auth", "quota", "store"})
 """Codes of errors that say nothing of the task: those after it would fail likewise."""
 
 
@@ -48,7 +48,7 @@ class TaskRun:
     """Asked when a reply is complete: whether no further request is to follow."""
     obstacle: str = ""
     """Why the batch cannot go on, if so."""
-    held: str = ""
+    blocked_reason: str = ""
     """Why it cannot be gone on with now, if so: another program has its session, or the database."""
     _opened: Session | None = None
 
@@ -73,15 +73,15 @@ class TaskRun:
             outcome.fail(error.code, str(error), error.exit_code)
             if error.reason in ("in use", "locked"):
                 outcome.end("interrupted")
-                self.held = str(error)
+                self.blocked_reason = str(error)
         except AgentError as error:
             outcome.fail(error.code, str(error), error.exit_code)
         except Exception as error:  # noqa: BLE001  # a fault of the program ends one task, and is told as its result
-            fault = crashed(error, sessions.config.folders.logs, tuple(secrets_of(sessions.config, os.environ)))
+            fault = crash_error(error, sessions.config.folders.logs, tuple(secrets_of(sessions.config, os.environ)))
             outcome.fail(fault.code, str(fault), fault.exit_code)
         if outcome.stop_reason == "interrupted":
             outcome.end(self.stop.cause)
-        if outcome.error is not None and outcome.error.code in _ALL_FAIL:
+        if outcome.error is not None and outcome.error.code in _FATAL_CODES:
             self.obstacle = outcome.error.message
 
     async def _in_session(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
@@ -90,7 +90,7 @@ class TaskRun:
         opening = sessions.open(self.session) if was_begun else sessions.open(new_id=self.session)
         session = await self.stop.wish.race(opening)
         if session is None:
-            outcome.interrupted()
+            outcome.mark_interrupted()
             return
         self._opened = self.stop.session = session
         outcome.mode, outcome.model = session.mode, session.model
@@ -103,17 +103,17 @@ class TaskRun:
         session.listen(heard)
         try:
             answer = self._answer_in(session.history) if was_begun else None
-            if self.stop.wish.requested():
-                outcome.interrupted()
+            if self.stop.wish.is_requested():
+                outcome.mark_interrupted()
             elif answer is not None:
                 outcome.result = answer
                 outcome.end("answered")
             else:
                 # A session may be stored before anything is said in it.
-                prompt = GO_ON if session.history.messages else self.task.prompt
+                prompt = RESUME_PROMPT if session.history.messages else self.task.prompt
                 await Turns(session, outcome, heard, self.stop, self.task.schema).answer(prompt)
         finally:
-            outcome.usage, outcome.cost = session.spent.usage, session.cost
+            outcome.usage, outcome.cost = session.usage.usage, session.cost
             await session.close()
             self._opened = None
         outcome.sandbox = "off" if sessions.config.sandbox == "off" else known_kind()

@@ -10,7 +10,7 @@ from agent.config.options import MODES
 from agent.context.long_texts import sendable
 from tools.schema import mismatches
 
-LONGEST_ID = 200
+MAX_ID_CHARS = 200
 """Characters."""
 
 
@@ -96,8 +96,8 @@ def _task(number: int, raw: bytes) -> BatchTask:
     given = said.get("id", number)
     if not (_is_text(given) or (isinstance(given, int) and not isinstance(given, bool))):
         raise ValueError("`id` must be a text or a whole number")
-    if len(str(given)) > LONGEST_ID:
-        raise ValueError(f"its `id` is longer than {LONGEST_ID} characters")
+    if len(str(given)) > MAX_ID_CHARS:
+        raise ValueError(f"its `id` is longer than {MAX_ID_CHARS} characters")
     if not _is_text(said.get("prompt")):
         raise ValueError("`prompt` must be a text that is not empty")
     options = {name: value for name, value in said.items() if name in OPTIONS and value is not None}

@@ -22,7 +22,7 @@ from tools.process.git_worktrees import (
     remove_worktree,
 )
 
-LARGEST_DIFF = 1_000_000
+MAX_DIFF_CHARS = 1_000_000
 """Characters of a diff that stands in a result; the branch has all of it."""
 
 
@@ -54,17 +54,17 @@ class BatchWorktrees:
         if commit == base:
             return {"branch": None, "base": base, "commit": None, "diff": ""}
         diff = diff_between(worktree, base, commit)
-        kept = diff if len(diff) <= LARGEST_DIFF else None
+        kept = diff if len(diff) <= MAX_DIFF_CHARS else None
         return {"branch": worktree.branch or None, "base": base, "commit": commit, "diff": kept}
 
-    def leave(self, worktree: Worktree, result: Mapping[str, Any]) -> None:
+    def remove(self, worktree: Worktree, result: Mapping[str, Any]) -> None:
         """Takes the folder away, once the result is on the disk; the branch, too, where nothing has changed. Raises
         `GitError`."""
         with self._alone:
             remove_worktree(worktree, branch=result["commit"] is None)
         shutil.rmtree(folder_for(self.data, worktree.place), ignore_errors=True)  # nothing can be taken back there
 
-    def left(self, tasks: Iterable[tuple[BatchTask, str]]) -> Sequence[tuple[BatchTask, str]]:
+    def leftover_tasks(self, tasks: Iterable[tuple[BatchTask, str]]) -> Sequence[tuple[BatchTask, str]]:
         """Those of tasks that are done, with their sessions, whose work trees are still there: the program was killed
         before it took them away."""
         there = {path.name for path in self.places.glob("*/*")}

@@ -7,17 +7,17 @@ from typing import Any, cast
 from uuid import uuid4
 
 from agent.config.hook_tables import HOOK_EVENTS, HookEntry, HookEvent, ProgramCall
-from agent.headless.stream_events import HookCalled, HookLeft, Shown
-from agent.hooks.declared import Hook
+from agent.headless.stream_events import HookCalled, HookLeft, OutputEvent
+from agent.hooks.declarations import DeclaredHook
 
-_GUARDED = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionRequest"})
+_BLOCKING_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionRequest"})
 """Events at which nobody who decides is no yes."""
 
 
 class ProgramHooks:
     """Those of one run, as they are asked."""
 
-    def __init__(self, show: Callable[[Shown], None]) -> None:
+    def __init__(self, show: Callable[[OutputEvent], None]) -> None:
         self._show = show
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._is_ended = False
@@ -26,14 +26,14 @@ class ProgramHooks:
         """As `AskProgram`."""
         about: Mapping[str, Any] = json.loads(told)
         if self._is_ended:
-            return _nobody(about)
+            return _answer_without_program(about)
         id = f"hook-{uuid4().hex[:12]}"
         answer = self._waiting[id] = asyncio.get_running_loop().create_future()
         try:
             self._show(HookCalled(id, callback, about))
             return json.dumps(await answer).encode()
-        except _ProgramGone:
-            return _nobody(about)
+        except _ProgramExited:
+            return _answer_without_program(about)
         except asyncio.CancelledError:
             self._show(HookLeft(id))
             raise
@@ -59,30 +59,30 @@ class ProgramHooks:
         self._is_ended = True
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(_ProgramGone())
+                answer.set_exception(_ProgramExited())
 
 
-class _ProgramGone(Exception):
+class _ProgramExited(Exception):
     """It ends without an answer."""
 
 
-def _nobody(about: Mapping[str, Any]) -> bytes:
+def _answer_without_program(about: Mapping[str, Any]) -> bytes:
     """What follows where the program is gone. Raises `ValueError`."""
     why = "the program that decides about this is gone"
-    if about.get("hook_event_name") not in _GUARDED:
+    if about.get("hook_event_name") not in _BLOCKING_EVENTS:
         raise ValueError(why)
     return json.dumps({"decision": "block", "reason": why}).encode()
 
 
-def program_hooks(declared: object) -> tuple[Sequence[Hook], Sequence[str]]:
+def program_hooks(declared: object) -> tuple[Sequence[DeclaredHook], Sequence[str]]:
     """Those that an `initialize` declares, and what of it cannot be, half a sentence each."""
     problems = list[str]()
-    hooks = [*_read(declared, problems)]
+    hooks = [*_declared_hooks(declared, problems)]
     problems += filter(None, (hook.problem for hook in hooks))
     return hooks, problems
 
 
-def _read(declared: object, problems: list[str]) -> Iterator[Hook]:
+def _declared_hooks(declared: object, problems: list[str]) -> Iterator[DeclaredHook]:
     if not declared:
         return
     if not isinstance(declared, Mapping):
@@ -102,11 +102,13 @@ def _read(declared: object, problems: list[str]) -> Iterator[Hook]:
                     problems.append(f"a hook for `{event}` has no list `hookCallbackIds`")
 
 
-def _of_group(event: HookEvent, ids: Sequence[object], rest: Mapping[str, Any], problems: list[str]) -> Iterator[Hook]:
+def _of_group(
+    event: HookEvent, ids: Sequence[object], rest: Mapping[str, Any], problems: list[str]
+) -> Iterator[DeclaredHook]:
     matcher, timeout = rest.get("matcher") or "", rest.get("timeout")
     if not isinstance(matcher, str) or not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
         problems.append(f"the matcher or the timeout of a hook for `{event}` means nothing")
         return
     for id in ids:
         call = ProgramCall(str(id), must_answer=rest.get("onFailure") not in (None, "continue"))
-        yield Hook(HookEntry(event, matcher, call, timeout), "user", "the program that drives the session")
+        yield DeclaredHook(HookEntry(event, matcher, call, timeout), "user", "the program that drives the session")

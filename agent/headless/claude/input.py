@@ -13,27 +13,27 @@ from agent.headless.input_messages import (
     AnswerGiven,
     ControlRequest,
     InputRequest,
-    InterruptWanted,
-    ModelWanted,
-    ModeWanted,
+    InterruptRequest,
+    ModelRequest,
+    ModeRequest,
     Question,
     RefusedLine,
-    SetUpWanted,
+    SetupRequest,
     json_object,
     picture,
 )
 from agent.headless.line_reader import InputLine
 from agent.headless.message_queue import UserMessage
-from agent.headless.stream_events import Shown
+from agent.headless.stream_events import OutputEvent
 from agent.messages import Image, Text, User
 from tools.base import ToolError
 from tools.catalog import builtin_tools
 from tools.schema import mismatches
 
-_KEPT: Mapping[str, Literal["session", "project"]] = {
+_RULE_SCOPES: Mapping[str, Literal["session", "project"]] = {
     "session": "session", "localSettings": "project", "projectSettings": "project",
 }  # fmt: skip
-_UNHEARD = ("keep_alive", "control_cancel_request", "update_environment_variables")
+_IGNORED_TYPES = ("keep_alive", "control_cancel_request", "update_environment_variables")
 """Lines of which nothing follows here."""
 _NOT_THERE = ("agents", "sdkMcpServers")
 """What an `initialize` may ask for that would be missed."""
@@ -43,7 +43,7 @@ class ClaudeInput:
     """The lines of one run."""
 
     def __init__(
-        self, root: str, show: Callable[[Shown], None], commands: Sequence[str] = (), models: Sequence[str] = ()
+        self, root: str, show: Callable[[OutputEvent], None], commands: Sequence[str] = (), models: Sequence[str] = ()
     ) -> None:
         """`root`: the working folder. `commands` and `models` are those that a program may choose of."""
         self._root = root
@@ -63,7 +63,7 @@ class ClaudeInput:
         match value:
             case None:
                 return None
-            case {"type": str(kind)} if kind in _UNHEARD:
+            case {"type": str(kind)} if kind in _IGNORED_TYPES:
                 return None
             case {"type": "user", "message": {"content": content}}:
                 return UserMessage(User(tuple(_parts(content))))
@@ -103,7 +103,7 @@ class ClaudeInput:
                 if not (given is None or isinstance(given, Mapping)):
                     raise RefusedLine(f"the `updatedInput` for `{question.id}` must be an object")
                 if given is None or given == sent:
-                    return _allowed(question, said.get("updatedPermissions"))
+                    return _allow_decision(question, said.get("updatedPermissions"))
                 self._changed.add(question.call_id)
                 return Decision("edit", arguments=_ours(name, theirs, given, self._root))
 
@@ -116,7 +116,7 @@ class ClaudeInput:
     def end(self) -> None:
         self._hooks.end()
 
-    def _set_up(self, request: Mapping[str, Any]) -> tuple[SetUpWanted | None, str]:
+    def _set_up(self, request: Mapping[str, Any]) -> tuple[SetupRequest | None, str]:
         """What an `initialize` asks for, if anything; why it cannot be."""
         missed = [name for name in _NOT_THERE if request.get(name)]
         hooks, problems = program_hooks(request.get("hooks"))
@@ -133,7 +133,7 @@ class ClaudeInput:
             problems = (*problems, f"the schema cannot be used: {str(error).splitlines()[0]}")
         if problems or not (hooks or said or more or schema):
             return None, "; ".join(problems)
-        return SetUpWanted(hooks, self._hooks.ask, str(said), str(more), schema or None), ""
+        return SetupRequest(hooks, self._hooks.ask, str(said), str(more), schema or None), ""
 
     def _control(self, id: str, wanted: str, request: Mapping[str, Any]) -> InputRequest:
         match wanted:
@@ -141,19 +141,19 @@ class ClaudeInput:
                 begins, why = self._set_up(request)
                 return ControlRequest(id, begins, self._initialized, why, is_needed=True)
             case "interrupt":
-                return ControlRequest(id, InterruptWanted())
+                return ControlRequest(id, InterruptRequest())
             case "set_model":
                 named = request.get("model")
-                return ControlRequest(id, ModelWanted("" if named in (None, "default") else str(named)))
+                return ControlRequest(id, ModelRequest("" if named in (None, "default") else str(named)))
             case "set_permission_mode" if (mode := OUR_MODES.get(str(request.get("mode")))) is not None:
-                return ControlRequest(id, ModeWanted(mode))
+                return ControlRequest(id, ModeRequest(mode))
             case "set_permission_mode":
                 return ControlRequest(id, None, {}, f"there is no mode `{request.get('mode')}`")
             case _:
                 return ControlRequest(id, None, {}, f"`{wanted}` is not supported")
 
 
-def _allowed(question: PermissionAsked, updates: object) -> Decision:
+def _allow_decision(question: PermissionAsked, updates: object) -> Decision:
     """A call is allowed, and a rule kept that was suggested. Raises `RefusedLine` for what of it is not followed."""
     wanted = updates if isinstance(updates, list) else [updates] if updates else []
     known = {**suggestion, "destination": ""} if (suggestion := suggestion_of(question)) is not None else None
@@ -161,11 +161,11 @@ def _allowed(question: PermissionAsked, updates: object) -> Decision:
     kept = [str(one.get("destination")) for one in told if {**one, "destination": ""} == known]
     if not wanted:
         return Decision("allow")
-    if len(kept) < len(wanted) or not {*kept} <= _KEPT.keys():
+    if len(kept) < len(wanted) or not {*kept} <= _RULE_SCOPES.keys():
         raise RefusedLine(
             "its `updatedPermissions` are not followed: only what is suggested can be kept", Decision("allow")
         )
-    return Decision("allow", question.offers[0], kept=_KEPT[kept[0]] if question.rules_file else "session")
+    return Decision("allow", question.offers[0], kept=_RULE_SCOPES[kept[0]] if question.rules_file else "session")
 
 
 def _parts(content: object) -> Iterator[Text | Image]:

@@ -32,8 +32,8 @@ from agent.headless.stream_events import (
     HookLeft,
     InputRefused,
     ModeChanged,
+    OutputEvent,
     RunStarted,
-    Shown,
 )
 from agent.hooks.tool_names import views_of
 from agent.messages import ToolCall, Usage
@@ -103,7 +103,7 @@ class ClaudeMessages:
         self._before = (Usage(), 0)
         """Tokens and steps of the run before the turn."""
 
-    def take(self, event: Shown) -> Iterator[Message]:
+    def take(self, event: OutputEvent) -> Iterator[Message]:
         """The messages that an event is."""
         if isinstance(event, StepStarted):
             self._message = f"msg_{uuid4().hex[:24]}"
@@ -150,7 +150,7 @@ class ClaudeMessages:
                 yield {"type": "control_request", "request_id": event.id, "request": self._question(event)}
             case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
                 yield {"type": "control_cancel_request", "request_id": id}
-            case HookCalled(request_id=id, callback=callback, told=told):
+            case HookCalled(request_id=id, callback=callback, payload=told):
                 asked = {"subtype": "hook_callback", "callback_id": callback, "input": told}
                 call = {"tool_use_id": told["tool_use_id"]} if "tool_use_id" in told else {}
                 yield {"type": "control_request", "request_id": id, "request": {**asked, **call}}

@@ -8,7 +8,7 @@ from agent.headless.claude.messages import ClaudeMessages
 from agent.headless.json_line import print_json
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
-from agent.headless.stream_events import Shown
+from agent.headless.stream_events import OutputEvent
 
 
 class ClaudeOutput:
@@ -22,7 +22,7 @@ class ClaudeOutput:
         self._is_told = False
         """The result of the newest turn."""
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: OutputEvent) -> None:
         if isinstance(event, TurnStarted):
             self._is_told = False
         for message in self._messages.take(event):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from agent.events.session import ReasoningDelta, ReplyFinished, RetryScheduled, StepStarted, TextDelta
-from agent.headless.stream_events import Shown
+from agent.headless.stream_events import OutputEvent
 
 Part: TypeAlias = dict[str, Any]
 _Kind: TypeAlias = Literal["text", "thinking"]
@@ -21,7 +21,7 @@ class ReplyParts:
         self._is_open = False
         """A reply has begun."""
 
-    def take(self, event: Shown, message: str, model: str) -> Iterator[Part]:
+    def take(self, event: OutputEvent, message: str, model: str) -> Iterator[Part]:
         """What of a reply an event is. `message`: the id of the reply that begins with a step."""
         match event:
             case StepStarted():

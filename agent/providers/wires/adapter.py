@@ -17,7 +17,7 @@ from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import Quirks
 from tools.lazy import dataclass
 
-MANY = 500
+LARGE_REQUEST_MESSAGES = 500
 """Messages that are written down in a thread: it takes so long that somebody at the keys would notice."""
 
 Body: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], WrittenRequest[Any]], Json]
@@ -73,7 +73,7 @@ class WireProvider:
         request = without_secrets(request, self._secrets)
 
         async def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            if self._written.left_of(request.messages) > MANY:
+            if self._written.left_of(request.messages) > LARGE_REQUEST_MESSAGES:
                 body = await asyncio.to_thread(self._body, request, quirks)
             else:
                 body = self._body(request, quirks)

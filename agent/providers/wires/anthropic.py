@@ -15,7 +15,7 @@ from agent.messages import (
     Image,
     Message,
     Note,
-    Opaque,
+    ProviderItem,
     Reasoning,
     StopReason,
     Text,
@@ -38,7 +38,7 @@ from agent.providers.wires.decoder import (
     takes_images,
     written_arguments,
 )
-from agent.providers.wires.encoding import Sheet, WrittenRequest
+from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
 from agent.providers.wires.http import Json, bearer, open_client
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.sdk import SdkWire
@@ -55,7 +55,7 @@ VERSION = "2026-10-21"
 
 EPHEMERAL: Json = {"type": "ephemeral"}
 
-UNMARKED = ("thinking", "redacted_thinking")
+UNCACHEABLE_BLOCKS = ("thinking", "redacted_thinking")
 """Blocks that the API refuses to have marked for the cache."""
 
 HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
@@ -66,7 +66,7 @@ KEYS = r"[a-zA-Z0-9_.-]{1,64}"
 
 NOTHING = "(nothing)"
 """Stands for a message without words behind a reply: the API refuses an empty text."""
-GONE = "Not available any more."
+GONE_TOOL_DESCRIPTION = "Not available any more."
 """Defines a tool that was called earlier, where none is offered now: the API takes no calls without definitions."""
 
 STOPS: dict[str, StopReason] = {
@@ -132,7 +132,9 @@ def body(request: Request, facts: ModelFacts, written: "WrittenRequest[Anthropic
     if request.tools:
         content["tools"] = [*map(_tool, request.tools), *([HOSTED_SEARCH] if deferred else [])]
     elif called := {wire_name(call.name): None for message in request.messages for call in _calls(message)}:
-        content["tools"] = [{"name": name, "description": GONE, "input_schema": {"type": "object"}} for name in called]
+        content["tools"] = [
+            {"name": name, "description": GONE_TOOL_DESCRIPTION, "input_schema": {"type": "object"}} for name in called
+        ]
     return content
 
 
@@ -163,7 +165,7 @@ class AnthropicWriter:
     """Writes the conversation down with roles that alternate: neighbours of one role become one message."""
 
     def __init__(self, facts: ModelFacts, deferred: frozenset[str]) -> None:
-        self.sheet = Sheet()
+        self.sheet = EncodedMessages()
         self._facts, self._deferred = facts, deferred
         self._ids = CallIds(facts.id, unsafe=r"[^a-zA-Z0-9_-]")
 
@@ -177,11 +179,11 @@ class AnthropicWriter:
         index, blocks = len(self.sheet) - bool(before), list[Json]()
         for part in in_sent_order(message):
             block = None if _is_search(part) and not has_searches else _block(part, message, self._facts, self._ids)
-            markable = block is not None and block.get("type") not in UNMARKED
+            markable = block is not None and block.get("type") not in UNCACHEABLE_BLOCKS
             place = (index, "content", len(before) + len(blocks))
             ends.append(place if markable else ends[-1] if ends else None)
             blocks += [block] if block else []
-        while blocks and role == "assistant" and blocks[-1].get("type") in UNMARKED:
+        while blocks and role == "assistant" and blocks[-1].get("type") in UNCACHEABLE_BLOCKS:
             blocks.pop()  # the API refuses a reply that ends in a thought
         if isinstance(message, Assistant) and message.is_paused and blocks and blocks[-1]["type"] == "text":
             blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # and one that ends in a blank
@@ -198,12 +200,12 @@ class AnthropicWriter:
 def _has_searches(message: Message, deferred: frozenset[str]) -> bool:
     """Whether the searches in a reply still hold: the API refuses references to tools that are not deferred now. What
     they had found is found again."""
-    found = [name for part in message.parts if isinstance(part, Opaque) for name in part.tools]
+    found = [name for part in message.parts if isinstance(part, ProviderItem) for name in part.tools]
     return bool(deferred) and deferred.issuperset(found)
 
 
 def _is_search(part: UserPart | AssistantPart) -> bool:
-    if not isinstance(part, Opaque):
+    if not isinstance(part, ProviderItem):
         return False
     native = part.native
     by_name = native.get("type") == "server_tool_use" and str(native.get("name")).startswith("tool_search_tool")
@@ -225,7 +227,7 @@ def _block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, 
         case ToolCall(id=id, name=name, called=called):
             name = wire_name(called or name)
             return {"type": "tool_use", "id": ids[id], "name": name, "input": dict(written_arguments(part))}
-        case Reasoning(native=native) | Opaque(native=native):
+        case Reasoning(native=native) | ProviderItem(native=native):
             return dict(native) if own else None
 
 
@@ -344,14 +346,14 @@ class AnthropicDecoder:
             case "redacted_thinking":
                 return Reasoning("", block)
             case "server_tool_use":
-                return Opaque({**block, "input": dict(read_arguments(source)[0]) or block.get("input") or {}})
+                return ProviderItem({**block, "input": dict(read_arguments(source)[0]) or block.get("input") or {}})
             case "tool_search_tool_result":
-                return Opaque(block, tuple(_found(block["content"])))
+                return ProviderItem(block, tuple(_found_tools(block["content"])))
             case _:
-                return Opaque({**block, "input": dict(read_arguments(source)[0])} if source else block)
+                return ProviderItem({**block, "input": dict(read_arguments(source)[0])} if source else block)
 
 
-def _found(content: Json) -> Iterator[str]:
+def _found_tools(content: Json) -> Iterator[str]:
     """The names of the tools that a search has found; none where it has failed."""
     for reference in content.get("tool_references") or ():
         yield str(reference["tool_name"])

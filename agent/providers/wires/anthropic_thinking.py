@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from agent.messages import (
     Assistant,
     Message,
-    Opaque,
+    ProviderItem,
     Reasoning,
 )
 from agent.providers.base import ModelFacts, Request
@@ -46,7 +46,7 @@ def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
     has_outputs = False
     for message in reversed(messages):
         if isinstance(message, Assistant):
-            began = message.model == facts.id and isinstance(message.parts[0], Reasoning | Opaque)
+            began = message.model == facts.id and isinstance(message.parts[0], Reasoning | ProviderItem)
             return began or not (has_outputs and message.calls)
         has_outputs = has_outputs or bool(message.outputs)
     return True

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterable, AsyncIterator
 
 import httpx2
 
-LONGEST = 64 * 1024
+MAX_ERROR_BYTES = 64 * 1024
 """Bytes of an answer that is an error."""
 
 
 async def bound_error(response: httpx2.Response) -> None:
-    """As a hook of a client: the body of an error ends after `LONGEST` bytes."""
+    """As a hook of a client: the body of an error ends after `MAX_ERROR_BYTES` bytes."""
     if response.status_code != 200 and isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _Beginning(response.stream)
 
@@ -18,11 +18,11 @@ async def beginning(chunk: bytes, chunks: AsyncIterable[bytes]) -> bytes:
     """What is to be read of a document that began with a chunk."""
     parts, size = [chunk], len(chunk)
     async for rest in chunks:
-        if size > LONGEST:
+        if size > MAX_ERROR_BYTES:
             break
         parts.append(rest)
         size += len(rest)
-    return b"".join(parts)[:LONGEST]
+    return b"".join(parts)[:MAX_ERROR_BYTES]
 
 
 class _Beginning(httpx2.AsyncByteStream):
@@ -30,7 +30,7 @@ class _Beginning(httpx2.AsyncByteStream):
         self._whole = whole
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = LONGEST
+        left = MAX_ERROR_BYTES
         async for chunk in self._whole:
             yield chunk[:left]
             left -= len(chunk)

@@ -15,8 +15,8 @@ from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall,
 from agent.providers.base import Chunk, ModelFacts, Reply
 from agent.providers.loose_json import HALF_PAIR, is_text, read_whole
 from agent.providers.wires.http import Json, Wire, drain
-from agent.providers.wires.origin import Origin, cut, silent
-from tools.schema import DEEPEST, is_nested
+from agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
+from tools.schema import MAX_DEPTH, is_nested
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty output: most wires refuse an empty text."""
@@ -57,7 +57,7 @@ class Decoder(Protocol):
 def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:
     """The chunks of a recorded stream, ending in one `Reply`."""
     for event in events:
-        yield from _fed(decoder, event, origin)
+        yield from _feed_event(decoder, event, origin)
         if decoder.finished:
             break
     yield _whole(decoder, origin)
@@ -69,7 +69,7 @@ async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> 
         patience = AnswerTimeouts(origin.endpoint.timeout)
         while (event := await patience.next_event(events, origin)) is not None:
             said = False
-            for chunk in _fed(decoder, event, origin):
+            for chunk in _feed_event(decoder, event, origin):
                 said = True
                 yield chunk
             if said or is_progress(event):
@@ -97,7 +97,7 @@ class AnswerTimeouts:
             async with asyncio.timeout_at(self._end):
                 return await anext(events, None)
         except TimeoutError as error:
-            raise silent(origin) from error
+            raise timeout_error(origin) from error
 
 
 def is_progress(event: Json) -> bool:
@@ -106,24 +106,24 @@ def is_progress(event: Json) -> bool:
     return isinstance(kind, str) and kind not in NO_PROGRESS
 
 
-def _fed(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
+def _feed_event(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
     """What the decoder makes of an event; an event of a shape that the wire does not have is a cut stream, no crash."""
     try:
         yield from decoder.feed(event)
     except ProviderError:
         raise
     except MISSHAPEN as error:
-        raise cut(origin) from error
+        raise stream_cut_error(origin) from error
 
 
 def _whole(decoder: Decoder, origin: Origin) -> Reply:
     """The answer, unless its end or a piece of it is missing."""
     if not decoder.complete:
-        raise cut(origin)
+        raise stream_cut_error(origin)
     try:
         return decoder.reply()
     except MISSHAPEN as error:
-        raise cut(origin) from error
+        raise stream_cut_error(origin) from error
 
 
 def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: StopReason) -> Reply:
@@ -217,8 +217,8 @@ def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
         return {}, f"the arguments are not valid JSON ({error}): send them again, whole"
     if not isinstance(arguments, dict):
         return {}, "the arguments are not a JSON object: send an object with the tool's parameters"
-    if is_nested(arguments, DEEPEST):
-        return {}, f"the arguments nest deeper than {DEEPEST} levels: send them flatter"
+    if is_nested(arguments, MAX_DEPTH):
+        return {}, f"the arguments nest deeper than {MAX_DEPTH} levels: send them flatter"
     if "\\u" in source and not is_text(json.dumps(arguments, ensure_ascii=False)):
         return {}, HALF_PAIR
     return arguments, ""

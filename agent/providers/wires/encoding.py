@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from agent.context.incremental import Growing
+from agent.context.incremental import IncrementalFold
 from agent.messages import Message
 
 Place: TypeAlias = tuple[int, str, int]
@@ -27,7 +27,7 @@ class Items(list[dict[str, Any]]):
         self.pieces = pieces
 
 
-class Sheet:
+class EncodedMessages:
     """What the messages so far have become on a wire. An item that stands there is never changed, only replaced: a
     request that is under way holds it."""
 
@@ -62,10 +62,10 @@ class Sheet:
             blocks = list(found[index][name])
             blocks[number] = {**blocks[number], **(mark or {})}
             found[index] = {**found[index], name: blocks}
-        found.pieces = self._joined({index: as_json(found[index]) for index in {place[0] for place in places}})
+        found.pieces = self._joined_blocks({index: as_json(found[index]) for index in {place[0] for place in places}})
         return found
 
-    def _joined(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
+    def _joined_blocks(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
         """The JSON of all items in few pieces, with these in the place of what stands there."""
         while (len(self._blocks) + 1) * BLOCK < len(self._pieces):  # the last item may be replaced yet
             self._blocks.append(self._block(len(self._blocks), {}))
@@ -83,7 +83,7 @@ class Sheet:
 class Writer(Protocol):
     """Writes messages down for one wire, in their order."""
 
-    sheet: Sheet
+    sheet: EncodedMessages
 
     def add(self, message: Message) -> object: ...
 
@@ -97,16 +97,16 @@ class WrittenRequest(Generic[W]):
     def __init__(self, make: Callable[..., W]) -> None:
         self._make = make
         self._key: tuple[object, ...] | None = None
-        self._growing: Growing[W, Message] | None = None
+        self._growing: IncrementalFold[W, Message] | None = None
 
     def left_of(self, messages: tuple[Message, ...]) -> int:
         """How many of the messages are not written down yet, as far as nothing else has changed."""
         return self._growing.left_of(messages) if self._growing is not None else len(messages)
 
-    def of(self, messages: tuple[Message, ...], *key: object) -> Sheet:
+    def of(self, messages: tuple[Message, ...], *key: object) -> EncodedMessages:
         """The sheet with these messages. `key`: what else the writer is made of."""
         if self._growing is None or key != self._key:
-            self._key, self._growing = key, Growing(lambda: self._make(*key), _with)
+            self._key, self._growing = key, IncrementalFold(lambda: self._make(*key), _with)
         return self._growing.of(messages).sheet
 
 

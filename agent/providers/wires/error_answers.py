@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tools.outputs.extent import shortened
+from tools.outputs.extent import ellipsize
 
 LONGEST_MESSAGE = 500
 LONGEST_BODY = 256 * 1024
@@ -53,7 +53,7 @@ class ErrorAnswer:
 
 def read_body(body: object, key: str | None = None) -> ErrorAnswer:
     """What an error body says. The key is not in it."""
-    parsed = _parsed(body)
+    parsed = _parse_body(body)
     is_page, page = False, ""
     if isinstance(parsed, str):
         is_page, page = bool(re.match(_PAGE, parsed)), parsed
@@ -69,8 +69,8 @@ def read_body(body: object, key: str | None = None) -> ErrorAnswer:
     kinds = (_kind(value) for name in KIND_FIELDS for value in fields.get(name, ()))
     return ErrorAnswer(
         kinds=tuple(kind for kind in kinds if kind),
-        message=tidy(texts[0] if texts else "", key),
-        text=re.sub(_URL, "", tidy(" | ".join([*texts, *delays]), key, longest=20_000)),
+        message=sanitise_message(texts[0] if texts else "", key),
+        text=re.sub(_URL, "", sanitise_message(" | ".join([*texts, *delays]), key, longest=20_000)),
         status=int(numbers[0]) if numbers else None,
         size=next((value for value in fields.get("n_prompt_tokens", ()) if isinstance(value, int)), None),
         limit=next((value for value in fields.get("n_ctx", ()) if isinstance(value, int)), None),
@@ -78,12 +78,12 @@ def read_body(body: object, key: str | None = None) -> ErrorAnswer:
     )
 
 
-def tidy(text: str, key: str | None = None, longest: int = LONGEST_MESSAGE) -> str:
+def sanitise_message(text: str, key: str | None = None, longest: int = LONGEST_MESSAGE) -> str:
     """A server's text on one line, without control characters and keys, and not long."""
     if key and len(key) >= SHORTEST_KEY:
         text = re.sub(re.escape(key), "***", text, flags=re.I)
     text = re.sub(_BEARER, r"\1\2***", text)
-    return shortened(" ".join(re.sub(_UNSEEN, " ", re.sub(_SECRET, "***", text)).split()), longest)
+    return ellipsize(" ".join(re.sub(_UNSEEN, " ", re.sub(_SECRET, "***", text)).split()), longest)
 
 
 def wait_in(text: str) -> float | None:
@@ -117,7 +117,7 @@ def _is_status(value: object) -> bool:
     return 400 <= number < 600
 
 
-def _parsed(body: object) -> object:
+def _parse_body(body: object) -> object:
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
     if not isinstance(body, str):
@@ -151,4 +151,4 @@ def _walk(value: object, depth: int = 0) -> Iterator[tuple[str, object]]:
 def _inner(text: str) -> object:
     """The JSON object that a text is, or that it ends with, as gateways pass on what they were told."""
     begin = text.find("{")
-    return _parsed(text[begin : text.rfind("}") + 1]) if begin >= 0 else text
+    return _parse_body(text[begin : text.rfind("}") + 1]) if begin >= 0 else text

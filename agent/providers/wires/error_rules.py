@@ -9,8 +9,8 @@ from agent.errors import (
     AuthFailed,
     BadRequest,
     ContextOverflow,
+    ImageRejected,
     Overloaded,
-    PictureRefused,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -19,7 +19,7 @@ from agent.errors import (
 )
 from agent.providers.wires import error_words as words
 from agent.providers.wires.error_answers import ErrorAnswer, wait_in
-from agent.providers.wires.overflow_errors import exceeds_rate, says_overflow
+from agent.providers.wires.overflow_errors import exceeds_rate, is_overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class ErrorRule:
         return named or (bool(self.text) and re.search(self.text, said.text, re.I | re.S) is not None)
 
 
-SOON = 3600.0
+MAX_RATE_WAIT_S = 3600.0
 """Seconds: what is free again after them is a rate, and no credit."""
 
 # What a server refuses for good. An error of its own (5xx) is taken for one even if its text says more.
-_REFUSED = (200, 400, 401, 402, 403, 404, 405, 406, 410, 412, 418, 422, 429, 451)
+_REFUSAL_STATUSES = (200, 400, 401, 402, 403, 404, 405, 406, 410, 412, 418, 422, 429, 451)
 
 BEFORE_SIZE = (
     ErrorRule(Meaning(RouteFailed, "proxy"), (407,)),
@@ -64,13 +64,20 @@ BEFORE_SIZE = (
         (400, 497),
         text=r"plain http request was sent to https|http request to an https server",
     ),
-    ErrorRule(Meaning(BadRequest, "country"), kinds=r"unsupported_country\w*", text=words.COUNTRY, statuses=_REFUSED),
+    ErrorRule(
+        Meaning(BadRequest, "country"), kinds=r"unsupported_country\w*", text=words.COUNTRY, statuses=_REFUSAL_STATUSES
+    ),
     ErrorRule(Meaning(BadRequest, "country"), (451,)),
     ErrorRule(Meaning(BadRequest, "content"), (200, 400, 403, 422, 451), words.CONTENT_KINDS, words.CONTENT),
-    ErrorRule(Meaning(PictureRefused), (200, 400, 413, 422, 500), words.PICTURE_KINDS, words.PICTURE),
+    ErrorRule(Meaning(ImageRejected), (200, 400, 413, 422, 500), words.PICTURE_KINDS, words.PICTURE),
 )
 QUOTA = (
-    ErrorRule(Meaning(QuotaExceeded, "spending_limit"), _REFUSED, r"spend\w*|budget\w*|usage_limit\w*", words.SPENDING),
+    ErrorRule(
+        Meaning(QuotaExceeded, "spending_limit"),
+        _REFUSAL_STATUSES,
+        r"spend\w*|budget\w*|usage_limit\w*",
+        words.SPENDING,
+    ),
     ErrorRule(Meaning(QuotaExceeded), (402,)),
     ErrorRule(Meaning(QuotaExceeded), (), words.QUOTA_KINDS),
     ErrorRule(Meaning(QuotaExceeded), (200, 400, 401, 403, 412, 422, 429), text=words.QUOTA_TEXT),
@@ -83,7 +90,7 @@ REST = (
     ErrorRule(Meaning(BadRequest), (400, 500), text=words.UNABLE),
     ErrorRule(Meaning(RateLimited), (429,)),
     ErrorRule(Meaning(RateLimited), (200, 400, 403, 503), words.RATE_KINDS, words.RATE),
-    ErrorRule(Meaning(UnknownModel, "retired"), (400, 404, 410), words.RETIRED_KINDS, words.RETIRED),
+    ErrorRule(Meaning(UnknownModel, "retired"), (400, 404, 410), words.RETIRED_KINDS, words.MODEL_RETIRED),
     ErrorRule(Meaning(AuthFailed), (200, 400, 422), words.KEY_KINDS, words.KEY),
     ErrorRule(Meaning(BadRequest, "organisation"), (400, 401, 403, 404), words.ORGANISATION_KINDS, words.ORGANISATION),
     ErrorRule(Meaning(UnknownModel), (200, 400, 403, 422), words.MODEL_KINDS, words.MODEL),
@@ -117,7 +124,7 @@ def meaning_of(status: int, headers: Mapping[str, str], said: ErrorAnswer) -> Me
         return Meaning(ContextOverflow)
     if (found := _first(REST, status, said)) is not None:
         return found
-    if status == 200 and not any(re.fullmatch(words.OURS, kind) for kind in said.kinds):
+    if status == 200 and not any(re.fullmatch(words.PERMANENT_KINDS, kind) for kind in said.kinds):
         return Meaning(Overloaded)  # the server took the request and failed at it, as 5xx says before a stream
     return Meaning(BadRequest)
 
@@ -135,7 +142,7 @@ def _page(status: int, headers: Mapping[str, str], said: ErrorAnswer) -> Meaning
         return Meaning(ProviderError, "challenge")
     if status == 200:
         return Meaning(RouteFailed, "portal")
-    if status in (403, 503) and re.search(words.FILTERED, said.text, re.I):
+    if status in (403, 503) and re.search(words.FILTER_PAGE, said.text, re.I):
         return Meaning(RouteFailed, "proxy")
     return None
 
@@ -145,7 +152,9 @@ def _quota(status: int, said: ErrorAnswer) -> Meaning | None:
     if found is None or any(re.fullmatch(words.QUOTA_KINDS, kind) for kind in said.kinds):
         return found
     wait = wait_in(said.text)
-    is_rate = status == 429 and ((wait is not None and wait <= SOON) or re.search(words.RATE, said.text, re.I))
+    is_rate = status == 429 and (
+        (wait is not None and wait <= MAX_RATE_WAIT_S) or re.search(words.RATE, said.text, re.I)
+    )
     return Meaning(RateLimited) if is_rate else found
 
 
@@ -154,7 +163,7 @@ def _is_too_large(status: int, said: ErrorAnswer) -> bool:
         return False
     is_rate = any(re.fullmatch(words.RATE_KINDS, kind) for kind in said.kinds)
     named = any(re.fullmatch(words.OVERFLOW_KINDS, kind) for kind in said.kinds)
-    return status == 413 or named or (says_overflow(said.text) and not is_rate)
+    return status == 413 or named or (is_overflow(said.text) and not is_rate)
 
 
 def _first(rules: Collection[ErrorRule], status: int, said: ErrorAnswer) -> Meaning | None:

@@ -35,7 +35,7 @@ CHALLENGE = any_of(
 CLOUD_RATE = r"error(?: code)?:? 1015\b"
 """Cloudflare's own limit, which is a page, too."""
 
-FILTERED = any_of(
+FILTER_PAGE = any_of(
     r"blocked by",
     r"zscaler",
     r"netskope",
@@ -193,7 +193,7 @@ MODEL_KINDS = any_of(
     r"endpoint_not_found",
 )
 
-RETIRED = any_of(
+MODEL_RETIRED = any_of(
     rf"\bmodel\b{_NAME}{{0,80}}?(?:deprecated|decommissioned|retired|discontinued|shut down|sunset|archived"
     r"|end of (?:its |their )?life|end.of.life|no longer (?:available|supported|served))",
 )
@@ -339,7 +339,7 @@ OVERFLOW_KINDS = any_of(
     r"string_above_max_length_of_input",
 )
 
-OURS = any_of(
+PERMANENT_KINDS = any_of(
     r"(?:invalid|unsupported|bad_request|validation|not_supported|unprocessable)\w*",
     r"\w*(?:image|policy)\w*",
 )

@@ -9,14 +9,14 @@ from urllib.parse import urlsplit, urlunsplit
 from agent.errors import (
     AuthFailed,
     ContextOverflow,
+    ImageRejected,
     Overloaded,
-    PictureRefused,
     ProviderError,
     QuotaExceeded,
     RateLimited,
     UnknownModel,
 )
-from agent.providers.wires.error_answers import ErrorAnswer, read_body, tidy, wait_in
+from agent.providers.wires.error_answers import ErrorAnswer, read_body, sanitise_message, wait_in
 from agent.providers.wires.error_rules import Meaning, meaning_of
 from agent.providers.wires.overflow_errors import numbers_in
 from tools.secrets.redaction import without_password
@@ -43,8 +43,8 @@ def classify(
     meaning = meaning_of(effective, lowered, said)
     if meaning.kind is ContextOverflow:
         return _overflow(provider, said, shown)
-    place = tidy(_place(lowered.get("location", "")), key, longest=200)
-    happened, todo = _sentences(meaning, provider, tidy(said.message, key), effective, place)
+    place = sanitise_message(_place(lowered.get("location", "")), key, longest=200)
+    happened, todo = _sentences(meaning, provider, sanitise_message(said.message, key), effective, place)
     wait = retry_after(lowered, said.text, now)
     return meaning.kind(happened, status=shown, retry_after=wait, cause=meaning.cause, todo=todo)
 
@@ -86,7 +86,7 @@ _BY_KIND: Mapping[type[ProviderError], tuple[str, str]] = {
     UnknownModel: ("{model} is not known to the server", "Check the model's name and `base_url`."),
     QuotaExceeded: ("the account for {model} has no credit left", "Add credit, or use another model."),
     RateLimited: ("too many requests to {model}", "Wait, then try again."),
-    PictureRefused: ("{model} does not take a picture of the request ({status})", "Scale it down or convert it."),
+    ImageRejected: ("{model} does not take a picture of the request ({status})", "Scale it down or convert it."),
 }
 _OTHERWISE = ("{model} refuses the request ({status})", "Change the request or the model's settings.")
 

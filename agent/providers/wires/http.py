@@ -24,7 +24,7 @@ LONGEST_FRAME = 64 * 1024 * 1024
 """Bytes within which a stream says something."""
 BOM = b"\xef\xbb\xbf"
 
-DONE: Json = {"type": "[DONE]"}
+STREAM_END: Json = {"type": "[DONE]"}
 """Stands for the frame that ends a Chat Completions stream and is not JSON."""
 
 
@@ -102,7 +102,7 @@ EventReader: TypeAlias = SseReader | NdjsonReader
 def parse_event(text: str, origin: Origin) -> Json:
     """One event as a dict; a frame that is not a JSON object is a cut stream."""
     if text.strip() == "[DONE]":
-        return DONE
+        return STREAM_END
     try:
         event = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -154,12 +154,12 @@ class HttpWire:
             await asyncio.to_thread(import_module, name)
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
-        with translated(self._origin):
+        with translate_errors(self._origin):
             if self._client is None:
                 self._client = open_client(self._origin)
             content = encode(body)
             async with AsyncExitStack() as stack:
-                with translated(self._origin, has_begun=False):
+                with translate_errors(self._origin, has_begun=False):
                     answer = self._client.stream("POST", self._url, headers=self._headers, content=content)
                     response = await stack.enter_async_context(answer)
                 if response.status_code != 200:
@@ -182,7 +182,7 @@ def bearer(endpoint: Endpoint) -> dict[str, str]:
 
 async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: Json) -> Json:
     """The answer to one request that is not streamed."""
-    with translated(origin):
+    with translate_errors(origin):
         async with open_client(origin) as client:
             response = await client.post(url, headers=dict(headers), json=body)
             if response.status_code != 200:
@@ -197,9 +197,9 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 
     from agent.providers.wires import proxies  # noqa: PLC0415 - deferred: as above
     from agent.providers.wires.bounded_errors import bound_error  # noqa: PLC0415 - deferred: as above
-    from tools.network.name_lookup import look_up_aside  # noqa: PLC0415 - deferred: as above
+    from tools.network.name_lookup import use_lookup_threads  # noqa: PLC0415 - deferred: as above
 
-    look_up_aside(asyncio.get_running_loop())
+    use_lookup_threads(asyncio.get_running_loop())
     endpoint = origin.endpoint
     proxies.check_proxy(endpoint.base_url)
     timeout = httpx2.Timeout(endpoint.timeout, connect=endpoint.connect_timeout)
@@ -215,7 +215,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 
 
 @contextmanager
-def translated(origin: Origin, *, has_begun: bool = True) -> Iterator[None]:
+def translate_errors(origin: Origin, *, has_begun: bool = True) -> Iterator[None]:
     """Turns whatever a library raises while it talks to a server into our errors. The cause is kept for `--debug`.
     `has_begun`: something of the answer may have come."""
     try:

@@ -7,10 +7,10 @@ import httpx
 import httpx2
 
 from agent.providers.wires.bounded_errors import beginning
-from agent.providers.wires.http import translated
+from agent.providers.wires.http import translate_errors
 from agent.providers.wires.origin import Origin
 
-DECODED = ("content-encoding", "content-length", "transfer-encoding")
+DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 """Of an answer: they say nothing true of what is passed on."""
 
 
@@ -33,14 +33,14 @@ class Bridge(httpx.AsyncBaseTransport):
         sent = self._client.build_request(
             request.method, str(request.url), headers={**headers, **self._added}, content=content
         )
-        with translated(self._origin, has_begun=False):
+        with translate_errors(self._origin, has_begun=False):
             answer = await self._client.send(sent, stream=True)
         # The SDK would pass on no header of it, such as how long to wait.
         if answer.status_code != 200 or "html" in answer.headers.get("content-type", ""):
             told = await beginning(b"", answer.aiter_bytes())
             await answer.aclose()
             raise self._origin.failure(answer.status_code, answer.headers, told)
-        kept = [(name, value) for name, value in answer.headers.multi_items() if name not in DECODED]
+        kept = [(name, value) for name, value in answer.headers.multi_items() if name not in DROPPED_HEADERS]
         return httpx.Response(answer.status_code, headers=kept, stream=_Body(answer))
 
     async def aclose(self) -> None:

@@ -10,8 +10,8 @@ import httpx2
 from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, Unreachable
 from agent.providers.setup import CHAT_SERVERS, is_loopback
 from agent.providers.wires import proxies
-from agent.providers.wires.error_answers import tidy
-from agent.providers.wires.origin import Origin, cut, silent
+from agent.providers.wires.error_answers import sanitise_message
+from agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
 
 
 def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
@@ -20,7 +20,7 @@ def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> Pr
         case httpx2.ConnectTimeout():
             return unreachable(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
         case httpx2.TimeoutException():
-            return silent(origin)
+            return timeout_error(origin)
         case httpx2.ProxyError():
             return proxy_failed(origin, str(error))
         case httpx2.ConnectError() if (problem := _tls_problem(error)) is not None:
@@ -33,7 +33,7 @@ def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> Pr
         case httpx2.ConnectError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return unreachable(origin, str(error) or type(error).__name__)
         case httpx2.LocalProtocolError():
-            reason = tidy(str(error), origin.endpoint.key)
+            reason = sanitise_message(str(error), origin.endpoint.key)
             return BadRequest(f"the request to {origin.model} cannot be sent: {reason}. Check `base_url`.")
         case httpx2.RemoteProtocolError() if "illegal status line" in str(error).lower():
             return no_http(origin)
@@ -44,7 +44,7 @@ def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> Pr
         case httpx2.TransportError() if not has_begun:
             return unreachable(origin, "the connection was closed before an answer")
         case _:
-            return cut(origin)
+            return stream_cut_error(origin)
 
 
 def translate_sdk(error: Exception, sdk: ModuleType, origin: Origin) -> ProviderError:
@@ -54,8 +54,8 @@ def translate_sdk(error: Exception, sdk: ModuleType, origin: Origin) -> Provider
     if isinstance(error, sdk.APIConnectionError) and isinstance(error.__cause__, Exception):
         return translate(error.__cause__, origin, has_begun=False)
     if isinstance(error, sdk.APIError):  # an answer that is none
-        return cut(origin)
-    reason = tidy(str(error), origin.endpoint.key)
+        return stream_cut_error(origin)
+    reason = sanitise_message(str(error), origin.endpoint.key)
     return AuthFailed(f"no credentials for {origin.model}: {reason}. Set an API key.")
 
 
@@ -93,8 +93,8 @@ def no_http(origin: Origin) -> RouteFailed:
 def proxy_failed(origin: Origin, reason: str) -> ProviderError:
     """What a proxy says. Its refusals stay as they are; that it cannot reach the server may pass."""
     proxy = proxies.proxy_of(origin.endpoint.base_url)
-    who = proxy.told if proxy is not None else "the proxy"
-    said = tidy(reason, origin.endpoint.key) or "no reason given"
+    who = proxy.description if proxy is not None else "the proxy"
+    said = sanitise_message(reason, origin.endpoint.key) or "no reason given"
     text = f"{who} does not let {origin.model} through: {said}. Check the proxy, or unset its variable."
     if re.match(r"5\d\d\b", said) or re.search("could not connect|ttl expired", said, re.I):
         return Unreachable(text, cause="proxy")
@@ -113,9 +113,9 @@ def _start_command(origin: Origin) -> str:
 
 
 def unreachable(origin: Origin, reason: str) -> Unreachable:
-    said = tidy(reason, origin.endpoint.key)
+    said = sanitise_message(reason, origin.endpoint.key)
     proxy = proxies.proxy_of(origin.endpoint.base_url)
-    way = f" through {proxy.told}" if proxy is not None else ""
+    way = f" through {proxy.description}" if proxy is not None else ""
     check = "the proxy" if proxy is not None else "the network"
     return Unreachable(
         f"cannot reach `{origin.host}` for {origin.model}{way}: {said}. Check {check} and `base_url`.",

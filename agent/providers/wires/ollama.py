@@ -28,7 +28,7 @@ from agent.messages import (
     User,
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.registry import sized, with_live
+from agent.providers.registry import with_live, with_parameters
 from agent.providers.wires.adapter import Adapter
 from agent.providers.wires.decoder import (
     NO_IMAGE,
@@ -41,8 +41,8 @@ from agent.providers.wires.decoder import (
     takes_images,
     written_arguments,
 )
-from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translated
+from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translate_errors
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import ALTERNATION, alternating
 from agent.providers.wires.tool_definitions import wire_name
@@ -76,7 +76,7 @@ async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | No
     )
     chosen = shown.get("parameters")
     is_usual = not (isinstance(chosen, str) and "temperature" in chosen.split())
-    return sized(found, info.get("general.parameter_count"), has_usual_sampling=is_usual)
+    return with_parameters(found, info.get("general.parameter_count"), has_usual_sampling=is_usual)
 
 
 def root(endpoint: Endpoint) -> str:
@@ -157,7 +157,7 @@ class OllamaWriter:
     """Writes the conversation down, without messages that say nothing."""
 
     def __init__(self, system: str, facts: ModelFacts) -> None:
-        self.sheet = Sheet()
+        self.sheet = EncodedMessages()
         self._add([_message("system", system)] if system.strip() else [])
         self._facts = facts
         self._names: dict[str, str] = {}
@@ -269,7 +269,7 @@ class OllamaSdkWire:
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
             await _load()
-        with translated_sdk(self._origin):
+        with translate_sdk_errors(self._origin):
             if self._client is None:
                 self._client = make_client(self._origin)
             # The SDK says it gives an iterator. It is a generator, which keeps its connection until it is closed.
@@ -307,11 +307,11 @@ def make_client(origin: Origin) -> "ollama.AsyncClient":
 
 
 @contextmanager
-def translated_sdk(origin: Origin) -> Iterator[None]:
+def translate_sdk_errors(origin: Origin) -> Iterator[None]:
     """Turns what Ollama's SDK raises into our errors."""
     import ollama  # noqa: PLC0415 - deferred: see `make_client`
 
-    with translated(origin):
+    with translate_errors(origin):
         try:
             yield
         except ollama.ResponseError as error:

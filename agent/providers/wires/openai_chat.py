@@ -30,8 +30,8 @@ from agent.providers.wires.decoder import (
     read_arguments,
     takes_images,
 )
-from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import DONE, Json
+from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from agent.providers.wires.http import STREAM_END, Json
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import ALTERNATION, alternating
 from agent.providers.wires.sdk import SdkWire, openai_client
@@ -109,7 +109,7 @@ class ChatWriter:
     server has cached. Those that the model is not to see again, its server leaves out itself."""
 
     def __init__(self, system: str, facts: ModelFacts, keeps_thoughts: bool) -> None:
-        self.sheet = Sheet()
+        self.sheet = EncodedMessages()
         self.sheet.add([{"role": "system", "content": sendable(system)}] if system.strip() else [])
         self._facts, self._keeps_thoughts = facts, keeps_thoughts
         self._ids = CallIds(facts.id, longest=LONGEST_ID)
@@ -184,7 +184,7 @@ def _source(call: ToolCall) -> str:
 
 
 @dataclass(slots=True)
-class Open:
+class PartialCall:
     """A call whose pieces are arriving."""
 
     id: str = ""
@@ -204,14 +204,14 @@ class ChatDecoder:
     _texts: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _thoughts_field: str = THOUGHTS[0]
-    _calls: list[Open] = field(default_factory=list)
-    _places: dict[int, Open] = field(default_factory=dict)
+    _calls: list[PartialCall] = field(default_factory=list)
+    _places: dict[int, PartialCall] = field(default_factory=dict)
     """The newest call at each `index` that the server gave."""
     _usage: Json = field(default_factory=dict)
     _stop: StopReason = "end"
 
     def feed(self, event: Json) -> Iterator[Chunk]:
-        if event is DONE:
+        if event is STREAM_END:
             self.finished = True
             return
         if event.get("error"):
@@ -261,7 +261,7 @@ class ChatDecoder:
         place = next(place for place, known in enumerate(self._calls) if known is call)
         return CallChunk(place, sendable(call.name), call.size, sendable(call.id))
 
-    def _find(self, index: int | None, id: str, named: bool) -> Open:
+    def _find(self, index: int | None, id: str, named: bool) -> PartialCall:
         """The call that a piece belongs to, or a new one. Some servers leave out the index, or give every call the
         same; some repeat the id in every piece."""
         if index is not None:
@@ -271,7 +271,7 @@ class ChatDecoder:
         else:
             known = None if named or not self._calls else self._calls[-1]
         if known is None or (id and named and known.id != id):
-            known = Open()
+            known = PartialCall()
             self._calls.append(known)
             if index is not None:
                 self._places[index] = known

@@ -15,7 +15,7 @@ from agent.messages import (
     Image,
     Message,
     Note,
-    Opaque,
+    ProviderItem,
     Reasoning,
     StopReason,
     Text,
@@ -35,7 +35,7 @@ from agent.providers.wires.decoder import (
     read_arguments,
     takes_images,
 )
-from agent.providers.wires.encoding import Sheet, WrittenRequest
+from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
 from agent.providers.wires.http import Json
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.sdk import SdkWire, openai_client
@@ -148,7 +148,7 @@ class ResponsesWriter:
     what the model said cannot."""
 
     def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], is_free: bool) -> None:
-        self.sheet = Sheet()
+        self.sheet = EncodedMessages()
         self._facts, self._namespaces = facts, dict(namespaces)
         """Those of the deferred tools, by their names."""
         self._is_free = is_free
@@ -224,7 +224,7 @@ def _assistant_items(
             case Reasoning(native=native):
                 # Without its encrypted content an item is only a reference to what the server has not stored.
                 items += [dict(native)] if own and native.get("encrypted_content") else []
-            case Opaque(native=native):
+            case ProviderItem(native=native):
                 items += [dict(native)] if own else []
     while items and items[-1].get("type") == "reasoning":
         items.pop()  # the API wants each followed by what was thought about
@@ -234,11 +234,11 @@ def _assistant_items(
 def _has_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
     """Whether the searches in a reply still hold: what they have loaded is deferred now, in the same namespaces. The
     API checks calls against what is loaded; what was left out is found again."""
-    loaded = [pair for part in message.parts if isinstance(part, Opaque) for pair in _loaded(part.native)]
+    loaded = [pair for part in message.parts if isinstance(part, ProviderItem) for pair in _loaded_tools(part.native)]
     return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
 
 
-def _loaded(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _loaded_tools(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The name and namespace of each tool that a search has loaded."""
     for tool in (item.get("tools") or ()) if item.get("type") == "tool_search_output" else ():
         if tool.get("type") == "namespace":
@@ -251,7 +251,7 @@ def _without_searches(message: Assistant) -> list[AssistantPart]:
     """The parts of a reply without its searches, and without the reasoning that must be followed by one."""
     kept: list[AssistantPart] = []
     for part in message.parts:
-        kind = part.native.get("type") if isinstance(part, Opaque) else None
+        kind = part.native.get("type") if isinstance(part, ProviderItem) else None
         if kind == "tool_search_call" and kept and isinstance(kept[-1], Reasoning):
             kept.pop()
         if kind not in ("tool_search_call", "tool_search_output"):
@@ -360,9 +360,9 @@ def _part(item: Json) -> AssistantPart:
             return Reasoning(sendable("\n\n".join(part.get("text", "") for part in parts)), native)
         case "tool_search_call" | "tool_search_output":
             native.pop("created_by", None)  # the server does not take it back, either
-            return Opaque(native)
+            return ProviderItem(native)
         case _:
-            return Opaque(native)
+            return ProviderItem(native)
 
 
 def _as_json(name: str, text: str) -> str:

@@ -33,9 +33,9 @@ class Origin:
         return classify(status, headers, body, self.model, self.endpoint.key, time.time())
 
 
-def silent(origin: Origin) -> TimedOut:
+def timeout_error(origin: Origin) -> TimedOut:
     return TimedOut(f"{origin.model} said nothing for {origin.endpoint.timeout:g} s. Try again, or raise `timeout`.")
 
 
-def cut(origin: Origin) -> StreamCut:
+def stream_cut_error(origin: Origin) -> StreamCut:
     return StreamCut(f"the answer of {origin.model} broke off before its end. Try again.")

@@ -4,37 +4,38 @@ import re
 
 # The expressions are texts: `re` compiles each when it is first used and keeps it, and most runs meet no error at all.
 _N = r"[\d][\d,]*"
-_SIZE, _LIMIT = rf"(?P<size>{_N})", rf"(?P<limit>{_N})"
+_SIZE_PATTERN, _LIMIT_PATTERN = rf"(?P<size>{_N})", rf"(?P<limit>{_N})"
 
 OVERFLOWS = tuple(
     f"(?is){pattern}"
     for pattern in (
         # With the numbers, so that they are found first.
-        rf"prompt is too long: {_SIZE} tokens > {_LIMIT} maximum",
-        rf"prompt is too long: {_SIZE}, model maximum context length: {_LIMIT}",
-        rf"exceed context limit: {_SIZE}[ +\d]* > {_LIMIT}",
-        rf"maximum context length (?:is|of) {_LIMIT} tokens.{{1,60}}?{_SIZE} (?:input )?tokens",
-        rf"input token count \({_SIZE}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
-        rf"maximum prompt length is {_LIMIT} but the request contains {_SIZE} tokens",
-        rf"request \({_SIZE} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
-        rf"prompt token count of {_SIZE} exceeds the limit of {_LIMIT}",
-        rf"exceeded model token limit: {_LIMIT} \(requested: {_SIZE}\)",
-        rf"prompt contains {_SIZE} tokens.{{0,80}}?too large for model with {_LIMIT} maximum context length",
-        rf"prompt \(length {_SIZE}\) is longer than the maximum model length of {_LIMIT}",
-        rf"input \({_SIZE} tokens\) is longer than the model's context length \({_LIMIT} tokens\)",
-        rf"tokens in the prompt cannot exceed {_LIMIT} - received {_SIZE}",
-        rf"`inputs` tokens \+ `max_new_tokens` must be <= {_LIMIT}\. given: {_SIZE} `inputs` tokens",
-        rf"first {_SIZE} tokens when context.{{1,80}}?context length of only {_LIMIT} tokens",
-        rf"current length is {_SIZE} while limit is {_LIMIT}",
-        rf"range of input length should be \[1, {_LIMIT}\]",
-        rf"input token count exceeds the maximum number of tokens allowed \(?{_LIMIT}",
-        rf"`?inputs`? must have less than {_LIMIT} tokens\. given: {_SIZE}",
-        rf"n_keep:? \(?{_SIZE}\)? ?>= ?n_ctx:? \(?{_LIMIT}",
-        rf"reached context length of {_LIMIT} tokens",
-        rf"prompt_tokens \({_SIZE}\) must be less than max_seq_len \({_LIMIT}",
-        rf"(?:input|prompt)[^.]{{0,40}}?{_SIZE}[^.\d]{{0,40}}? "
+        rf"prompt is too long: {_SIZE_PATTERN} tokens > {_LIMIT_PATTERN} maximum",
+        rf"prompt is too long: {_SIZE_PATTERN}, model maximum context length: {_LIMIT_PATTERN}",
+        rf"exceed context limit: {_SIZE_PATTERN}[ +\d]* > {_LIMIT_PATTERN}",
+        rf"maximum context length (?:is|of) {_LIMIT_PATTERN} tokens.{{1,60}}?{_SIZE_PATTERN} (?:input )?tokens",
+        rf"input token count \({_SIZE_PATTERN}\) exceeds the maximum number of tokens allowed \({_LIMIT_PATTERN}\)",
+        rf"maximum prompt length is {_LIMIT_PATTERN} but the request contains {_SIZE_PATTERN} tokens",
+        rf"request \({_SIZE_PATTERN} tokens\) exceeds the available context size \({_LIMIT_PATTERN} tokens\)",
+        rf"prompt token count of {_SIZE_PATTERN} exceeds the limit of {_LIMIT_PATTERN}",
+        rf"exceeded model token limit: {_LIMIT_PATTERN} \(requested: {_SIZE_PATTERN}\)",
+        rf"prompt contains {_SIZE_PATTERN} tokens.{{0,80}}?too large for model with {_LIMIT_PATTERN} "
+        "maximum context length",
+        rf"prompt \(length {_SIZE_PATTERN}\) is longer than the maximum model length of {_LIMIT_PATTERN}",
+        rf"input \({_SIZE_PATTERN} tokens\) is longer than the model's context length \({_LIMIT_PATTERN} tokens\)",
+        rf"tokens in the prompt cannot exceed {_LIMIT_PATTERN} - received {_SIZE_PATTERN}",
+        rf"`inputs` tokens \+ `max_new_tokens` must be <= {_LIMIT_PATTERN}\. given: {_SIZE_PATTERN} `inputs` tokens",
+        rf"first {_SIZE_PATTERN} tokens when context.{{1,80}}?context length of only {_LIMIT_PATTERN} tokens",
+        rf"current length is {_SIZE_PATTERN} while limit is {_LIMIT_PATTERN}",
+        rf"range of input length should be \[1, {_LIMIT_PATTERN}\]",
+        rf"input token count exceeds the maximum number of tokens allowed \(?{_LIMIT_PATTERN}",
+        rf"`?inputs`? must have less than {_LIMIT_PATTERN} tokens\. given: {_SIZE_PATTERN}",
+        rf"n_keep:? \(?{_SIZE_PATTERN}\)? ?>= ?n_ctx:? \(?{_LIMIT_PATTERN}",
+        rf"reached context length of {_LIMIT_PATTERN} tokens",
+        rf"prompt_tokens \({_SIZE_PATTERN}\) must be less than max_seq_len \({_LIMIT_PATTERN}",
+        rf"(?:input|prompt)[^.]{{0,40}}?{_SIZE_PATTERN}[^.\d]{{0,40}}? "
         r"(?:exceeds?|exceeded|>|greater than|larger than|longer than)"
-        rf"[^.\d]{{0,60}}?(?:context|window|input|prompt|model|sequence|token)[^.\d]{{0,40}}?{_LIMIT}",
+        rf"[^.\d]{{0,60}}?(?:context|window|input|prompt|model|sequence|token)[^.\d]{{0,40}}?{_LIMIT_PATTERN}",
         # In words alone.
         r"(?:prompt|input) is too long",
         r"超长",
@@ -68,7 +69,7 @@ OVERFLOWS = tuple(
     )
 )
 
-_LARGER_THAN_A_RATE = rf"(?is)tokens per.{{0,60}}?limit:? {_LIMIT}\b.{{0,40}}?requested:? {_SIZE}\b"
+_LARGER_THAN_A_RATE = rf"(?is)tokens per.{{0,60}}?limit:? {_LIMIT_PATTERN}\b.{{0,40}}?requested:? {_SIZE_PATTERN}\b"
 """More than may be sent in a minute: to wait does not help, to send less does."""
 _TOO_LONG_A_TEXT = (
     r"(?is)\b(?:input|messages|contents?|system|instructions)\b[^ ]*?: string too long.{0,60}?maximum length"
@@ -76,7 +77,7 @@ _TOO_LONG_A_TEXT = (
 _RATE = r"(?i)rate.?limit|tokens per (?:min|day|hour)|requests per (?:min|day|hour)|too many requests"
 
 
-def says_overflow(text: str) -> bool:
+def is_overflow(text: str) -> bool:
     """Whether a server means the size of the request, and no rate."""
     if exceeds_rate(text):
         return True

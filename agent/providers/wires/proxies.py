@@ -14,7 +14,7 @@ CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 @dataclass(frozen=True, slots=True)
-class Proxy:
+class ProxySetting:
     """A proxy as a variable names it."""
 
     variable: str
@@ -30,14 +30,14 @@ class Proxy:
         return parts.scheme in SCHEMES and bool(parts.hostname)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Without the name and password that may be in it."""
         scheme, _, rest = self.value.rpartition("://")
         place = rest.rpartition("@")[2]
         return f"the proxy `{scheme}://{place}` (`{self.variable}`)" if scheme else f"the proxy `{place}`"
 
 
-def proxy_of(url: str) -> Proxy | None:
+def proxy_of(url: str) -> ProxySetting | None:
     """The proxy that requests for the address go through, if any."""
     parts = urlsplit(url)
     if proxy_bypass(parts.netloc.rpartition("@")[2]):
@@ -63,13 +63,13 @@ def no_client(error: Exception) -> RouteFailed:
     return RouteFailed("no connection can be made as the environment wants it. Check its proxy variables.")
 
 
-def _set_for(scheme: str) -> Proxy | None:
+def _set_for(scheme: str) -> ProxySetting | None:
     """As it is set for a scheme; the name in small letters wins."""
     names = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
-    return next((Proxy(name, os.environ[name]) for name in names if os.environ.get(name)), None)
+    return next((ProxySetting(name, os.environ[name]) for name in names if os.environ.get(name)), None)
 
 
-def _no_address(proxy: Proxy) -> RouteFailed:
+def _no_address(proxy: ProxySetting) -> RouteFailed:
     return RouteFailed(
         f"`{proxy.variable}` does not hold the address of a proxy. Write `http://HOST:PORT` or `socks5://HOST:PORT`, "
         "or unset the variable.",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from agent.errors import ProviderError
 from agent.providers.base import Endpoint
-from agent.providers.wires.http import bearer, open_client, translated
+from agent.providers.wires.http import bearer, open_client, translate_errors
 from agent.providers.wires.origin import Origin
 from tools.lazy import dataclass
 
@@ -13,7 +13,7 @@ _LISTS = {"anthropic": "/v1/models", "ollama": "/api/tags"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachableServer:
     """A server that answered, whatever it said."""
 
     host: str
@@ -21,18 +21,18 @@ class Reached:
     milliseconds: float
 
 
-async def reach(provider: str, endpoint: Endpoint) -> Reached:
+async def reach(provider: str, endpoint: Endpoint) -> ReachableServer:
     """The answer to one request with the key. Raises `ProviderError` where none comes, and where the key is refused."""
     origin = Origin(provider, endpoint)
     url = endpoint.base_url.rstrip("/") + _LISTS.get(provider, "/models")
-    with translated(origin):
+    with translate_errors(origin):
         async with open_client(origin) as client:
             began = time.perf_counter()
             async with client.stream("GET", url, headers=_headers(provider, endpoint)) as response:
                 milliseconds = (time.perf_counter() - began) * 1000
                 if response.status_code in (401, 403, 407):
                     raise origin.failure(response.status_code, response.headers, await response.aread())
-                return Reached(origin.host, response.status_code, milliseconds)
+                return ReachableServer(origin.host, response.status_code, milliseconds)
     raise ProviderError(f"{origin.host} gave no answer")
 
 

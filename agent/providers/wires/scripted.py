@@ -169,7 +169,7 @@ def refusal(request: Request, model: str) -> str | None:
     return f"the call `{waiting[0]}` has no output" if waiting else None
 
 
-def signed(text: str) -> Native:
+def signed_reasoning(text: str) -> Native:
     """A thought as a scripted model sends it: a changed text does not fit its signature any more, in any process."""
     return {"type": "reasoning", "text": text, "signature": _signature(text)}
 
@@ -282,7 +282,7 @@ class Scripted:
     def _whole(self, request: Request, reply: ScriptedReply, calls: Sequence[ToolCall]) -> Reply:
         parts: list[AssistantPart] = []
         if reply.reasoning:
-            parts.append(Reasoning(reply.reasoning, signed(reply.reasoning)))
+            parts.append(Reasoning(reply.reasoning, signed_reasoning(reply.reasoning)))
         if reply.text:
             parts.append(Text(reply.text))
         whole = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")

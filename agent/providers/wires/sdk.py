@@ -7,7 +7,7 @@ from contextlib import aclosing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from agent.providers.wires.http import Json, SseReader, open_client, read_events, translated
+from agent.providers.wires.http import Json, SseReader, open_client, read_events, translate_errors
 from agent.providers.wires.origin import Origin
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import openai
 
 
-class Client(Protocol):
+class SdkClient(Protocol):
     async def close(self) -> None: ...
 
 
-C = TypeVar("C", bound=Client)
+C = TypeVar("C", bound=SdkClient)
 
 
 class SdkWire(Generic[C]):
@@ -45,7 +45,7 @@ class SdkWire(Generic[C]):
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
             await self.prepare()
-        with translated_sdk(self._package, self._origin):
+        with translate_sdk_errors(self._package, self._origin):
             if self._client is None:
                 self._client = self._make_client(self._origin)
             resource = self._resource(self._client)
@@ -62,11 +62,11 @@ class SdkWire(Generic[C]):
 
 
 @contextmanager
-def translated_sdk(package: str, origin: Origin) -> Iterator[None]:
+def translate_sdk_errors(package: str, origin: Origin) -> Iterator[None]:
     """Turns what an SDK raises into our errors. Both SDKs name their errors alike."""
     sdk = import_module(package)
     of_its_own = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
-    with translated(origin):  # once the stream is open, httpx2's own errors come through
+    with translate_errors(origin):  # once the stream is open, httpx2's own errors come through
         try:
             yield
         except of_its_own as error:

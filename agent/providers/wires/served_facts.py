@@ -11,24 +11,24 @@ from urllib.parse import urlsplit
 
 from agent.errors import ProviderError
 from agent.providers.base import Endpoint, ModelFacts
-from agent.providers.registry import sized
+from agent.providers.registry import with_parameters
 from agent.providers.setup import is_loopback
-from agent.providers.wires.http import bearer, open_client, translated
+from agent.providers.wires.http import bearer, open_client, translate_errors
 from agent.providers.wires.origin import Origin
 
 if TYPE_CHECKING:
     import httpx2
 
-PATIENCE, PATIENCE_HERE = 1.0, 5.0
+REMOTE_TIMEOUT_S, LOCAL_TIMEOUT_S = 1.0, 5.0
 """Seconds for an answer: the session begins after it. A server on this machine takes a few milliseconds, but seconds
 while it works on something else; a session that begins without knowing its window goes wrong later."""
-LONGEST = 8 << 20
+MAX_ANSWER_BYTES = 8 << 20
 """Bytes of an answer that are read."""
 LIKELY = range(256, 100_000_000)
 """Tokens that a window may have."""
-UNCHOSEN = 0.8
+LLAMA_CPP_TEMPERATURE = 0.8
 """The temperature of llama.cpp where nobody has chosen one."""
-_LOADED = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
+_WINDOW_FIELDS = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
 
 
 async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
@@ -41,7 +41,7 @@ async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts
     if pages is None:
         return facts
     props, studio, models = pages
-    facts = sized(facts, parameters_of(models, facts.name), has_usual_sampling=draws_as_usual(props))
+    facts = with_parameters(facts, parameters_of(models, facts.name), has_usual_sampling=has_default_sampling(props))
     found = of_props(props) or of_models(studio, facts.name) or of_models(models, facts.name)
     if found is None or window_source != "default":
         return facts
@@ -69,13 +69,13 @@ async def _pages(origin: Origin) -> tuple[object, object, object] | None:
 
 async def _get(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object:
     """What the server answers in time, as JSON; None where it has nothing to say there."""
-    patience = PATIENCE_HERE if is_here(origin.endpoint) else PATIENCE
-    with suppress(ProviderError, ValueError, RecursionError, TimeoutError), translated(origin):
+    patience = LOCAL_TIMEOUT_S if is_here(origin.endpoint) else REMOTE_TIMEOUT_S
+    with suppress(ProviderError, ValueError, RecursionError, TimeoutError), translate_errors(origin):
         async with asyncio.timeout(patience), client.stream("GET", url, headers=bearer(origin.endpoint)) as response:
             read = bytearray()
             async for chunk in response.aiter_bytes():
                 read += chunk
-                if len(read) > LONGEST:
+                if len(read) > MAX_ANSWER_BYTES:
                     return None
             return json.loads(read) if response.status_code == 200 else None
     return None
@@ -86,12 +86,12 @@ def of_props(props: object) -> int | None:
     return _tokens(_settings(props).get("n_ctx"))
 
 
-def draws_as_usual(props: object) -> bool:
+def has_default_sampling(props: object) -> bool:
     """Whether llama.cpp says that it draws words as it does where neither the model's file nor whoever started it has
     chosen a temperature."""
     params = _settings(props).get("params")
     stated = params.get("temperature") if isinstance(params, Mapping) else None
-    return isinstance(stated, float) and abs(stated - UNCHOSEN) < 1e-6
+    return isinstance(stated, float) and abs(stated - LLAMA_CPP_TEMPERATURE) < 1e-6
 
 
 def _settings(props: object) -> Mapping[str, Any]:
@@ -103,7 +103,7 @@ def of_models(listed: object, model: str) -> int | None:
     """What a list of models says of one of them, or of the only one: what it is served with goes before what it was
     trained with."""
     row, meta = _row(listed, model)
-    values: Sequence[Any] = [*(row.get(name) for name in _LOADED), meta.get("n_ctx"), meta.get("n_ctx_train")]
+    values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
     return next((found for value in values if (found := _tokens(value)) is not None), None)
 
 

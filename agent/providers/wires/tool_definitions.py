@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from agent.providers.wires.http import Json
 
 _CHOICES = ("oneOf", "anyOf", "allOf")
-_REFUSED = (*_CHOICES, "enum", "not")
+_REFUSED_KEYS = (*_CHOICES, "enum", "not")
 """What no schema may be at its top level."""
-_CUT = " [… the rest of this text is too long for this provider: if a call fails, its error says what is wrong]"
+_TRUNCATION_NOTE = (
+    " [… the rest of this text is too long for this provider: if a call fails, its error says what is wrong]"
+)
 
 
 def wire_name(name: str) -> str:
@@ -20,7 +22,7 @@ def sent_schema(schema: Mapping[str, object], keys: str = "") -> Json:
     """The parameters of a tool as servers take them, which refuse every request for one tool whose schema is a choice
     at its top level: it has the parameters of all that may be chosen. `keys`: a pattern that names of parameters must
     match. Calls are checked against the whole."""
-    sent = {name: value for name, value in schema.items() if name not in _REFUSED}
+    sent = {name: value for name, value in schema.items() if name not in _REFUSED_KEYS}
     choices = [each for name in _CHOICES if isinstance(found := schema.get(name), list) for each in found]
     if any(isinstance(each, dict) for each in choices):
         sent["properties"] = {**_parameters_of(choices), **_parameters_of([schema])}
@@ -48,7 +50,7 @@ def shortened_description(text: str, longest: int) -> str:
     """The text of a tool in so many characters: cut where a sentence ends, and said to be."""
     if len(text) <= longest:
         return text
-    start = text[: longest - len(_CUT)]
+    start = text[: longest - len(_TRUNCATION_NOTE)]
     ends = [found.end() for found in re.finditer(r"[.!?](?=\s)|\n(?=\s*\n)", start)]
     whole = start[: ends[-1]] if ends and ends[-1] > len(start) // 2 else start.rpartition(" ")[0] or start
-    return f"{whole.rstrip()}{_CUT}"
+    return f"{whole.rstrip()}{_TRUNCATION_NOTE}"

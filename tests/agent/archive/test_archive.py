@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.archive.archive import SAID_BEFORE
+from agent.archive.archive import REPEATED_MESSAGE_SEPARATOR
 from agent.config.option_values import AfterTool
 from agent.context.offload import Offloading
 from agent.context.references import message_digits
@@ -334,7 +334,9 @@ async def test_a_message_that_was_said_twice_gives_back_all_that_came_with_it(ho
     name = f"msg-{message_digits(asked[0])}"
     assert [f"msg-{message_digits(message)}" for message in asked] == [name] * 3
     found = await home.archive().read(name)
-    assert found.decode().split(SAID_BEFORE) == [f"look at [#1]\n\n{pastes[place].text}" for place in (2, 1)]
+    assert found.decode().split(REPEATED_MESSAGE_SEPARATOR) == [
+        f"look at [#1]\n\n{pastes[place].text}" for place in (2, 1)
+    ]
     assert (await home.archive().resolve(name)).size == len(found)
 
 

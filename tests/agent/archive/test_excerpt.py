@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.excerpt import EXCERPT, excerpt
+from agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
 
 LINES = "".join(f"line {number}\n" for number in range(1000))
 
@@ -36,5 +36,5 @@ def test_without_a_hit_it_is_the_beginning(words: tuple[str, ...]) -> None:
 @given(st.text(max_size=2000), st.lists(st.text(max_size=8), max_size=5))
 def test_it_is_never_longer_than_it_may_be_and_stands_in_the_text(text: str, words: list[str]) -> None:
     shown = excerpt(text, words).removeprefix("… ").removesuffix(" …")
-    assert len(shown) <= EXCERPT
+    assert len(shown) <= MAX_EXCERPT_CHARS
     assert shown in text

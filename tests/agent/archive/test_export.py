@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 
 from agent.archive.archive import FORMER, Archive
-from agent.archive.export import Imported, export_session, import_session
+from agent.archive.export import ImportedSession, export_session, import_session
 from agent.archive.indexer import Indexer
 from agent.config.load import load_config
 from agent.config.values import Folders
@@ -26,7 +26,7 @@ from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
 from agent.records.store_access import open_store
 from agent.records.store_thread import StoreThread
-from store.queries import Wanted
+from store.queries import SearchQuery
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from store.transfer import COLUMNS
@@ -95,7 +95,7 @@ class Opened:
         """What a search finds of the session."""
         indexer = Indexer(self.thread, self.store)
         await indexer.catch_up()
-        wanted = [Wanted(words, sessions=(self.row.id,), limit=200) for words in ("", *WORDS)]
+        wanted = [SearchQuery(words, sessions=(self.row.id,), limit=200) for words in ("", *WORDS)]
         found = [await indexer.find(one) for one in wanted]
         return [{(match.document, match.way, match.accesses) for match in matches} for matches in found]
 
@@ -180,7 +180,9 @@ def test_any_session_comes_back_as_it_was(session: list[Happening], other: list[
         assert here.faults() == []
         before, neighbour = here.rows(), there.rows(OTHER)
         assert export_session(here.config, ID, file).left_out == ()
-        assert import_session(there.config, file) == Imported(ID, before["sessions"][0][1], len(before["messages"]), ID)
+        assert import_session(there.config, file) == ImportedSession(
+            ID, before["sessions"][0][1], len(before["messages"]), ID
+        )
         assert (there.rows(), there.rows(OTHER), there.faults()) == (before, neighbour, [])
         everything = there.everything()
         assert not import_session(there.config, file).is_new
@@ -214,9 +216,9 @@ def test_an_output_in_a_file_comes_once_however_often_it_is_imported(tmp_path: P
     async def writing() -> None:
         async with here.opened() as opened:
             recorder = opened.recorder
-            await recorder.said(User((Text("go"),)))
-            await recorder.replied(Assistant((call,), "scripted/a"))
-            await recorder.said(User((ToolOutput("c1", "a part", whole=str(log)),)))
+            await recorder.record_user_message(User((Text("go"),)))
+            await recorder.record_reply(Assistant((call,), "scripted/a"))
+            await recorder.record_user_message(User((ToolOutput("c1", "a part", whole=str(log)),)))
 
     asyncio.run(writing())
     export_session(here.config, ID, file)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.archive.library import Library
-from agent.archive.tree import Branch, Said, Tree, TreeRow, changed_since, rows_of
+from agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, changed_since, rows_of
 from agent.errors import AgentError, UsageError
 from agent.messages import Message, Recalls, Text, User
 from agent.providers.wires.scripted import Scripted
@@ -188,7 +188,7 @@ async def test_the_library_lists_searches_and_renames(project: Project) -> None:
     assert [info.title for info in await books.page(words="moon")] == ["the moon"]
     with pytest.raises(UsageError, match="cannot be empty"):
         await books.rename(session.id, " \n")
-    assert [message.text for message in await books.last_said(session.id, 1)] == ["The moon is out."]
+    assert [message.text for message in await books.last_messages(session.id, 1)] == ["The moon is out."]
     with pytest.raises(AgentError):
         await books.delete(session.id)
     await session.close()
@@ -231,17 +231,17 @@ async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(proje
     await events_of(other, "do not write it")
     tree = await books.tree(other.id)
     rows = rows_of(tree, other.id)
-    assert [(row.said.text, row.depth, row.is_on_path, row.is_first) for row in rows] == [
+    assert [(row.message.text, row.depth, row.is_on_path, row.is_first) for row in rows] == [
         ("hello", 0, True, False),
         ("write it", 0, False, False),
         ("do not write it", 1, True, True),
         ("bye", 0, False, False),
     ]
-    assert [changed_since(tree, row.said) for row in rows] == [("new.txt",), ("new.txt",), (), ()]
+    assert [changed_since(tree, row.message) for row in rows] == [("new.txt",), ("new.txt",), (), ()]
     await other.close()
     await session.close()
     project.sql("delete from situation where kind = 'change'")  # as earlier versions left it
-    assert [changed_since(await books.tree(other.id), row.said) for row in rows][:2] == [("new.txt",), ("new.txt",)]
+    assert [changed_since(await books.tree(other.id), row.message) for row in rows][:2] == [("new.txt",), ("new.txt",)]
 
 
 async def test_a_message_that_cannot_be_read_stands_in_the_tree_by_its_number(project: Project) -> None:
@@ -252,7 +252,7 @@ async def test_a_message_that_cannot_be_read_stands_in_the_tree_by_its_number(pr
     project.sql("delete from situation where kind = 'change'")  # so that the calls tell which files were changed
     project.sql("update messages set body = body || '}' where position < 2")
     rows = rows_of(await (await library(project)).tree(session.id), session.id)
-    assert [row.said.text for row in rows] == ["(message 0 of the session cannot be read)", "bye"]
+    assert [row.message.text for row in rows] == ["(message 0 of the session cannot be read)", "bye"]
 
 
 async def test_a_fork_knows_the_files_that_were_changed_before_it_and_none_that_came_later(project: Project) -> None:
@@ -282,7 +282,7 @@ async def test_a_tree_names_what_any_branch_has_changed_since(project: Project) 
     other = await opened(project, WRITE, {"text": "Written."}, resume=fork.id)
     await events_of(other, "write it")
     tree = await books.tree(other.id)
-    assert [changed_since(tree, row.said) for row in rows_of(tree, other.id)] == [("new.txt",), ("new.txt",)]
+    assert [changed_since(tree, row.message) for row in rows_of(tree, other.id)] == [("new.txt",), ("new.txt",)]
 
 
 @st.composite
@@ -293,7 +293,7 @@ def trees(draw: st.DrawFn) -> Tree:
         parent = draw(st.sampled_from(branches)) if branches else None
         forked = draw(st.integers(0, parent.messages)) if parent else 0
         count = forked + draw(st.integers(0, 4))
-        said = tuple(Said(str(number), at, f"{number}.{at}", 0.0) for at in range(forked, count))
+        said = tuple(MessagePreview(str(number), at, f"{number}.{at}", 0.0) for at in range(forked, count))
         branches.append(Branch(str(number), "", parent.session if parent else "", forked, said, (), count))
     return Tree(tuple(branches))
 
@@ -305,11 +305,11 @@ def test_the_tree_shows_each_message_once_and_the_path_is_what_the_session_holds
 ) -> None:
     current = data.draw(st.sampled_from([branch.session for branch in tree.branches]))
     rows = rows_of(tree, current)
-    said = [row.said for row in rows]
-    assert sorted(said, key=str) == sorted((one for branch in tree.branches for one in branch.said), key=str)
-    assert [row.said.position for row in rows if row.is_on_path] == list(range(held(tree, current)))
+    said = [row.message for row in rows]
+    assert sorted(said, key=str) == sorted((one for branch in tree.branches for one in branch.own_messages), key=str)
+    assert [row.message.position for row in rows if row.is_on_path] == list(range(held(tree, current)))
     for branch in tree.branches:
-        own = [row.said.position for row in rows if row.said.session == branch.session]
+        own = [row.message.position for row in rows if row.message.session == branch.session]
         assert own == sorted(own)
 
 
@@ -318,6 +318,6 @@ def held(tree: Tree, session: str) -> int:
 
 
 def test_a_tree_whose_root_is_gone_still_shows() -> None:
-    said = Said("b", 2, "x", 0.0)
+    said = MessagePreview("b", 2, "x", 0.0)
     assert rows_of(Tree((Branch("b", "", "gone", 2, (said,), (), 3),)), "b") == (TreeRow(said, 0, True, False),)
     assert User((Text("x"),)).text == said.text

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.archive.recall import fetching, looking_up
+from agent.archive.recall import fetch_for_tools, search_for_tools
 from tests.agent.remembering import HERE, Sessions
 from tests.store.test_search import HOSTILE
 from tools.base import Arguments, Tool, ToolError, Workspace
 from tools.outputs.recall_scope import SCOPES
-from tools.outputs.recalled import KINDS, Memory, RecalledItem, RecallQuery
+from tools.outputs.recalled import KINDS, RecalledItem, RecallQuery, RecallResult
 from tools.recall import Recall
 from tools.search import outputs
 from tools.tool_output_cache import ToolOutputCacheGrep
@@ -40,8 +40,10 @@ async def sessions(sessions: Sessions) -> Sessions:
 
 def workspace_of(sessions: Sessions, folder: Path) -> Workspace:
     recall = sessions.recall("all")
-    fetch = fetching(recall)
-    return Workspace(folder, folder, kept=lambda ref: fetch(ref, None), fetch=fetch, look_up=looking_up(recall))
+    fetch = fetch_for_tools(recall)
+    return Workspace(
+        folder, folder, stored_content=lambda ref: fetch(ref, None), fetch=fetch, look_up=search_for_tools(recall)
+    )
 
 
 def queries() -> list[str]:
@@ -55,7 +57,7 @@ def queries() -> list[str]:
 async def test_no_query_of_a_model_or_a_user_is_a_mistake(sessions: Sessions, tmp_path: Path) -> None:
     rng, workspace, found = random.Random(12), workspace_of(sessions, tmp_path), list[RecalledItem]()
 
-    async def looked_up(asked: RecallQuery, told: Callable[[int, int], None]) -> Memory:
+    async def looked_up(asked: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
         memory = await workspace.look_up(asked, told)
         found.extend(memory.found)
         return memory
@@ -100,7 +102,7 @@ async def test_no_reference_is_a_mistake(sessions: Sessions, tmp_path: Path) -> 
 async def test_a_pattern_that_blows_up_is_ended(
     sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Recall | ToolOutputCacheGrep
 ) -> None:
-    monkeypatch.setattr(outputs, "SECONDS", 0.5)
+    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 0.5)
     await sessions.runs("bash", "a part", whole=b"x" * 4_000 + b"z\n", command="make")
     number = len(SAID) + 1
     result = await tool.run(

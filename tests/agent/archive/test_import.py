@@ -22,7 +22,7 @@ from agent.archive.bundle import BadBundle, Bundle
 from agent.archive.export import export_session, import_session
 from agent.errors import AgentError, UsageError
 from agent.messages import Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.records.situation import Situation
+from agent.records.session_state import SessionState
 from tests.agent.archive.test_export import ID, OTHER, Home
 from tests.agent.histories import values
 from tests.agent.providers.wires.cases import PIXEL
@@ -41,7 +41,7 @@ PLENTY: list[Happening] = [
         ),
         Usage(10, 20, 30, 40),
         0.5,
-        Situation(seen={Path("/p/caf\udce9.txt"): "d" * 64}, jobs={"1": "make test"}),
+        SessionState(seen={Path("/p/caf\udce9.txt"): "d" * 64}, jobs={"1": "make test"}),
     ),
     Looks(1),
     Compacts(Summary("keep", "they read [recall:r1]", "files: a.py", User((Text("go"),)), "more"), 2, None),
@@ -50,7 +50,7 @@ PLENTY: list[Happening] = [
         (Given(ToolOutput("0", "two"), b"\0\xff" * 50, (b"png",)),),
         Usage(1),
         None,
-        Situation(),
+        SessionState(),
     ),
 ]
 

@@ -38,7 +38,7 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
         ("r1", "summarised", 14, 2),
         ("msg-", "summarised", 24, 1),
     ]
-    assert [one.call.arguments if one.call else (one.role, one.said) for one in listed] == [
+    assert [one.call.arguments if one.call else (one.role, one.preview) for one in listed] == [
         {"path": "a.py"},
         {"command": "two"},
         {"command": "one"},
@@ -104,7 +104,7 @@ async def test_what_is_gone_or_damaged_says_so(sessions: Sessions, tmp_path: Pat
 
 
 async def test_the_newest_of_very_many_are_listed(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.archive.listing.MOST", 3)
+    monkeypatch.setattr("agent.archive.listing.MAX_LISTED_OUTPUTS", 3)
     await sessions.says("go")
     for number in range(6):
         await sessions.runs("bash", f"output {number}", command=f"c{number}")
@@ -119,7 +119,7 @@ async def test_a_message_that_cannot_be_read_is_named_and_what_is_kept_of_it_is_
     await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 2")
     listing = shelf_of(sessions)
     listed = await listing.entries(sessions.views[HERE])
-    assert [(one.ref, one.said) for one in listed] == [
+    assert [(one.ref, one.preview) for one in listed] == [
         ("r2", ""),
         ("r1", ""),
         ("message-2", "message 2 of the session cannot be read"),

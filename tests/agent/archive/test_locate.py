@@ -75,7 +75,7 @@ async def test_what_was_not_searched_is_named_unless_the_text_was_found_there(se
     told = "only the first 262,144 bytes of {} are searched here; `/archive` shows all of one"
     found = await sessions.recall().why("needle", view)
     assert [place.what for place in found.places] == ["you said", "Ran: make again – done: a needle [...]"]
-    assert found.told == (told.format("r1"),)
+    assert found.unsearched == (told.format("r1"),)
     assert await sessions.recall().why("nowhere", view) == Trace((), (told.format("r2, r1"),))
     assert await sessions.recall().why(" ", view) == Trace()
 

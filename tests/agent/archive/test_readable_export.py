@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from agent.archive.readable_export import ReadableForm, of_messages, readable_pieces
-from agent.archive.spoken import Entry, Hide, SessionAbout, spoken
 from agent.archive.timeline_svg import MOST_COLUMNS, timeline_columns, timeline_svg
+from agent.archive.transcript_entries import PositionedMessage, Redact, SessionAbout, transcript_entries
 from agent.messages import Assistant, Image, Message, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
 from agent.records.usage import RequestUsage, Rewrite
 
@@ -134,7 +134,10 @@ def test_outputs_stand_with_the_calls_that_they_answer() -> None:
         User((ToolOutput("1", "one"), ToolOutput("8", "astray"))),
         Assistant((ToolCall("3", "bash", {}),)),
     )
-    found = [[*one.outputs] for one in spoken(Entry(place, message) for place, message in enumerate(said))]
+    found = [
+        [*one.outputs]
+        for one in transcript_entries(PositionedMessage(place, message) for place, message in enumerate(said))
+    ]
     assert found == [["9"], ["1"], ["8"], []]
 
 
@@ -150,8 +153,8 @@ def test_a_picture_of_many_requests_has_few_columns() -> None:
 
 
 def test_values_are_hidden_by_the_name_of_their_field() -> None:
-    hide = Hide({})
+    hide = Redact({})
     assert hide.value({"api_key": "abc123def456", "port": 5, "words": "plain"}) == {
         "api_key": "***", "port": 5, "words": "plain",
     }  # fmt: skip
-    assert Hide(None).value({"api_key": "abc123def456"}) == {"api_key": "abc123def456"}
+    assert Redact(None).value({"api_key": "abc123def456"}) == {"api_key": "abc123def456"}

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED
-from agent.archive.recall import fetching
-from agent.archive.recall_search import REBUILT, SOME
+from agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED_NOTE
+from agent.archive.recall import fetch_for_tools
+from agent.archive.recall_search import PARTIAL_MATCH_NOTE, REBUILT
 from agent.errors import ReferenceFailed
 from agent.records.store_access import forget
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
 from tools.base import Tool, Workspace
 from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import Memory, RecallQuery
+from tools.outputs.recalled import RecallQuery, RecallResult
 from tools.read_result import ReadResult
 from tools.recall import Recall
 from tools.schema import mismatches
 from tools.tool_output_cache import ToolOutputCache
 
 
-def refs(memory: Memory) -> list[str]:
+def refs(memory: RecallResult) -> list[str]:
     return [one.ref for one in memory.found]
 
 
@@ -146,7 +146,7 @@ async def test_what_was_looked_up_comes_first_among_equals(sessions: Sessions) -
 async def test_some_of_the_words_are_enough_when_nothing_holds_all(sessions: Sessions) -> None:
     await sessions.says("the retry limit")
     memory = await sessions.recall().search(RecallQuery("who set the retry"))
-    assert (len(memory.found), memory.told) == (1, (SOME,))
+    assert (len(memory.found), memory.notes) == (1, (PARTIAL_MATCH_NOTE,))
 
 
 async def test_an_earlier_database_is_indexed_when_it_is_searched_and_says_how_far_it_is(sessions: Sessions) -> None:
@@ -171,8 +171,8 @@ async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_go
     monkeypatch.setattr("agent.archive.recall_search.SECONDS", 0.0)
     searched = [await sessions.recall().search(RecallQuery("word7 another")) for _ in range(3)]
     assert [refs(memory)[0] for memory in searched] == refs(searched[0])[:1] * 3
-    told = [[note for note in memory.told if note != SOME] for memory in searched]
-    assert told == [[UNINDEXED.format(BATCH + 50)], [UNINDEXED.format(49)], []]
+    told = [[note for note in memory.notes if note != PARTIAL_MATCH_NOTE] for memory in searched]
+    assert told == [[UNINDEXED_NOTE.format(BATCH + 50)], [UNINDEXED_NOTE.format(49)], []]
 
 
 async def test_calls_keep_their_outputs_where_a_batch_ends_between_them(sessions: Sessions) -> None:
@@ -194,11 +194,11 @@ async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_lef
     with sqlite3.connect(tmp_path / "sessions.db") as db:
         db.execute("drop table documents")
     db.close()
-    monkeypatch.setattr("agent.archive.indexer.SECONDS", 0.0)
+    monkeypatch.setattr("agent.archive.indexer.INDEX_TIMEOUT_S", 0.0)
     monkeypatch.setattr("agent.archive.recall_search.SECONDS", 0.0)
     second = await opened(tmp_path)
     memory = await second.recall().search(RecallQuery("word", limit=BATCH))
-    assert memory.told == (UNINDEXED.format(49), REBUILT)
+    assert memory.notes == (UNINDEXED_NOTE.format(49), REBUILT)
     assert len(memory.found) == BATCH
 
 
@@ -214,8 +214,8 @@ async def test_a_damaged_index_is_made_anew_and_that_is_said(tmp_path: Path, dam
     db.close()
     second = await opened(tmp_path)
     second_memory = await second.recall().search(RecallQuery("word", limit=50))
-    assert (len(second_memory.found), second_memory.told) == (30, (REBUILT,))
-    assert (await second.recall().search(RecallQuery("word"))).told == ()
+    assert (len(second_memory.found), second_memory.notes) == (30, (REBUILT,))
+    assert (await second.recall().search(RecallQuery("word"))).notes == ()
     await second.thread.close()
 
 
@@ -278,10 +278,10 @@ async def test_a_long_output_is_searched_to_its_end(sessions: Sessions) -> None:
         assert [(one.ref, one.title[:9], one.searched, one.size) for one in found.found] == [
             ("r1", "Ran: make", None, len(whole))
         ]
-        assert found.told == ()
+        assert found.notes == ()
         assert found.found[0].excerpt == (shown if "hay" in query else shown.partition("\n")[0])
     assert refs(await search(RecallQuery("needle hay"))) == ["r3", "r1"]
-    assert await search(RecallQuery("needle haystacks")) == Memory((), ())
+    assert await search(RecallQuery("needle haystacks")) == RecallResult((), ())
 
 
 async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,10 +289,10 @@ async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, mon
     for number in range(7):
         await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 90_000, command=f"make {number}")
     monkeypatch.setattr("agent.archive.recall_search.SCAN_SECONDS", 0.0)
-    (told,) = (await sessions.recall().search(RecallQuery("needle"))).told
+    (told,) = (await sessions.recall().search(RecallQuery("needle"))).notes
     assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
     assert told.endswith("/r3 and 2 more are searched here; `ref_id` with a `search` looks through all of one")
-    assert (await sessions.recall(scope="session").search(RecallQuery("needle"))).told == ()
+    assert (await sessions.recall(scope="session").search(RecallQuery("needle"))).notes == ()
 
 
 async def test_a_message_that_is_damaged_after_it_was_indexed_is_still_found(sessions: Sessions) -> None:
@@ -323,8 +323,8 @@ async def test_each_hint_is_a_call_that_gives_the_next_part_until_the_end(
     whole = CONTENTS[what]
     await sessions.says("go")
     await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
-    fetch = fetching(sessions.recall())
-    workspace = replace(Workspace(tmp_path, tmp_path), fetch=fetch, kept=lambda ref: fetch(ref, None))
+    fetch = fetch_for_tools(sessions.recall())
+    workspace = replace(Workspace(tmp_path, tmp_path), fetch=fetch, stored_content=lambda ref: fetch(ref, None))
     arguments: dict[str, Any] = {"ref_id": begins}
     asked, seen = list[dict[str, Any]](), ""
     while True:
@@ -352,7 +352,7 @@ async def test_each_hint_of_a_search_is_a_call_that_finds_what_follows(sessions:
     whole = b"".join(b"needle%d\n" % n for n in range(300)) + b"".join(b"needle%d" % n + piece for n in range(300, 305))
     await sessions.says("go")
     await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
-    workspace = replace(Workspace(tmp_path, tmp_path), fetch=fetching(sessions.recall()))
+    workspace = replace(Workspace(tmp_path, tmp_path), fetch=fetch_for_tools(sessions.recall()))
     arguments: dict[str, Any] = {"ref_id": "r1", "search": r"needle\d+", "max_tokens": 500}
     asked, found = list[dict[str, Any]](), list[str]()
     while True:

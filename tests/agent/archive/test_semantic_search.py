@@ -8,18 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.embeddings import KEY, Embedder, EmbeddingFailed, what_is_missing
-from agent.archive.recall_search import MEANT, REBUILT
-from agent.archive.semantic_search import BATCH, DAMPING, FIRST, LAST, PART, fused, merged, parts_of
-from agent.archive.vector_index import Sketches, sketched
+from agent.archive.embeddings import KEY, Embedder, EmbeddingFailed, missing_model_reason
+from agent.archive.recall_search import NEAR_MATCH_NOTE, REBUILT
+from agent.archive.semantic_search import (
+    BATCH,
+    DAMPING,
+    FIRST,
+    LAST,
+    PART,
+    merge_rankings,
+    parts_of,
+    reciprocal_rank_fusion,
+)
+from agent.archive.vector_index import QuantizedVectors, quantized
 from agent.records.store_access import forget
-from store.queries import Wanted
+from store.queries import SearchQuery
 from store.search import SearchHit
-from store.vectors import Sketch
+from store.vectors import QuantizedVector
 from tests.agent.archive.meaning import model_in
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
 from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import Memory, RecallQuery
+from tools.outputs.recalled import RecallQuery, RecallResult
 
 
 @pytest.fixture
@@ -27,7 +36,7 @@ def model(tmp_path: Path) -> str:
     return model_in(tmp_path / "model")
 
 
-def excerpts(memory: Memory) -> list[str]:
+def excerpts(memory: RecallResult) -> list[str]:
     return [one.excerpt for one in memory.found]
 
 
@@ -40,7 +49,7 @@ async def test_what_was_said_in_other_words_is_found_and_says_so(sessions: Sessi
     await sessions.says("the automobile stands there")
     await sessions.says("a kitten sleeps")
     memory = await sessions.recall(model=model).search(RecallQuery("car"))
-    assert (excerpts(memory), memory.told) == (["the automobile stands there"], (MEANT,))
+    assert (excerpts(memory), memory.notes) == (["the automobile stands there"], (NEAR_MATCH_NOTE,))
     assert memory.found[0].by_meaning
     assert excerpts(await sessions.recall().search(RecallQuery("car"))) == []
 
@@ -169,7 +178,7 @@ async def test_what_is_damaged_is_made_anew(tmp_path: Path, model: str, damage: 
     second = await opened(tmp_path)
     memory = await second.recall(model=model).search(RecallQuery("car automobile", limit=50))
     assert len(memory.found) == 30
-    assert (REBUILT in memory.told) == ("words_data" in damage)
+    assert (REBUILT in memory.notes) == ("words_data" in damage)
     await second.thread.close()
 
 
@@ -181,7 +190,7 @@ async def test_a_model_that_cannot_be_used_is_told_of_once_and_words_still_find(
     first, second = await recall.search(RecallQuery("automobile")), await recall.search(RecallQuery("automobile"))
     assert excerpts(first) == excerpts(second) == ["the automobile stands there"]
     said = f"`{KEY}`: there is no folder `{tmp_path / 'nowhere'}`, and nothing is fetched; searches go by words alone"
-    assert (first.told, second.told) == ((said,), ())
+    assert (first.notes, second.notes) == ((said,), ())
 
 
 def test_a_name_is_no_folder_and_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +201,8 @@ def test_a_name_is_no_folder_and_nothing_is_fetched(tmp_path: Path, monkeypatch:
 
 def test_a_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path: Path, model: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert "holds no static model" in what_is_missing(str(tmp_path / "empty"))
-    assert what_is_missing(model) == ""
+    assert "holds no static model" in missing_model_reason(str(tmp_path / "empty"))
+    assert missing_model_reason(model) == ""
     (Path(model) / "tokenizer.json").write_text("{")
     with pytest.raises(EmbeddingFailed, match="cannot be loaded"):
         Embedder(model)
@@ -205,12 +214,12 @@ def test_a_text_without_known_words_has_no_direction(model: str) -> None:
 
 
 def test_what_stands_high_in_both_rankings_comes_first() -> None:
-    scores = fused([1, 2, 3], [3, 4])
+    scores = reciprocal_rank_fusion([1, 2, 3], [3, 4])
     assert sorted(scores, key=lambda one: -scores[one]) == [3, 1, 2, 4]
     assert scores[3] == 1 / 63 + 1 / 61
     words = [SearchHit(1, "words"), SearchHit(2, "words"), SearchHit(5, "parts")]
     near = [SearchHit(9, "meaning"), SearchHit(5, "meaning"), SearchHit(2, "meaning")]
-    assert [(hit.id, hit.way) for hit in merged(words, near)] == [
+    assert [(hit.id, hit.way) for hit in merge_rankings(words, near)] == [
         (2, "words"), (1, "words"), (5, "parts"), (9, "meaning"),
     ]  # fmt: skip
 
@@ -229,26 +238,26 @@ def test_sketches_that_differ_least_are_those_of_the_nearest_vectors() -> None:
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((2000, 100)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    sketches = Sketches(1500)
-    rows = zip(range(1, 2001), sketched(vectors), strict=True)
-    sketches.add(Sketch(id, id, "s", "/p", "user", "", "", 0.0, bits.tobytes()) for id, bits in rows)
+    sketches = QuantizedVectors(1500)
+    rows = zip(range(1, 2001), quantized(vectors), strict=True)
+    sketches.add(QuantizedVector(id, id, "s", "/p", "user", "", "", 0.0, bits.tobytes()) for id, bits in rows)
     assert (len(sketches), sketches.last) == (1500, 2000)
     query = vectors[1234] + 0.1 * rng.standard_normal(100).astype(np.float32)
-    found = sketches.nearest(sketched(query[None]), Wanted(), lambda paths: (), 20)
+    found = sketches.nearest(quantized(query[None]), SearchQuery(), lambda paths: (), 20)
     assert len(found) == 20
     assert 1235 in found
 
 
 def test_what_was_asked_for_in_vain_is_found_once_it_is_there() -> None:
-    sketches, query = Sketches(10), np.zeros((1, 1), np.uint64)
+    sketches, query = QuantizedVectors(10), np.zeros((1, 1), np.uint64)
 
-    def found(wanted: Wanted) -> list[int]:
+    def found(wanted: SearchQuery) -> list[int]:
         return sketches.nearest(query, wanted, lambda paths: (), 10)
 
-    sketches.add([Sketch(1, 1, "old", "/p", "user", "", "", 0.0, query.tobytes())])
-    assert (found(Wanted(sessions=("new",))), found(Wanted(tool="bash"))) == ([], [])
-    sketches.add([Sketch(2, 2, "new", "/p", "output", "bash", "", 0.0, query.tobytes())])
-    asked = (Wanted(sessions=("new",)), Wanted(tool="bash"), Wanted(project="/p"))
+    sketches.add([QuantizedVector(1, 1, "old", "/p", "user", "", "", 0.0, query.tobytes())])
+    assert (found(SearchQuery(sessions=("new",))), found(SearchQuery(tool="bash"))) == ([], [])
+    sketches.add([QuantizedVector(2, 2, "new", "/p", "output", "bash", "", 0.0, query.tobytes())])
+    asked = (SearchQuery(sessions=("new",)), SearchQuery(tool="bash"), SearchQuery(project="/p"))
     assert [sorted(found(wanted)) for wanted in asked] == [[2], [2], [1, 2]]
 
 
@@ -257,7 +266,7 @@ rankings = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=12), max_
 
 @given(rankings)
 def test_whatever_is_ranked_has_a_score_and_every_place_counts(given_rankings: list[list[int]]) -> None:
-    scores = fused(*given_rankings)
+    scores = reciprocal_rank_fusion(*given_rankings)
     assert set(scores) == {one for ranking in given_rankings for one in ranking}
     for one, score in scores.items():
         places = [ranking.index(one) + 1 for ranking in given_rankings if one in ranking]
@@ -266,12 +275,12 @@ def test_whatever_is_ranked_has_a_score_and_every_place_counts(given_rankings: l
 
 @given(st.lists(st.integers(0, 20), unique=True, max_size=12), st.integers(1, 4))
 def test_rankings_that_agree_are_the_ranking(ranking: list[int], times: int) -> None:
-    scores = fused(*[ranking] * times)
+    scores = reciprocal_rank_fusion(*[ranking] * times)
     assert sorted(scores, key=lambda one: -scores[one]) == ranking
 
 
 @given(rankings)
 def test_the_order_of_rankings_makes_no_difference(given_rankings: list[list[int]]) -> None:
-    forwards, backwards = fused(*given_rankings), fused(*reversed(given_rankings))
+    forwards, backwards = reciprocal_rank_fusion(*given_rankings), reciprocal_rank_fusion(*reversed(given_rankings))
     assert forwards.keys() == backwards.keys()
     assert all(abs(forwards[one] - backwards[one]) < 1e-12 for one in forwards)

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import Approval
-from agent.calls.changed_call import told_of_edit
+from agent.calls.approval import Approver
+from agent.calls.changed_call import edit_note
 from agent.calls.execute import CallPosition, CallRunner, run_calls
-from agent.calls.output_room import OutputRoom
-from agent.calls.output_view import Ingest
+from agent.calls.output_budget import OutputBudget
+from agent.calls.output_view import OutputIntake
 from agent.calls.policy import IN_PLAN, Policy, parse_rule
-from agent.calls.project_rules import KeptRules, ProjectRules
+from agent.calls.project_rules import ProjectRules, SavedRules
 from agent.channel import Interrupt
 from agent.config.options import Mode
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
-from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, Tried
+from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
 from agent.events.session import Event, Noticed, ToolFinished
 from agent.messages import ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
@@ -52,17 +52,17 @@ class Run:
         async def earlier() -> Sequence[ToolCall]:
             return calls
 
-        self.approval = Approval(policy, self._ask, earlier)
+        self.approval = Approver(policy, self._ask, earlier)
         tools = {tool.name: tool for tool in builtin_tools()}
         workspace = Workspace(root, root.parent / "outputs")
-        self.call_runner = CallRunner(tools, workspace, self.approval, Interrupt(), self.events.append, Ingest())
+        self.call_runner = CallRunner(tools, workspace, self.approval, Interrupt(), self.events.append, OutputIntake())
 
     async def _ask(self, question: PermissionAsked) -> Decision:
         self.asked.append(question)
         return self._answer(question)
 
     async def __call__(self, *calls: ToolCall) -> tuple[ToolOutput, ...]:
-        room = OutputRoom(ToolBudget(100_000, 0), lambda output: estimate_message(User((output,))))
+        room = OutputBudget(ToolBudget(100_000, 0), lambda output: estimate_message(User((output,))))
         return await run_calls(calls, self.call_runner, room, CallPosition())
 
 
@@ -251,7 +251,7 @@ async def test_rules_are_tried_on_what_was_called_before(root: Path) -> None:
     await run(bash("pytest -q"))
     (question,) = run.asked
     assert (question.offers, question.offers_exact) == (("bash(=pytest -q)", "bash(pytest)"), True)
-    assert question.tried == (Tried("bash(=pytest -q)", 2, 5), Tried("bash(pytest)", 3, 5, ("pytest tests",)))
+    assert question.tried == (RuleTrial("bash(=pytest -q)", 2, 5), RuleTrial("bash(pytest)", 3, 5, ("pytest tests",)))
 
 
 async def test_a_rule_that_is_tried_goes_into_folders_of_the_project(root: Path) -> None:
@@ -260,8 +260,8 @@ async def test_a_rule_that_is_tried_goes_into_folders_of_the_project(root: Path)
     await run(bash("cd src && pytest"))
     (question,) = run.asked
     assert question.tried == (
-        Tried("bash(=cd src && pytest)", 1, 4),
-        Tried("bash(pytest)", 2, 4, ("pytest -x",)),
+        RuleTrial("bash(=cd src && pytest)", 1, 4),
+        RuleTrial("bash(pytest)", 2, 4, ("pytest -x",)),
     )
 
 
@@ -289,7 +289,7 @@ async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
     run.approval.ask = ask
     (output,) = await run(bash("touch a"))
     assert output.status == "cancelled"
-    run.approval.keep("bash(touch)")  # nobody waits for it any more
+    run.approval.add_rule("bash(touch)")  # nobody waits for it any more
 
 
 class Waiting(Run):
@@ -321,10 +321,10 @@ async def test_a_mode_answers_the_questions_that_it_would_not_have_asked(root: P
 
 async def test_a_mode_leaves_open_what_it_asks_about(root: Path) -> None:
     run = Waiting(root)
-    run.approval.why_unheld = lambda: "there is no sandbox"
+    run.approval.why_unsandboxed = lambda: "there is no sandbox"
     running = asyncio.ensure_future(run(bash("touch a")))
     assert [await run.changes_to(mode) for mode in ("accept-edits", "plan", "auto")] == [0, 0, 0]
-    run.approval.keep("bash(touch)")
+    run.approval.add_rule("bash(touch)")
     (output,) = await running
     assert (output.status, (root / "a").exists()) == ("done", True)
 
@@ -332,11 +332,11 @@ async def test_a_mode_leaves_open_what_it_asks_about(root: Path) -> None:
 def test_long_values_are_told_by_what_changed_in_them() -> None:
     before = ToolCall("c", "write", {"path": "a", "content": "".join(f"line {n}\n" for n in range(100))})
     after = replace(before, arguments={**before.arguments, "content": before.arguments["content"] + "more\n"})  # type: ignore[operator]  # a text, above
-    assert told_of_edit(before, after) == (
+    assert edit_note(before, after) == (
         "[The user changed this call before it ran.\n`content` was, compared with yours:\n"
         "@@ -98,3 +98,4 @@\n line 97\n line 98\n line 99\n+more]"
     )
-    assert told_of_edit(before, replace(before, arguments={"path": "a"})).endswith("`content` was left out.]")
+    assert edit_note(before, replace(before, arguments={"path": "a"})).endswith("`content` was left out.]")
 
 
 # For the project
@@ -395,7 +395,7 @@ async def test_a_rule_for_the_project_holds_in_its_next_session(tmp_path: Path) 
 
 
 async def test_a_rule_for_one_project_says_nothing_of_another(tmp_path: Path) -> None:
-    ProjectRules(tmp_path / "home" / "config", tmp_path / "project" / "sub").keep("bash(locale)")
+    ProjectRules(tmp_path / "home" / "config", tmp_path / "project" / "sub").add_rule("bash(locale)")
     async with opened(tmp_path, LIST, DONE) as session:
         assert len(questions(await answered(session, lambda asked: Decision("deny")))) == 1
 
@@ -411,7 +411,7 @@ async def test_a_project_cannot_plant_a_rule(tmp_path: Path) -> None:
 
 
 async def test_scripts_do_not_use_what_was_allowed_in_the_terminal(tmp_path: Path) -> None:
-    ProjectRules(tmp_path / "home" / "config", tmp_path / "project").keep("bash(locale)")
+    ProjectRules(tmp_path / "home" / "config", tmp_path / "project").add_rule("bash(locale)")
     async with opened(tmp_path, LIST, DONE, interactive=False) as session:
         events = await answered(session, lambda asked: Decision("allow"))
     assert [event.name for event in events if isinstance(event, CallDenied)] == ["bash"]
@@ -435,7 +435,7 @@ def test_what_is_no_rule_is_told_and_the_others_hold(tmp_path: Path) -> None:
     file = tmp_path / "rules.json"
     kept = {"projects": {"/p": {"allow": ["bash(ls)", "a b", 3, "edit(src)"]}}}
     file.write_text(json.dumps(kept))
-    assert ProjectRules(tmp_path, Path("/p")).read() == KeptRules(
+    assert ProjectRules(tmp_path, Path("/p")).read() == SavedRules(
         ("bash(ls)", "edit(src)"),
         f'`{file}`: `"a b"`, `3` is not a rule such as `bash(git status)`, so it is not used',
     )
@@ -449,7 +449,7 @@ def test_in_a_work_tree_the_rules_of_its_repository_hold_too(tmp_path: Path) -> 
     claims.mkdir()
     shutil.copy(tree / ".git", claims / ".git")  # only it says that it is a work tree
     for project, rule in ((main, "bash(ls)"), (main / "sub", "bash(pwd)"), (tree, "bash(id)")):
-        ProjectRules(tmp_path, project).keep(rule)
+        ProjectRules(tmp_path, project).add_rule(rule)
     read = {str(each.relative_to(tmp_path)): ProjectRules(tmp_path, each).read().allow for each in (
         main, main / "sub", tree, tree / "sub", claims, tmp_path,
     )}  # fmt: skip
@@ -463,7 +463,7 @@ def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: P
     file = tmp_path / "rules.json"
     os.mkfifo(file)
     problem = f"the rules that you keep for projects are not used: cannot read `{file}`: it is not a regular file"
-    assert ProjectRules(tmp_path, Path("/p")).read() == KeptRules(problem=problem)
+    assert ProjectRules(tmp_path, Path("/p")).read() == SavedRules(problem=problem)
 
 
 async def test_a_resumed_session_knows_what_ran(home: Home) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.calls.execute import CallPosition, CallRunner, run_calls
-from agent.calls.output_room import OutputRoom
-from agent.calls.output_view import Ingest
+from agent.calls.output_budget import OutputBudget
+from agent.calls.output_view import OutputIntake
 from agent.calls.policy import Policy
 from agent.channel import Interrupt
 from agent.context.estimate import estimate_message
@@ -46,11 +46,13 @@ class Endless:
 
 def call_runner(tool: Tool, root: Path, events: list[Event]) -> CallRunner:
     policy = Policy(str(root), "auto")
-    return CallRunner({tool.name: tool}, Workspace(root, root), Approval(policy), Interrupt(), events.append, Ingest())
+    return CallRunner(
+        {tool.name: tool}, Workspace(root, root), Approver(policy), Interrupt(), events.append, OutputIntake()
+    )
 
 
-def room(tokens: int = 10_000) -> OutputRoom:
-    return OutputRoom(ToolBudget(tokens, 0), lambda output: estimate_message(User((output,))))
+def room(tokens: int = 10_000) -> OutputBudget:
+    return OutputBudget(ToolBudget(tokens, 0), lambda output: estimate_message(User((output,))))
 
 
 async def test_no_call_runs_on_when_one_beside_it_fails_with_a_bug(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.calls.file_commands import command_for
-from agent.calls.resolve import is_offered, tool_for, understood
+from agent.calls.resolve import is_offered, normalize_calls, tool_for
 from agent.messages import Assistant, ToolCall
 from tools.base import Tool, ToolError
 from tools.catalog import builtin_tools
@@ -58,18 +58,18 @@ def test_what_is_appended_is_a_line_of_its_own(before: str | None, tmp_path: Pat
 
 def test_the_command_is_decided_about_and_the_model_is_told_of_it() -> None:
     wanted = ToolCall("c1", "mkdir", {"path": "logs"}, '{"path": "logs"}')
-    (call,) = understood(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
+    (call,) = normalize_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
     assert (call.name, call.called, call.arguments) == ("bash", "mkdir", {"command": "mkdir -p logs"})
     assert call.note == "[There is no tool `mkdir`: `bash` has done it, with the command mkdir -p logs]"
     assert is_offered("mkdir", {"path": "logs"}, TOOLS, ("bash",))
     assert not is_offered("mkdir", {"path": "logs"}, TOOLS, ("read",))
     without_bash = {name: tool for name, tool in TOOLS.items() if name != "bash"}
-    (left,) = understood(Assistant((wanted,)), without_bash, tuple(without_bash), "/home/me").calls
+    (left,) = normalize_calls(Assistant((wanted,)), without_bash, tuple(without_bash), "/home/me").calls
     with pytest.raises(ToolError, match="there is no tool `mkdir`"):
         tool_for(left, without_bash)
 
 
 def test_arguments_that_mean_something_else_are_answered_with_the_command() -> None:
     wanted = ToolCall("c1", "rename", {"old_name": "f", "new_name": "g", "file_path": "m.py"})
-    (call,) = understood(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
+    (call,) = normalize_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
     assert call.problem == "there is no such tool: run `mv` with `bash`"

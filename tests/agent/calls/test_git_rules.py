@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy, decide, parse_rule, runs_outside
+from agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
 from tools.base import Workspace
 from tools.bash import Bash
 from tools.commands.git_commands import git_doubt
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_rule_for_git_covers_its_commands_inside_and_outside_the_sandbox(repos
     line = command.replace("ROOT", str(repository.root))
     asked = request_for(Bash(), {"command": line}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "allow"
-    assert runs_outside(asked, policy(repository.root))
+    assert runs_unsandboxed(asked, policy(repository.root))
 
 
 @pytest.mark.parametrize("place", ["up", "up.git", "./up", "ROOT/up", "file://ROOT/up", "--repo=up"])
@@ -92,7 +92,7 @@ def test_a_push_to_a_folder_is_asked_about_since_hooks_there_run(repository: Wor
     line = f"git push {place.replace('ROOT', str(repository.root))} main"
     asked = request_for(Bash(), {"command": line}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "ask"
-    assert not runs_outside(asked, policy(repository.root))
+    assert not runs_unsandboxed(asked, policy(repository.root))
 
 
 def test_the_form_in_which_agents_write_commits_is_covered_and_can_be_denied(repository: Workspace) -> None:
@@ -152,8 +152,8 @@ ASKED = [
 def test_other_calls_of_git_are_asked_about_for_a_reason(repository: Workspace, command: str, why: str) -> None:
     asked = request_for(Bash(), {"command": command}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "ask"
-    assert not runs_outside(asked, policy(repository.root))
-    words = [word for word in read(command).commands[0].words if not word.text.startswith("GIT_")]
+    assert not runs_unsandboxed(asked, policy(repository.root))
+    words = [word for word in parse_command_line(command).commands[0].words if not word.text.startswith("GIT_")]
     doubt = git_doubt(words)
     assert doubt is not None
     assert why in doubt[1]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.calls.hooks import Heard, not_heard, what_follows
+from agent.calls.hooks import HookResult, hook_failed, interpret_exit
 from agent.config.option_values import AfterTool
 from agent.events.session import Noticed, ToolFinished, TurnFinished
 from agent.messages import ToolOutput
@@ -176,29 +176,32 @@ async def test_where_the_output_cannot_be_laid_down_it_goes_on(home: Home) -> No
 @pytest.mark.parametrize(
     ("answer", "heard"),
     [
-        (Exit(0, b"", b"debug"), Heard()),
-        (Exit(0, b" \n", b""), Heard()),
-        (Exit(0, b"\x1b[31m3 warnings\x1b[0m\n", b""), Heard("[A hook of the user for `bash` notes:]\n3 warnings")),
+        (Exit(0, b"", b"debug"), HookResult()),
+        (Exit(0, b" \n", b""), HookResult()),
+        (Exit(0, b"\x1b[31m3 warnings\x1b[0m\n", b""),
+         HookResult("[A hook of the user for `bash` notes:]\n3 warnings")),
         (Exit(2, b"ignored", b"no tests ran\n"),
-         Heard("[A hook of the user for `bash` objects; take it into account:]\nno tests ran")),
-        (Exit(2, b"", b""), Heard(told="the hook for `bash` exited with 2; the output goes on without it")),
+         HookResult("[A hook of the user for `bash` objects; take it into account:]\nno tests ran")),
+        (Exit(2, b"", b""), HookResult(for_user="the hook for `bash` exited with 2; the output goes on without it")),
         (Exit(1, b"x", b"Traceback\nmore"),
-         Heard(told="the hook for `bash` exited with 1: Traceback; the output goes on without it")),
-        (Exit(-9, b"", b""), Heard(told="the hook for `bash` was killed by signal 9; the output goes on without it")),
-        (Exit(None, b"x", b""), Heard(told="the hook for `bash` was ended after 9 s; the output goes on without it")),
+         HookResult(for_user="the hook for `bash` exited with 1: Traceback; the output goes on without it")),
+        (Exit(-9, b"", b""),
+         HookResult(for_user="the hook for `bash` was killed by signal 9; the output goes on without it")),
+        (Exit(None, b"x", b""),
+         HookResult(for_user="the hook for `bash` was ended after 9 s; the output goes on without it")),
     ],
 )  # fmt: skip
-def test_what_the_model_is_shown_and_the_user_is_told(answer: Exit, heard: Heard) -> None:
-    assert what_follows("bash", answer, 9) == heard
+def test_what_the_model_is_shown_and_the_user_is_told(answer: Exit, heard: HookResult) -> None:
+    assert interpret_exit("bash", answer, 9) == heard
 
 
 def test_of_a_long_answer_ten_thousand_characters_are_shown() -> None:
-    shown = what_follows("bash", Exit(0, "ä".encode() * 10_001, b""), 60).shown
+    shown = interpret_exit("bash", Exit(0, "ä".encode() * 10_001, b""), 60).for_model
     assert shown == f"[A hook of the user for `bash` notes:]\n{'ä' * 10_000}… [cut]"
-    assert what_follows("bash", Exit(0, b"a" * 10_000, b""), 60).shown.endswith("aaa")
+    assert interpret_exit("bash", Exit(0, b"a" * 10_000, b""), 60).for_model.endswith("aaa")
 
 
 def test_a_hook_that_cannot_be_run_is_told_of() -> None:
-    assert not_heard("bash", "no such file") == Heard(
-        told="the hook for `bash` could not be run: no such file; the output goes on without it"
+    assert hook_failed("bash", "no such file") == HookResult(
+        for_user="the hook for `bash` could not be run: no such file; the output goes on without it"
     )

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.calls.output_room import SHORT, KeptOutput, OutputRoom
+from agent.calls.output_budget import SHORT, ArchivedOutput, OutputBudget
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
-from agent.messages import OutputStatus, Stored, ToolOutput, User
+from agent.messages import OutputStatus, StoredBlob, ToolOutput, User
 
 
 def count(output: ToolOutput) -> int:
@@ -24,12 +24,12 @@ class Shelf:
         self.how = how
         self.kept: list[str] = []
 
-    async def keep(self, output: ToolOutput) -> KeptOutput:
+    async def keep(self, output: ToolOutput) -> ArchivedOutput:
         self.kept.append(output.text)
-        return KeptOutput(replace(output, stored=Stored(str(len(self.kept)), 0, 0)), self.how)
+        return ArchivedOutput(replace(output, stored=StoredBlob(str(len(self.kept)), 0, 0)), self.how)
 
 
-async def shared(room: OutputRoom, listing: Shelf, outputs: list[ToolOutput]) -> tuple[ToolOutput, ...]:
+async def shared(room: OutputBudget, listing: Shelf, outputs: list[ToolOutput]) -> tuple[ToolOutput, ...]:
     room.take(outputs)
     return await room.share(outputs, [listing.keep] * len(outputs))
 
@@ -42,7 +42,7 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
 ) -> None:
     outputs = [ToolOutput("c0", text) for text in texts]  # some servers use an id again
     budget = ToolBudget(limit, 0, exceeded=is_full)
-    room, listing = OutputRoom(budget, count, spare=None if spare is None else lambda: spare), Shelf()
+    room, listing = OutputBudget(budget, count, spare=None if spare is None else lambda: spare), Shelf()
     shown = asyncio.run(shared(room, listing, outputs))
     whole = sum(map(count, outputs))
     assert room.budget.reserved <= limit
@@ -56,7 +56,7 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
 
 async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> None:
     small, large = ToolOutput("c1", "a" * 300), ToolOutput("c2", "b" * 9000)
-    room = OutputRoom(ToolBudget(500, 0), count, spare=lambda: 1200)
+    room = OutputBudget(ToolBudget(500, 0), count, spare=lambda: 1200)
     outputs = [large, small, replace(large, call_id="c3"), replace(small, call_id="c4")]
     first, one, second, other = await shared(room, Shelf(), outputs)
     assert ((one, other), room.is_open) == ((small, replace(small, call_id="c4")), True)
@@ -67,18 +67,18 @@ async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> N
 
 
 async def test_where_no_room_is_made_half_of_what_is_left_is_shared() -> None:
-    room, large = OutputRoom(ToolBudget(600, 0), count), ToolOutput("c1", "b" * 9000)
+    room, large = OutputBudget(ToolBudget(600, 0), count), ToolOutput("c1", "b" * 9000)
     cut, other = await shared(room, Shelf(), [large, replace(large, call_id="c2")])
     assert (count(cut) <= 150, count(other) <= 150, room.is_open) == (True, True, False)
 
 
 async def test_an_output_that_cannot_be_kept_says_that_it_is_cut() -> None:
-    (shown,) = await shared(OutputRoom(ToolBudget(200, 0), count), Shelf(""), [ToolOutput("c1", "b" * 9000)])
+    (shown,) = await shared(OutputBudget(ToolBudget(200, 0), count), Shelf(""), [ToolOutput("c1", "b" * 9000)])
     assert "ask for less at a time to see it" in shown.text
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted", "denied"])
 async def test_an_output_keeps_its_status(status: OutputStatus) -> None:
     output = ToolOutput("c1", "b" * 9000, status)
-    (shown,) = await shared(OutputRoom(ToolBudget(200, 0), count), Shelf(), [output])
+    (shown,) = await shared(OutputBudget(ToolBudget(200, 0), count), Shelf(), [output])
     assert shown.status == status

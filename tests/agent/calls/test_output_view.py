@@ -13,7 +13,7 @@ from agent.archive.listing import ArchiveListing
 from agent.context.offload import Offloading
 from agent.errors import ReferenceFailed
 from agent.events.session import Noticed, TurnFinished
-from agent.messages import Assistant, Image, Stored, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Image, StoredBlob, Text, ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records.message_rows import decode_message, encode_message
 from store.archive import ArchiveStore
@@ -22,11 +22,11 @@ from store.session_rows import MessageRow, OutputRow
 from store.sessions import SessionStore
 from tests.agent.context.test_output_media import PNG
 from tests.kit.session import ID, Home, call, calls, events_of, first_turn, outputs_of
-from tools.base import Arguments, Attached, Effect, Picture, Result, Workspace
+from tools.base import Arguments, Attachment, Effect, Picture, Result, Workspace
 
-PDF = Attached("report.pdf", "application/pdf", b"%PDF-1.7\n\xff\xfe" + bytes(5000))
-SONG = Attached("song.wav", "audio/wav", b"RIFF\x00\x01\x02\x03WAVE")
-NOTES = Attached("notes.md", "text/markdown", b"".join(b"note %d\n" % number for number in range(2000)))
+PDF = Attachment("report.pdf", "application/pdf", b"%PDF-1.7\n\xff\xfe" + bytes(5000))
+SONG = Attachment("song.wav", "audio/wav", b"RIFF\x00\x01\x02\x03WAVE")
+NOTES = Attachment("notes.md", "text/markdown", b"".join(b"note %d\n" % number for number in range(2000)))
 
 
 @dataclass
@@ -170,7 +170,7 @@ async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
 
 
 async def test_so_many_files_that_their_lines_are_long_are_themselves_shown_in_part(home: Home) -> None:
-    files = tuple(Attached(f"{number}.bin", "application/octet-stream", bytes([number])) for number in range(100))
+    files = tuple(Attachment(f"{number}.bin", "application/octet-stream", bytes([number])) for number in range(100))
     session, _ = await first_turn(home.session(get(), Giver(Result("", files=files))))
     (output,) = outputs_of(session)
     assert output.text.startswith('[Tool result stored — 8,581 bytes, 100 lines from "mcp__files__get".\n[Attached "0')
@@ -296,5 +296,5 @@ async def test_a_picture_that_finds_no_room_is_cut_and_comes_back(home: Home) ->
     await events_of(await home.session(provider, Giver(given), offloading=Offloading(threshold=100_000)))
     (output,) = await outputs_in_log(home)
     digest = hashlib.sha256(PNG).hexdigest()
-    assert (output.images, output.pictures) == ((), (Stored(digest, len(PNG), 0, "image/png"),))
+    assert (output.images, output.pictures) == ((), (StoredBlob(digest, len(PNG), 0, "image/png"),))
     assert await home.archive().read("r1:tool-1") == PNG

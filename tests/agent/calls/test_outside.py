@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, decide, parse_rule, runs_outside
+from agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
 from agent.config.options import Mode
 from agent.events.permissions import Decision, PermissionAsked
 from agent.events.session import Noticed
@@ -107,7 +107,7 @@ def placed(*allow: str, deny: tuple[str, ...] = (), mode: Mode = "ask") -> Polic
     ],
 )
 def test_only_what_such_rules_cover_whole_runs_outside(command: str, policy: Policy, is_outside: bool) -> None:
-    assert runs_outside(PermissionRequest("bash", "run", (command,)), policy) == is_outside
+    assert runs_unsandboxed(PermissionRequest("bash", "run", (command,)), policy) == is_outside
 
 
 def test_what_runs_outside_is_not_let_through_as_held() -> None:
@@ -119,7 +119,7 @@ def test_what_runs_outside_is_not_let_through_as_held() -> None:
 async def test_where_nothing_holds_commands_auto_mode_asks_and_says_so_once(home: Home) -> None:
     model = Scripted.of(calls(call("install")), calls(call("install")), {"text": "done"})
     session = await home.attended(model, Install(), mode="auto")
-    session._env.call_runner.approval.why_unheld = lambda: "bubblewrap is not installed"
+    session._env.call_runner.approval.why_unsandboxed = lambda: "bubblewrap is not installed"
     asked = list[PermissionAsked]()
 
     def answer(event: PermissionAsked) -> None:

@@ -11,7 +11,7 @@ from agent.messages import Note
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from tests.kit.session import Home, call, calls, events_of, outputs_of
-from tools.submit_plan import ACCEPTED, LONGEST
+from tools.submit_plan import MAX_PLAN_CHARS, PLAN_ACCEPTED
 
 PLAN = "# Fix the sum\n\n1. Change `calc.py`.\n2. Run the tests.\n"
 SUBMITS = call("submit_plan", plan=PLAN)
@@ -55,7 +55,7 @@ async def test_an_accepted_plan_is_carried_out_in_the_mode_that_the_user_chose(m
         PlanSubmitted(f"plan-{id}", id, PLAN, ("ask", "accept-edits")),
         PlanAnswered(f"plan-{id}", "accept", mode),
     ]
-    assert (told(session), session.mode, (await home.row()).mode) == ([("done", ACCEPTED)], mode, mode)
+    assert (told(session), session.mode, (await home.row()).mode) == ([("done", PLAN_ACCEPTED)], mode, mode)
     assert notes(session) == [mode]
     assert events[-1] == TurnFinished("answered", "Done.")
 
@@ -80,7 +80,7 @@ async def test_what_the_user_makes_of_a_plan_is_asked_about_again_and_told_whole
     shown = [(event.plan, event.is_edited) for event in events if isinstance(event, PlanSubmitted)]
     assert shown == [(PLAN, False), ("# Mine\n", True)]
     (output,) = outputs_of(session)
-    assert output.text == f"[The user changed the plan. It is now:\n# Mine\n]\n{ACCEPTED}"
+    assert output.text == f"[The user changed the plan. It is now:\n# Mine\n]\n{PLAN_ACCEPTED}"
     assert output.edited == {"plan": "# Mine\n"}
 
 
@@ -101,16 +101,16 @@ async def test_a_session_that_is_killed_at_the_second_question_asks_about_the_pl
             shown.append((event.plan, event.is_edited))
             again.answer(event.id, PlanDecision("accept", "ask"))
     assert shown == [("# Mine\n", True)]
-    assert told(again) == [("done", f"[The user changed the plan. It is now:\n# Mine\n]\n{ACCEPTED}")]
+    assert told(again) == [("done", f"[The user changed the plan. It is now:\n# Mine\n]\n{PLAN_ACCEPTED}")]
 
 
-@pytest.mark.parametrize("text", [" \n", "x" * (LONGEST + 1)])
+@pytest.mark.parametrize("text", [" \n", "x" * (MAX_PLAN_CHARS + 1)])
 async def test_a_change_that_leaves_no_plan_to_decide_about_changes_nothing(text: str, home: Home) -> None:
     session = await planning(home, calls(SUBMITS))
     events = await decided(session, PlanDecision("accept", "ask", plan=text), PlanDecision("accept", "ask"))
     assert [event.plan for event in events if isinstance(event, PlanSubmitted)] == [PLAN, PLAN]
     assert any(isinstance(event, Noticed) and event.text.startswith("the plan stays") for event in events)
-    assert told(session) == [("done", ACCEPTED)]
+    assert told(session) == [("done", PLAN_ACCEPTED)]
 
 
 async def test_a_rejected_plan_goes_back_with_the_words_of_the_user(home: Home) -> None:

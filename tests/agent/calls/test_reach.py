@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.calls.policy import Policy, parse_rule
 from agent.calls.reach import MOST_ASKED, CallReach
 from agent.config.options import Mode
@@ -26,7 +26,7 @@ class RulesInMemory:
     place: str = "/home/me/rules.json"
     kept: list[str] = field(default_factory=list)
 
-    def keep(self, rule: str) -> None:
+    def add_rule(self, rule: str) -> None:
         self.kept.append(rule)
 
 
@@ -46,7 +46,7 @@ class User:
 
 @dataclass
 class Reaching:
-    approval: Approval
+    approval: Approver
     events: list[Event] = field(default_factory=list)
     private: tuple[str, ...] = ()
     patience: float = 20.0
@@ -62,7 +62,7 @@ def reaching(
     user: User | None, mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
 ) -> Reaching:
     policy = Policy("/app", mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)))
-    return Reaching(Approval(policy, user.ask if user else None, rules=RulesInMemory()))
+    return Reaching(Approver(policy, user.ask if user else None, rules=RulesInMemory()))
 
 
 async def test_a_rule_opens_a_place_without_a_question_and_another_closes_it() -> None:
@@ -145,7 +145,7 @@ async def test_a_question_goes_with_its_command() -> None:
 async def test_between_two_turns_nobody_is_asked() -> None:
     user = User()
     asked = reaching(user)
-    asked.approval.is_heard = lambda: False
+    asked.approval.can_ask = lambda: False
     said = "no turn was running in which to ask; the user can allow `network(example.com)`"
     assert await asked.refusal() == f"{NO_RULE}, and {said}"
     assert user.questions == []

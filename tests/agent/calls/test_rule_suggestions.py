@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, decide, parse_rule, says_itself
-from agent.calls.rule_suggestions import exact_rule, offers_for, tried
-from agent.events.permissions import Tried
+from agent.calls.policy import Policy, decide, is_canonical_rule, parse_rule
+from agent.calls.rule_suggestions import exact_rule, offers_for, try_rules
+from agent.events.permissions import RuleTrial
 from tests.kit.recorded_bash import simple_commands
 
 ROOT = "/home/u/project"
@@ -37,7 +37,7 @@ def with_rule(rule: str) -> Policy:
 def test_a_rule_for_commands_covers_those_that_begin_with_its_words(command: str, other: str) -> None:
     for offer in offers(shell(command)):
         assert decide(shell(command), with_rule(offer)).verdict == "allow"
-        assert says_itself(offer)
+        assert is_canonical_rule(offer)
         rule = parse_rule(offer)
         if decide(shell(other), with_rule(offer)).verdict == "allow":
             begins = [
@@ -62,7 +62,7 @@ def test_a_rule_for_files_covers_those_in_its_place(path: str, other: str) -> No
 @given(st.lists(COMMANDS, max_size=8), COMMANDS)
 def test_a_dry_run_counts_what_the_rule_then_allows(past: list[str], command: str) -> None:
     rules = offers(shell(command))
-    found = tried(rules, shell(command), [shell(one) for one in past], POLICY)
+    found = try_rules(rules, shell(command), [shell(one) for one in past], POLICY)
     open_ones = [shell(one) for one in past if decide(shell(one), POLICY).verdict == "ask"]
     allowed = [[one for one in open_ones if decide(one, with_rule(rule)).verdict == "allow"] for rule in rules]
     assert [(one.rule, one.allowed, one.of) for one in found] == [
@@ -207,9 +207,9 @@ def test_calls_of_other_tools_are_not_counted_and_those_of_the_same_server_are()
         shell("ls"),
     ]
     asked = past[0]
-    assert tried(offers(asked), asked, past, POLICY) == (
-        Tried("mcp__forge__a", 1, 2),
-        Tried("mcp__forge", 2, 2, ("mcp__forge__b",)),
+    assert try_rules(offers(asked), asked, past, POLICY) == (
+        RuleTrial("mcp__forge__a", 1, 2),
+        RuleTrial("mcp__forge", 2, 2, ("mcp__forge__b",)),
     )
 
 

@@ -5,7 +5,7 @@ from shlex import quote
 
 import pytest
 
-from agent.calls.shell_patch import DONE, LONGEST_QUOTED, REFUSED, as_patch
+from agent.calls.shell_patch import LONGEST_QUOTED, NOT_A_PROGRAM_ERROR, RAN_AS_PATCH_NOTE, as_patch
 from tests.kit.project import Project
 from tests.kit.session import call, events_of, outputs_of
 from tools.base import ToolError
@@ -58,7 +58,7 @@ def test_its_files_are_named_from_the_folder_in_which_it_would_have_run(command:
 def test_what_does_more_than_patch_is_refused_with_what_to_do(command: str) -> None:
     with pytest.raises(ToolError) as refusal:
         as_patch({"command": command})
-    assert str(refusal.value) == REFUSED
+    assert str(refusal.value) == NOT_A_PROGRAM_ERROR
 
 
 @pytest.mark.parametrize("quoted", [quote(QUOTES), "'" + QUOTES.replace("'", r"'\''") + "'"])
@@ -84,5 +84,5 @@ async def test_it_is_asked_about_and_done_as_a_change_of_files(tmp_path: Path) -
         )
         await events_of(done)
         assert [output.status for output in outputs_of(done)] == ["done", "done"]
-        assert DONE in outputs_of(done)[1].text
+        assert RAN_AS_PATCH_NOTE in outputs_of(done)[1].text
         assert (project.root / "a.txt").read_text() == "two $HOME `x`\n"

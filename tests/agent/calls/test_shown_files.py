@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.calls.shown_files import file_shown, laid_over
+from agent.calls.answer_files import file_from_snippet, merge_snippet
 
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
 PACKAGE = '{\n  "version": "1.0.0",\n  "dependencies": {\n    "left-pad": "1.0.0"\n  }\n}\n'
@@ -36,14 +36,17 @@ def fenced(text: str, language: str = "python") -> str:
 def test_the_piece_that_is_most_like_a_file_is_that_file(
     answer: str, files: dict[str, str], found: tuple[str, str] | None
 ) -> None:
-    assert file_shown(answer, files) == found
+    assert file_from_snippet(answer, files) == found
 
 
 def test_one_piece_is_the_one_new_file_that_is_asked_for() -> None:
-    assert file_shown(fenced("# hello.py\nprint('hello')\n"), {}, ["hello.py"]) == ("hello.py", "print('hello')\n")
-    assert file_shown(fenced("print(1)\n") + fenced("print(2)\n"), {}, ["hello.py"]) is None
-    assert file_shown(fenced("print(1)\n"), {}, ["a.py", "b.py"]) is None
-    assert file_shown(fenced("print(1)\n"), {"calc.py": CALC}, ["a.py"]) is None
+    assert file_from_snippet(fenced("# hello.py\nprint('hello')\n"), {}, ["hello.py"]) == (
+        "hello.py",
+        "print('hello')\n",
+    )
+    assert file_from_snippet(fenced("print(1)\n") + fenced("print(2)\n"), {}, ["hello.py"]) is None
+    assert file_from_snippet(fenced("print(1)\n"), {}, ["a.py", "b.py"]) is None
+    assert file_from_snippet(fenced("print(1)\n"), {"calc.py": CALC}, ["a.py"]) is None
 
 
 def test_what_stands_before_and_behind_a_piece_stays() -> None:
@@ -51,16 +54,16 @@ def test_what_stands_before_and_behind_a_piece_stays() -> None:
         return f"def {name}():\n    {body}\n"
 
     whole = f"import os\n\n\n{f('one')}\n\n{f('two')}\n\n{f('three')}"
-    assert laid_over(whole, f("two", "return 2")) == whole.replace(f("two"), f("two", "return 2"))
-    assert laid_over(whole, f("three", "x = 1\n    return x")) == whole.replace(
+    assert merge_snippet(whole, f("two", "return 2")) == whole.replace(f("two"), f("two", "return 2"))
+    assert merge_snippet(whole, f("three", "x = 1\n    return x")) == whole.replace(
         f("three"), f("three", "x = 1\n    return x")
     )
-    assert laid_over(whole, f"{f('one')}\n\n{f('three', 'return 3')}") is None
-    assert laid_over("a = 1\nmain()\n", "a = 1\nif b:\n    main()\n") == "a = 1\nif b:\n    main()\n"
-    assert laid_over("alpha\nbeta", "alpha\nbet\n") == "alpha\nbet"
-    assert laid_over("", "a") == "a\n"
+    assert merge_snippet(whole, f"{f('one')}\n\n{f('three', 'return 3')}") is None
+    assert merge_snippet("a = 1\nmain()\n", "a = 1\nif b:\n    main()\n") == "a = 1\nif b:\n    main()\n"
+    assert merge_snippet("alpha\nbeta", "alpha\nbet\n") == "alpha\nbet"
+    assert merge_snippet("", "a") == "a\n"
 
 
 def test_a_long_piece_is_not_compared() -> None:
-    assert file_shown(fenced("x\n" * 11_000), {"a": "x\n"}) is None
-    assert file_shown(fenced("x\n"), {"a": "x\n" * 11_000}) is None
+    assert file_from_snippet(fenced("x\n" * 11_000), {"a": "x\n"}) is None
+    assert file_from_snippet(fenced("x\n"), {"a": "x\n" * 11_000}) is None

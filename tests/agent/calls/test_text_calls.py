@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agent.calls.call_forms import WrittenCall
-from agent.calls.call_search import NO_CALL, SHOWN, Found, calls_in
+from agent.calls.call_search import EXAMPLE_CALL_ADVICE, NO_CALL, FoundCalls, calls_in
 from agent.calls.resolve import is_exactly, is_offered, parameter_names
-from agent.calls.text_calls import MOST_TOLD, with_text_calls
+from agent.calls.text_calls import MAX_COMPARED_TEXTS, with_text_calls
 from agent.events.session import CallsRead, TurnFinished
 from agent.messages import Assistant, Reasoning, Text, ToolCall
 from agent.providers.base import ModelFacts
@@ -107,7 +107,7 @@ INVOKES = (
 def test_a_reply_that_ends_in_calls_or_begins_with_them_makes_them(
     text: str, calls: list[WrittenCall], words: str
 ) -> None:
-    assert calls_in(text) == Found(tuple(calls), words)
+    assert calls_in(text) == FoundCalls(tuple(calls), words)
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_what_stands_in_a_page_or_in_a_string_is_a_quotation(shown: str) -> None
 
 
 def test_what_was_told_with_more_marks_than_are_compared_is_a_quotation() -> None:
-    assert not taken(ONE, "<tool_call>" * (MOST_TOLD + 1))
-    assert taken(ONE, "<tool_call>" * MOST_TOLD)
+    assert not taken(ONE, "<tool_call>" * (MAX_COMPARED_TEXTS + 1))
+    assert taken(ONE, "<tool_call>" * MAX_COMPARED_TEXTS)
 
 
 def test_a_text_of_empty_lines_takes_no_longer_than_another() -> None:
@@ -273,9 +273,13 @@ def test_what_stands_between_the_tags_of_calls_and_is_none_is_answered_twice() -
 def test_a_call_between_words_is_not_run_and_the_model_is_told_twice() -> None:
     text = f"Run this:\n\n```json\n{ONE}\n```\n\nIt lists the files."
     reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
-    call = ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}', SHOWN)
+    call = ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}', EXAMPLE_CALL_ADVICE)
     assert reply.parts == (Text("Run this:\n\nIt lists the files."), call)
-    assert [taken(text, *[f"the call was not run: {SHOWN}"] * count) for count in range(3)] == [True, True, False]
+    assert [taken(text, *[f"the call was not run: {EXAMPLE_CALL_ADVICE}"] * count) for count in range(3)] == [
+        True,
+        True,
+        False,
+    ]
     assert not taken(text.replace("bash", "deploy"))
     assert not taken(text, f"1\t{ONE}")
     assert not taken(f"Run this:\n{ONE}\nIt lists the files.")

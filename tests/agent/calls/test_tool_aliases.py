@@ -8,8 +8,8 @@ import pytest
 
 from agent.calls.coercion import AMOUNTS
 from agent.calls.policy import Policy, parse_rule
-from agent.calls.resolve import tool_for, understood
-from agent.calls.shell_patch import DONE
+from agent.calls.resolve import normalize_calls, tool_for
+from agent.calls.shell_patch import RAN_AS_PATCH_NOTE
 from agent.events.session import ToolStarted
 from agent.messages import Assistant, ToolCall
 from agent.providers.wires.scripted import Scripted
@@ -45,7 +45,7 @@ ROOT = "/home/me/app"
 
 def as_run(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(TOOLS)) -> ToolCall:
     wanted = ToolCall("c1", name, arguments, json.dumps(arguments))
-    (call,) = understood(Assistant((wanted,)), TOOLS, offered, ROOT).calls
+    (call,) = normalize_calls(Assistant((wanted,)), TOOLS, offered, ROOT).calls
     return call
 
 
@@ -294,7 +294,7 @@ def test_a_tool_of_ours_that_is_called_through_another_runs_as_itself() -> None:
 
 def test_a_call_that_is_right_is_the_call_that_was_written() -> None:
     reply = Assistant((ToolCall("c1", "read", {"path": "a"}, '{"path": "a"}'),))
-    assert understood(reply, TOOLS, tuple(TOOLS), ROOT) is reply
+    assert normalize_calls(reply, TOOLS, tuple(TOOLS), ROOT) is reply
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
@@ -435,7 +435,9 @@ def test_a_name_of_ten_megabytes_and_one_without_letters_are_answered_shortly() 
 def test_a_list_of_words_that_only_patches_is_a_patch(name: str, arguments: dict[str, Any], path: str) -> None:
     call = as_run(name, arguments)
     patch = QUOTES.replace("a.txt", path)
-    assert call == ToolCall("c1", "apply_patch", {"patch": patch}, json.dumps(arguments), called=name, note=DONE)
+    assert call == ToolCall(
+        "c1", "apply_patch", {"patch": patch}, json.dumps(arguments), called=name, note=RAN_AS_PATCH_NOTE
+    )
 
 
 async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_model_what_it_wrote(home: Home) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.checkpoints.database import NAME
-from agent.checkpoints.file_state import LOST, TOGETHER
+from agent.checkpoints.file_state import CONTENT_LOST, TOGETHER
 from agent.checkpoints.project import ProjectCheckpoints, folder_for
 from agent.checkpoints.undo_points import to_undo
 from agent.errors import RestoreFailed, StoreFailed
@@ -151,7 +151,7 @@ def killed(folder: Path, work: Path) -> ProjectCheckpoints:
 def test_what_a_killed_program_did_can_be_taken_back_at_once(tmp_path: Path) -> None:
     work = work_in(tmp_path)
     with closing(killed(tmp_path, work)) as project:
-        project.finish_cut_off("")
+        project.finish_interrupted("")
         assert undone(project) == ("a.txt",)
         redone(project)
         assert undone(project, forced=True) == ()
@@ -164,9 +164,9 @@ def test_tools_of_a_killed_program_are_taken_back_where_the_folder_is_not_looked
     one._too_much = other._too_much = "it is your home folder"
     before = one.states([str(work / "a.txt")])
     (work / "a.txt").write_text("agent")
-    one.changed(turn(1), before)
+    one.record_changes(turn(1), before)
     with closing(other):
-        other.finish_cut_off("")
+        other.finish_interrupted("")
         assert undone(other) == ()
         assert tree(work)["a.txt"] == ("file", 0o644, b"one\r\ntwo\r\n")
 
@@ -223,7 +223,7 @@ def test_one_damaged_content_keeps_no_other_from_coming_back(tmp_path: Path) -> 
     with closing(project_in(tmp_path)) as project:
         point = to_undo(project.points())
         assert point is not None
-        assert [(each.path, each.why) for each in project.plan((point.id,)).of("cannot")] == [("7", LOST)]
+        assert [(each.path, each.why) for each in project.plan((point.id,)).of("cannot")] == [("7", CONTENT_LOST)]
         assert undone(project) == ("7",)
     assert tree(work) == {**before, "7": ("file", 0o644, one)}
 

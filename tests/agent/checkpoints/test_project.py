@@ -171,7 +171,7 @@ def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(wor
     (work / "far" / "new").write_text("n")
     (work / "a.txt").write_text("changed")
     aside.write_text("changed")
-    project.changed(turn(1), states)
+    project.record_changes(turn(1), states)
     assert project.finish(turn(1)).files == ("far/new", "a.txt", str(aside))
     assert "more than 0 files" in project.begin(turn(1), in_job=False, stopped=never)
     assert undone(project) == ()

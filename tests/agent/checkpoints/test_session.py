@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.hooks import Hooks
+from agent.calls.hooks import OutputHooks
 from agent.calls.permission_request import PermissionRequest
 from agent.channel import Interrupt
 from agent.checkpoints import checkpoint_thread
@@ -61,12 +61,12 @@ async def test_what_a_hook_makes_of_an_edit_belongs_to_the_turn(kept: Kept, tmp_
     workspace = Workspace(kept.root, tmp_path / "outputs")
     workspace.outputs.mkdir()
     formats = AfterTool("edit", "printf ' and formatted' >> a.py; echo log > b.log")
-    hooks = Hooks([formats], "s", workspace, kept.interrupt, kept.told.append, kept.checkpoints.around)
+    hooks = OutputHooks([formats], "s", workspace, kept.interrupt, kept.told.append, kept.checkpoints.around)
     kept.checkpoints.note(TurnStarted("s", "m", "go"))
     asked = PermissionRequest("edit", "write", (str(path),))
     async with kept.checkpoints.around("write", asked.subjects, reads_only=False, show=print):
         path.write_text("edited")
-    await hooks.say_of(ToolCall("1", "edit", {}), asked, "done", Result("edited"))
+    await hooks.feedback_on(ToolCall("1", "edit", {}), asked, "done", Result("edited"))
     await kept.checkpoints.end_turn()
     assert path.read_text() == "edited and formatted"
     assert kept.told == [FilesChanged(("a.py", "b.log"), "", 2, 1)]
@@ -77,7 +77,7 @@ async def test_what_a_hook_makes_of_an_edit_belongs_to_the_turn(kept: Kept, tmp_
 async def test_a_large_folder_is_looked_at_ahead_and_an_edit_does_not_wait_for_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_thread, "MANY", 20)
+    monkeypatch.setattr(checkpoint_thread, "LARGE_FOLDER_PATHS", 20)
     kept = Kept(tmp_path, ahead=True)
     for number in range(50):
         (kept.root / str(number)).write_text(f"of file {number}")
@@ -89,7 +89,7 @@ async def test_a_large_folder_is_looked_at_ahead_and_an_edit_does_not_wait_for_t
             goes_on.wait()
         return False
 
-    monkeypatch.setattr(kept.interrupt, "requested", stopped)
+    monkeypatch.setattr(kept.interrupt, "is_requested", stopped)
     kept.checkpoints.note(TurnStarted("s", "m", "go"))
     await soon(held.is_set)
     begun = kept.thread.submit(lambda project: project.to_read, short=True)

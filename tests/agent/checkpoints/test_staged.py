@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent.checkpoints.file_state import MOVED, SINCE, SPLIT, shown_path
+from agent.checkpoints.file_state import HEAD_MOVED, SINCE, SPLIT, path_label
 from agent.checkpoints.git_index import entry_of, read_index, staged_in, with_staged
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.staged import BUSY
-from agent.checkpoints.undo_points import Restored, to_redo, to_undo
+from agent.checkpoints.undo_points import RestoreResult, to_redo, to_undo
 from tests.agent.checkpoints.trees import Agent, project_in, tree
 
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "protocol.file.allow=always")
@@ -38,7 +38,7 @@ def repository(work: Path, *options: str) -> Path:
     return work
 
 
-def back(project: ProjectCheckpoints, *, redo: bool = False, forced: bool = False) -> Restored:
+def back(project: ProjectCheckpoints, *, redo: bool = False, forced: bool = False) -> RestoreResult:
     points = project.points()
     point = to_redo(points) if redo else to_undo(points)
     assert point is not None
@@ -83,7 +83,7 @@ def test_what_others_staged_and_commits_stay(tmp_path: Path) -> None:
     (work / "b").write_text("user\n")
     git(work, "add", "b")
     done = back(project, forced=True)
-    assert [(shown_path(one.path), one.why) for one in done.left] == [("b (staged)", SINCE)]
+    assert [(path_label(one.path), one.why) for one in done.left] == [("b (staged)", SINCE)]
     assert status(work) == ["MM b"]
     git(work, "commit", "-qm", "of the user")
 
@@ -94,7 +94,7 @@ def test_what_others_staged_and_commits_stay(tmp_path: Path) -> None:
     assert agent.end(place) == ("a",)
     git(work, "commit", "-qm", "of the user")
     done = back(project)
-    assert [(shown_path(one.path), one.why) for one in done.left] == [(". (commits and branches)", MOVED)]
+    assert [(path_label(one.path), one.why) for one in done.left] == [(". (commits and branches)", HEAD_MOVED)]
     assert status(work) == [" M a", "?? b"]
     place = agent.begin()
     git(work, "commit", "-qam", "nothing but a commit")
@@ -219,7 +219,7 @@ def test_where_what_is_staged_cannot_be_read_files_come_back_and_that_is_said(tm
     git(work, "add", "a")
     agent.end(place)
     done = back(project)
-    why = [(shown_path(one.path), one.why) for one in done.left]
+    why = [(path_label(one.path), one.why) for one in done.left]
     assert ((work / "a").read_text(), why) == ("a\n", [(". (what is staged)", SPLIT)])
 
 
@@ -230,7 +230,7 @@ def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:
     assert [entry.path for entry in entries] == [b"a", b"b", b"sub dir/c"]
     assert read_index(with_staged(data, {}, 1 << 31)) == entries
     (one,) = (entry for entry in entries if entry.path == b"b")
-    assert staged_in([entry_of(b"b", one.staged)]) == {b"b": one.staged}
+    assert staged_in([entry_of(b"b", one.staged_bytes)]) == {b"b": one.staged_bytes}
     endless = b"".join(bytes(60) + (b"\0\0" + b"x" * 9000 + b"\0") for _ in range(3))
     for cut in (
         struct.pack(">4sII", b"DIRC", 4, 3) + endless + bytes(20),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import LARGEST_FILE, find_project, load_config
+from agent.config.load import MAX_FILE_BYTES, find_project, load_config
 from agent.config.option_values import AfterTool
 from agent.config.values import ProviderConfig
 from agent.errors import ConfigError
@@ -193,7 +193,7 @@ def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) ->
     endless.write_text(f"a = {'[' * 20_000}")
     with pytest.raises(ConfigError, match="maximum recursion depth exceeded"):
         place.load()
-    endless.write_text("#" * (LARGEST_FILE + 1))
+    endless.write_text("#" * (MAX_FILE_BYTES + 1))
     with pytest.raises(ConfigError, match="it is larger than 1,000,000 bytes"):
         place.load()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.config.aliases import NAMES
+from agent.config.aliases import KEY_ALIASES
 from agent.config.options import OPTIONS
 from agent.config.schema import config_schema, shape_of
 from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
@@ -67,7 +67,7 @@ def test_every_key_and_every_other_name_is_described() -> None:
     tables: Any = config_schema()["properties"]
     described = {f"{table}.{key}" for table in tables for key in tables[table]["properties"]}
     assert {option.key for option in OPTIONS} <= described
-    assert {f"agent.{name}" for name in NAMES} <= described
+    assert {f"agent.{name}" for name in KEY_ALIASES} <= described
     assert [key for key in described if key.startswith("agent.") and not key_help(tables, key)] == []
 
 

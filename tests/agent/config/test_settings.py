@@ -56,8 +56,8 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
 def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:
     place.user(WRITTEN)
     settings = place.settings()
-    assert settings.put("agent.model", "ollama/b") == "`agent.model` is now ollama/b, from the next session on"
-    assert settings.put("tui.theme", "light") == "`tui.theme` is now light"
+    assert settings.set_value("agent.model", "ollama/b") == "`agent.model` is now ollama/b, from the next session on"
+    assert settings.set_value("tui.theme", "light") == "`tui.theme` is now light"
     assert place.file.read_text() == WRITTEN.replace("ollama/a", "ollama/b") + '\n[tui]\ntheme = "light"\n'
     assert [config.model for config in place.heard] == ["ollama/b", "ollama/b"]
     assert settings.config.tui_theme == "light"
@@ -66,52 +66,52 @@ def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:
 def test_what_is_taken_out_is_as_if_it_had_never_been_set(place: Place) -> None:
     place.user("")
     settings = place.settings()
-    settings.put("tui.theme", "light")
-    assert settings.take("tui.theme") == "`tui.theme` is auto again"
+    settings.set_value("tui.theme", "light")
+    assert settings.unset_value("tui.theme") == "`tui.theme` is auto again"
     assert place.file.read_text() == ""
 
 
 def test_the_first_setting_makes_the_file(place: Place) -> None:
-    place.settings().put("permissions.allow", '["bash(git status)"]')
+    place.settings().set_value("permissions.allow", '["bash(git status)"]')
     assert place.file.read_text() == '[permissions]\nallow = ["bash(git status)"]\n'
     assert place.file.stat().st_mode & 0o777 == 0o600
 
 
 def test_who_wins_over_the_file_is_told(place: Place) -> None:
-    told = place.settings().put("agent.sandbox", "auto")
+    told = place.settings().set_value("agent.sandbox", "auto")
     assert told == "`agent.sandbox` is now off: environment EBB_SANDBOX wins over your file"
 
 
 def test_what_is_not_allowed_is_not_written(place: Place) -> None:
     with pytest.raises(ConfigError, match=r"`agent\.compact_trigger` must be a number above 0 and at most 1"):
-        place.settings().put("agent.compact_trigger", "7")
+        place.settings().set_value("agent.compact_trigger", "7")
     assert not place.file.exists()
 
 
 @pytest.mark.parametrize("value", ["0", "4", "-1", "1.5", "true", "always"])
 def test_a_cache_is_kept_alive_three_times_at_most(value: str, place: Place) -> None:
     settings = place.settings()
-    assert settings.put("agent.keep_alive", "3") == "`agent.keep_alive` is now 3, from the next session on"
-    assert settings.put("agent.keep_alive", "off") == "`agent.keep_alive` is now off, from the next session on"
+    assert settings.set_value("agent.keep_alive", "3") == "`agent.keep_alive` is now 3, from the next session on"
+    assert settings.set_value("agent.keep_alive", "off") == "`agent.keep_alive` is now off, from the next session on"
     with pytest.raises(ConfigError, match=r'`agent\.keep_alive` must be "off", or a number from 1 to 3'):
-        settings.put("agent.keep_alive", value)
+        settings.set_value("agent.keep_alive", value)
     assert place.load().keep_alive == "off"
 
 
 def test_a_key_that_is_written_by_another_name_is_left_to_the_user(place: Place) -> None:
     place.user(WRITTEN)
     with pytest.raises(ConfigError, match=r"`agent\.context_window` is written by another name"):
-        place.settings().take("agent.context_window")
+        place.settings().unset_value("agent.context_window")
 
 
 def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(place: Place) -> None:
     place.user('agent = { model = "ollama/a" }\n')
     settings = place.settings()
-    settings.put("agent.model", "ollama/b")
+    settings.set_value("agent.model", "ollama/b")
     assert place.load().model == "ollama/b"
     place.user("agent.model = 1 oops")
     with pytest.raises(ConfigError, match="cannot read"):
-        settings.put("agent.model", "ollama/c")
+        settings.set_value("agent.model", "ollama/c")
     assert place.file.read_text() == "agent.model = 1 oops"
 
 

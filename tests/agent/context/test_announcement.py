@@ -5,13 +5,13 @@ from typing import get_args
 import pytest
 
 from agent.context.announcement import announcement
-from agent.context.pins import SHORTENED
+from agent.context.pins import PINS_STRATEGY
 from agent.context.strategies import TOOLS, Strategy
 from agent.events.view import Cause, ContextCompacted
 
 
 def test_each_strategy_is_told_in_words_of_its_own() -> None:
-    names = (TOOLS, SHORTENED, *get_args(Strategy))
+    names = (TOOLS, PINS_STRATEGY, *get_args(Strategy))
     told = {announcement(ContextCompacted(9000, 4000, 9, 4, (name,), "full")) for name in names}
     assert len(told) == len(names)
 

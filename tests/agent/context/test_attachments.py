@@ -2,25 +2,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.apply_strategy import climb
+from agent.context.apply_strategy import run_strategy
 from agent.context.attachments import (
-    SHORTEST,
+    MIN_NOTE_BYTES,
     as_request,
-    attached_in,
-    brings_much,
+    attachment_labels,
     file_note,
-    fitted,
+    fit_message,
     folder_note,
-    is_told,
-    lean,
+    has_large_parts,
+    is_attached_picture,
     picture_note,
+    shrink_attachments,
 )
 from agent.context.compaction import Floor, lean_request, solve_floor
 from agent.context.estimate import estimate_message, estimate_text
-from agent.context.long_texts import sendable, within
+from agent.context.long_texts import sendable, truncate_part
 from agent.context.mask import is_at_length
-from agent.context.mentions import pasted, piped
-from agent.context.message_text import said_meanwhile
+from agent.context.mentions import pasted_note, piped_note
+from agent.context.message_text import steering_message
 from agent.context.references import message_digits
 from agent.context.settings import Caps
 from agent.context.strategies import Room, size_of
@@ -39,31 +39,31 @@ def test_a_file_says_how_many_lines_of_it_there_are(name: str, lines: list[str])
     plural = "" if len(lines) == 1 else "s"
     told = f"`{printable(name)}` ({len(lines):,} line{plural}"
     text = "\n".join(lines)
-    assert attached_in([file_note(name, text)]) == (f"{told})",)
+    assert attachment_labels([file_note(name, text)]) == (f"{told})",)
     extent = Extent("lines", len(lines), len(lines) + 1)
-    assert attached_in([file_note(name, f"{text}\n(and more)", extent)]) == (f"{told} of it)",)
+    assert attachment_labels([file_note(name, f"{text}\n(and more)", extent)]) == (f"{told} of it)",)
 
 
 @given(names, entries, st.integers(0, 10**7))
 def test_a_folder_says_how_many_entries_it_has(name: str, entries: list[str], left_out: int) -> None:
     count = len(entries) + left_out
     told = f"`{printable(name)}` (folder, {count:,} entr{'y' if count == 1 else 'ies'})"
-    assert attached_in([folder_note(name, entries, left_out)]) == (told,)
-    assert attached_in([folder_note(name, (), 0)]) == (f"`{printable(name)}` (folder, 0 entries)",)
+    assert attachment_labels([folder_note(name, entries, left_out)]) == (told,)
+    assert attachment_labels([folder_note(name, (), 0)]) == (f"`{printable(name)}` (folder, 0 entries)",)
 
 
 @given(st.lists(st.text().map(Text) | st.text().map(Note) | st.just(Image("image/png", "x")) | names.map(picture_note)))
 def test_any_parts_can_be_looked_through(parts: list[UserPart]) -> None:
-    told = attached_in(parts)
+    told = attachment_labels(parts)
     assert len(told) <= sum(isinstance(part, Note) for part in parts)
     for index, part in enumerate(parts):
         if isinstance(part, Image) and index and isinstance(parts[index - 1], Image | Text):
-            assert not is_told(parts, index)
+            assert not is_attached_picture(parts, index)
 
 
 @given(names, st.text())
 def test_what_was_pasted_is_not_attached(name: str, text: str) -> None:
-    assert attached_in([pasted(name, text), Text(f"`{name}` holds:\n\n{text}")]) == ()
+    assert attachment_labels([pasted_note(name, text), Text(f"`{name}` holds:\n\n{text}")]) == ()
 
 
 CAPS = Caps(tail=900, ledger=900)
@@ -96,7 +96,7 @@ def words(request: User) -> list[object]:
 def test_what_the_user_said_stays_and_the_rest_gets_shorter_until_it_fits(
     request: User, most: int, pictures: bool
 ) -> None:
-    shown = lean(request, most, pictures=pictures)
+    shown = shrink_attachments(request, most, pictures=pictures)
     if pictures:
         assert [part for part in shown.parts if isinstance(part, Image)] == [
             part for part in request.parts if isinstance(part, Image)
@@ -114,18 +114,18 @@ def test_what_the_user_said_stays_and_the_rest_gets_shorter_until_it_fits(
 
 @given(requests, st.integers(0, 3_000))
 def test_what_fits_is_left_alone(request: User, most: int) -> None:
-    shown = lean(request, most)
+    shown = shrink_attachments(request, most)
     if estimate_message(shown) <= most:
-        assert lean(shown, most) is shown
+        assert shrink_attachments(shown, most) is shown
 
 
 @given(messages, st.integers(0, 500))
 def test_what_is_shown_in_part_names_all_of_it(message: User, most: int) -> None:
     request = User(as_request(message))
     name = f"msg-{message_digits(message)}"
-    assert (name in str(request.parts[-1])) == brings_much(message)
+    assert (name in str(request.parts[-1])) == has_large_parts(message)
     numbers = [part for part in request.parts if isinstance(part, Image)]
-    for before, after in zip(request.parts, lean(request, most, pictures=False).parts, strict=True):
+    for before, after in zip(request.parts, shrink_attachments(request, most, pictures=False).parts, strict=True):
         if before == after:
             continue
         assert isinstance(after, Note)
@@ -139,7 +139,7 @@ def test_a_request_with_steps_behind_it_gets_smaller_or_stays(said: list[User], 
     first, *later = said
     conversation = Conversation((first,))
     for number, message in enumerate(later):
-        conversation = conversation.plus(*step(number), said_meanwhile(message))
+        conversation = conversation.plus(*step(number), steering_message(message))
     for number in range(steps):
         conversation = conversation.plus(*step(10 + number))
     after = lean_request(conversation, CAPS, most)
@@ -158,23 +158,23 @@ def test_pictures_stay_unless_they_may_go() -> None:
     asked = User((Text("look"), paste, *[Image("image/png", "")] * 5))
     request = User(as_request(asked))
     name = f"msg-{message_digits(asked)}"
-    shown = lean(request, 0)
+    shown = shrink_attachments(request, 0)
     assert [type(part) for part in shown.parts] == [Text, Note, *[Image] * 5, Note]
-    shown = lean(request, 2_500, pictures=False)
+    shown = shrink_attachments(request, 2_500, pictures=False)
     assert [type(part) for part in shown.parts] == [Text, Note, *[Note] * 5, Note]
     told = "[A picture (image/png) is not shown, since there is no room for it"
     assert [part.text for part in shown.parts[2:4] if isinstance(part, Note)] == [
         f'{told}: `recall` with ref_id="{name}:tool-{number}" shows it.]' for number in (1, 2)
     ]
-    first = lean(request, 0).parts[1]
+    first = shrink_attachments(request, 0).parts[1]
     assert isinstance(first, Note)
-    assert len(first.text) < SHORTEST + 120
+    assert len(first.text) < MIN_NOTE_BYTES + 120
 
 
 def test_the_names_of_outputs_that_are_not_shown_stay_whole() -> None:
     named = Note("[The newest step is not shown:\n" + "- Ran: true [recall:r1]\n" * 60 + "]", kind="step")
     request = User((Text("go on"), Note("a line\n" * 500, kind="file", name="a.py"), named))
-    assert lean(request, 0).parts[2] == named
+    assert shrink_attachments(request, 0).parts[2] == named
 
 
 def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
@@ -182,13 +182,13 @@ def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
     conversation = Conversation((User((Text("look"), paste)),))
     floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
     assert (floor.problem, floor.request) == ("", 3_300)
-    after = climb("attachments", conversation, CAPS, floor)
+    after = run_strategy("attachments", conversation, CAPS, floor)
     assert after is not None
     assert (after.messages, size_of(after) < 4_000) == ((), True)
-    assert climb("attachments", after, CAPS, floor) is None
+    assert run_strategy("attachments", after, CAPS, floor) is None
     words = Conversation((User((Text("a line of text\n" * 120),) * 30),))
     assert "your message" in solve_floor(words, CAPS, Room(12_000, 2_000, 1_000)).problem
-    assert climb("attachments", words, CAPS, Floor(CAPS, 0)) is None
+    assert run_strategy("attachments", words, CAPS, Floor(CAPS, 0)) is None
 
 
 def test_words_that_no_window_holds_are_shown_by_their_ends_as_a_last_resort() -> None:
@@ -197,20 +197,20 @@ def test_words_that_no_window_holds_are_shown_by_their_ends_as_a_last_resort() -
     conversation = Conversation((huge, asked))
     floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
     assert floor.problem == ""
-    assert climb("pictures", conversation, CAPS, floor) is None
-    after = climb("words", conversation, CAPS, floor)
+    assert run_strategy("pictures", conversation, CAPS, floor) is None
+    after = run_strategy("words", conversation, CAPS, floor)
     assert after is not None
     shown = [part.text for part in after.summary.request.parts if isinstance(part, Text)]
     assert (after.messages, len(shown), size_of(after) < 4_000) == ((asked,), 1, True)
     assert shown[0].startswith("first\n")
     assert shown[0].endswith("\nlast")
     assert f'ref_id="msg-{message_digits(huge)}"' in shown[0]
-    assert climb("words", after, CAPS, floor) is None
+    assert run_strategy("words", after, CAPS, floor) is None
 
 
 def test_long_words_of_earlier_versions_are_named_by_themselves() -> None:
     huge = Text("a line of text\n" * 4_000)
-    shown = lean(User((huge, Text("short"))), 1_000, words=True)
+    shown = shrink_attachments(User((huge, Text("short"))), 1_000, words=True)
     assert f'ref_id="msg-{message_digits(User((huge,)))}"' in shown.text
     assert shown.parts[1] == Text("short")
 
@@ -219,12 +219,16 @@ texts = st.builds(lambda text, times: text * times, st.text(st.characters(), max
 
 
 @given(
-    st.lists(texts.map(Text) | texts.map(lambda text: pasted("[#1]", text)) | texts.map(piped), min_size=1, max_size=4)
+    st.lists(
+        texts.map(Text) | texts.map(lambda text: pasted_note("[#1]", text)) | texts.map(piped_note),
+        min_size=1,
+        max_size=4,
+    )
 )
 def test_a_message_takes_its_share_of_any_window_and_loses_nothing(parts: list[Text | Note]) -> None:
     said = User(tuple(parts))
     for effective, free in ((1_000, 0), (6_000, 2_000), (170_000, 150_000)):
-        shown = fitted(said, effective, free)
+        shown = fit_message(said, effective, free)
         assert all(sendable(part.text) == part.text for part in shown.parts if isinstance(part, Text | Note))
         assert [type(part) for part in shown.parts] == [type(part) for part in said.parts]
         for before, after in zip(parts, shown.parts, strict=True):
@@ -242,8 +246,8 @@ def test_a_message_takes_its_share_of_any_window_and_loses_nothing(parts: list[T
 
 
 def test_what_is_shown_in_part_can_be_shown_in_less() -> None:
-    note = within(Note("".join(f"line {number}\n" for number in range(20_000))), 9_000, "msg-12345678")
-    less = within(note, 900, "msg-12345678")
+    note = truncate_part(Note("".join(f"line {number}\n" for number in range(20_000))), 9_000, "msg-12345678")
+    less = truncate_part(note, 900, "msg-12345678")
     assert less.whole == note.whole
     first, _, last = less.text.partition("\n[…")
     gap, _, end = last.partition("…]\n")
@@ -267,5 +271,5 @@ def step(number: int) -> tuple[Assistant, User]:
     ],
 )
 def test_the_user_is_told_how_much_of_what_was_piped_in_is_shown(text: str, told: str) -> None:
-    shown = fitted(User((piped(text),)), 30_000, 20_000)
-    assert attached_in(shown.parts) == (f"what was piped in ({told})",)
+    shown = fit_message(User((piped_note(text),)), 30_000, 20_000)
+    assert attachment_labels(shown.parts) == (f"what was piped in ({told})",)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.budget import (
-    SHOWN,
+    SHOWN_BY_SERVER,
     BudgetSection,
     ContextBudget,
     Window,
@@ -95,13 +95,13 @@ def test_reserves_leave_a_quarter_of_any_window(limit: int, output: int, buffer:
 def test_an_overflow_only_ever_lowers_the_window(window: Window, sent: int, most: int | None) -> None:
     learned = after_overflow(window, sent, most)
     assert learned.size <= max(min(window.size, sent), 1)
-    assert learned.source("context_window") == SHOWN
+    assert learned.source("context_window") == SHOWN_BY_SERVER
     assert (learned.output, learned.buffer) <= (window.output, window.buffer)
 
 
 def test_an_overflow_without_a_smaller_maximum_teaches_nine_tenths_of_what_was_sent() -> None:
     window = Window(200_000, 1000, 1000, sources=(("context_window", "registry"),))
-    lowered = replace(window, size=100_000, sources=(("context_window", SHOWN),))
+    lowered = replace(window, size=100_000, sources=(("context_window", SHOWN_BY_SERVER),))
     assert after_overflow(window, 150_000, 100_000) == lowered
     assert after_overflow(window, 150_000, 150_000) == replace(lowered, size=135_000)
     assert after_overflow(window, 150_000) == replace(lowered, size=135_000)

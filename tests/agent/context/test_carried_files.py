@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carried_files import MOST, OLDEST, carried_files, with_files
-from agent.context.compaction import compacted, plan_at
+from agent.context.carried_files import MAX_AGE_REQUESTS, MAX_FILES, carried_files, with_carried_files
+from agent.context.compaction import apply_compaction, plan_at
 from agent.context.receipt import receipt
 from agent.context.settings import Caps
-from agent.context.summary import CARRIED, Draft, shown_summary
+from agent.context.summary import CARRIED_HEADING, Draft, summary_messages
 from agent.context.view_items import PinnedPart, view_parts
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 from agent.records.rows import decode_snapshot, encode_snapshot
@@ -54,16 +54,18 @@ def test_the_newest_reads_stay_of_files_that_were_not_touched_since() -> None:
 
 def test_they_are_few_and_not_old() -> None:
     many = said(*(read(number, f"{number}.py") for number in range(9)), step(9, "bash", {"command": "true"}))
-    assert carried(many) == [f"r{number}" for number in range(9 - MOST + 1, 10)]
+    assert carried(many) == [f"r{number}" for number in range(9 - MAX_FILES + 1, 10)]
     assert len(carried(many, 1_500)) == 2
-    aged = said(read(0, "a.py"), *(step(number, "bash", {"command": "true"}) for number in range(1, OLDEST + 2)))
+    aged = said(
+        read(0, "a.py"), *(step(number, "bash", {"command": "true"}) for number in range(1, MAX_AGE_REQUESTS + 2))
+    )
     assert [carried(aged), carried(replace(aged, messages=aged.messages[:-2]))] == [[], ["r1"]]
 
 
 def compact(whole: Conversation, cut: int) -> Conversation:
     caps = Caps(ledger=900)
-    plan = with_files(whole, plan_at(whole, cut), caps)
-    return compacted(plan, Draft("id 7", "All was looked at."), caps)
+    plan = with_carried_files(whole, plan_at(whole, cut), caps)
+    return apply_compaction(plan, Draft("id 7", "All was looked at."), caps)
 
 
 def test_a_summary_shows_them_and_they_leave_with_the_next() -> None:
@@ -72,9 +74,9 @@ def test_a_summary_shows_them_and_they_leave_with_the_next() -> None:
     after = compact(whole, 7)
     (one,) = after.summary.carried
     assert (one.key, one.title) == ("r2", "Viewed b.py – 40 lines [recall:r2]")
-    (opening,) = shown_summary(after.summary)
+    (opening,) = summary_messages(after.summary)
     texts = [part.text for part in opening.parts if isinstance(part, Text)]
-    place = texts.index(CARRIED)
+    place = texts.index(CARRIED_HEADING)
     assert texts[place + 1] == f"### {one.title}"
     assert texts[place + 2].startswith("1\tline 1 of b.py")
     assert [part.is_pinned for part in view_parts(after) if isinstance(part, PinnedPart)] == [False]
@@ -97,8 +99,8 @@ def test_one_that_was_pinned_stays_over_the_next_summary_too() -> None:
 def test_what_stays_is_what_was_shown_and_takes_no_more_than_it_may(conversation: Conversation, most: int) -> None:
     cut = len(conversation.messages)
     kept = carried_files(conversation, cut, most)
-    assert len(kept) <= MOST
-    shown = {part.key: part.shown for part in view_parts(conversation)}
+    assert len(kept) <= MAX_FILES
+    shown = {part.key: part.visible for part in view_parts(conversation)}
     for one in kept:
         output = shown[one.key]
         assert isinstance(output, ToolOutput)

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.apply_strategy import climb, drop_half, last_message, without_step
+from agent.context.apply_strategy import drop_half, last_message, run_strategy, without_step
 from agent.context.attachments import as_request
 from agent.context.budget import BUFFER, ContextBudget, Window
 from agent.context.compaction import (
     Floor,
-    can_pay,
-    compacted,
+    apply_compaction,
+    can_save_enough,
     is_worth_it,
-    paying_caps,
     plan_at,
     plan_compaction,
     solve_floor,
+    worthwhile_caps,
 )
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
-from agent.context.mask import as_shown
-from agent.context.message_text import said_meanwhile
+from agent.context.mask import visible_messages
+from agent.context.message_text import steering_message
 from agent.context.old_outputs import mask_outputs
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.receipt import receipt
@@ -120,7 +120,7 @@ def test_an_open_request_stays_byte_for_byte(conversation: Conversation, tail: i
         return
     start = turn_starts(conversation.messages)[-1]
     asked = conversation.messages[start]
-    after = compacted(plan, Draft("", "they talked"), CAPS)
+    after = apply_compaction(plan, Draft("", "they talked"), CAPS)
     shown = [part for message in build_prompt(after, INSTRUCTIONS).messages for part in message.parts]
     assert [part for part in asked.parts if part in shown] == list(asked.parts)
 
@@ -151,15 +151,17 @@ def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_a
 
 
 def test_what_is_said_while_a_turn_runs_begins_none_and_stays_with_its_request() -> None:
-    first, second = (said_meanwhile(user(text)) for text in ("with tabs", "and tests"))
+    first, second = (steering_message(user(text)) for text in ("with tabs", "and tests"))
     conversation = Conversation((user("please"), *step(1), first, *step(2), second, *step(3)))
     assert turn_starts(conversation.messages) == [0]
     plan = plan_compaction(conversation, 0)
     assert plan is not None
     assert plan.request == User((*user("please").parts, *first.parts, *second.parts))
-    later = plan_compaction(compacted(plan, None, CAPS).plus(said_meanwhile(user("in CSS")), *step(4), *step(5)), 0)
+    later = plan_compaction(
+        apply_compaction(plan, None, CAPS).plus(steering_message(user("in CSS")), *step(4), *step(5)), 0
+    )
     assert later is not None
-    assert later.request == User((*plan.request.parts, *said_meanwhile(user("in CSS")).parts))
+    assert later.request == User((*plan.request.parts, *steering_message(user("in CSS")).parts))
 
 
 @given(conversations(), st.sampled_from(RUNGS), st.booleans())
@@ -167,14 +169,14 @@ def test_every_strategy_leaves_a_valid_view_and_loses_nothing(
     conversation: Conversation, strategy: Strategy, is_open: bool
 ) -> None:
     conversation = conversation.plus(*step(98), *(step(99)[:1] if is_open else ()))
-    after = climb(strategy, conversation, CAPS, Floor(CAPS, 1))
+    after = run_strategy(strategy, conversation, CAPS, Floor(CAPS, 1))
     if after is None:
         return
     left_out = len(conversation.messages) - len(after.messages)
     assert conversation.messages[left_out:] == after.messages
     assert after.outputs_before == conversation.outputs_before + len(output_ids(conversation.messages[:left_out]))
     assert after.masked <= frozenset(output_ids(after.messages))
-    assert after.unanswered == conversation.unanswered
+    assert after.unanswered_calls == conversation.unanswered_calls
     if not is_open:
         assert is_valid(build_prompt(after, INSTRUCTIONS).messages)
 
@@ -185,7 +187,7 @@ def test_masking_changes_nothing_but_what_outputs_say(conversation: Conversation
     assert masked.messages == conversation.messages
     assert size_of(masked) <= size_of(conversation)
     assert mask_outputs(masked, protect) == masked
-    for before, after in zip(conversation.messages, as_shown(masked), strict=True):
+    for before, after in zip(conversation.messages, visible_messages(masked), strict=True):
         if isinstance(before, User) and isinstance(after, User):
             assert [o.call_id for o in before.outputs] == [o.call_id for o in after.outputs]
             assert [p for p in before.parts if not isinstance(p, ToolOutput)] == [
@@ -249,7 +251,7 @@ def test_what_stands_before_the_messages_takes_what_it_takes_however_coarse_a_pr
     if effective > 0:
         assert room.share(Conversation()) * effective == pytest.approx(system + tools)
         assert room.share(conversation) * effective == pytest.approx(system + tools + counted, abs=1)
-        assert room.messages == 0 or room.taken(room.messages) <= room.trigger * effective
+        assert room.messages == 0 or room.request_tokens(room.messages) <= room.trigger * effective
 
 
 @given(conversations())
@@ -266,7 +268,7 @@ def test_dropping_halves_the_turns_until_one_is_left(conversation: Conversation)
 @given(conversations(), st.sampled_from(["drop", "last", "ledger"]))
 def test_the_last_resorts_end(conversation: Conversation, strategy: Strategy) -> None:
     seen = 0
-    while (after := climb(strategy, conversation, CAPS, Floor(CAPS, 0))) is not None:
+    while (after := run_strategy(strategy, conversation, CAPS, Floor(CAPS, 0))) is not None:
         assert len(after.messages) < len(conversation.messages)
         conversation, seen = after, seen + 1
     assert seen < 100
@@ -277,7 +279,7 @@ def test_a_second_compaction_keeps_the_facts_of_the_first(conversation: Conversa
     conversation = Conversation((user("never touch b.py"), *step(90), *conversation.messages, user("go on"), *step(91)))
     plan = plan_compaction(conversation, 0)
     assert plan is not None
-    once = compacted(plan, None, Caps())
+    once = apply_compaction(plan, None, Caps())
     again = plan_compaction(once.plus(answer("ok"), user("and now"), *step(92)), 0)
     assert again is not None
     assert set(plan.facts.constraints) <= set(again.facts.constraints)
@@ -287,11 +289,11 @@ def test_a_second_compaction_keeps_the_facts_of_the_first(conversation: Conversa
 def test_what_a_summary_leaves_out_is_added_word_for_word() -> None:
     plan = plan_compaction(LONG, 0)
     assert plan is not None
-    said = compacted(plan, Draft("", "all is well"), replace(CAPS, ledger=0)).summary
+    said = apply_compaction(plan, Draft("", "all is well"), replace(CAPS, ledger=0)).summary
     assert said.summary.splitlines()[:2] == ["all is well", ""]
     assert "Not to be forgotten:" in said.summary
     assert "first, never touch b.py" in said.summary
-    with_ledger = compacted(plan, Draft("", "all is well"), Caps()).summary
+    with_ledger = apply_compaction(plan, Draft("", "all is well"), Caps()).summary
     assert with_ledger.summary == "all is well"
     assert "first, never touch b.py" in with_ledger.ledger
 
@@ -300,7 +302,7 @@ def test_where_no_account_has_room_a_line_stands_before_the_reply_that_is_left()
     """Providers refuse a conversation that a reply opens."""
     conversation = Conversation((user("Read."), *step(1), *step(2), user("Go on.")))
     no_room = Caps(tail=0, ledger=0, retain=0, summary=0)
-    view = climb("ledger", conversation, no_room, Floor(no_room, 1))
+    view = run_strategy("ledger", conversation, no_room, Floor(no_room, 1))
     assert view is not None
     assert view.messages == (*step(2), user("Go on."))
     first, *rest = build_prompt(view, Instructions("base")).messages
@@ -311,7 +313,7 @@ def test_where_no_account_has_room_a_line_stands_before_the_reply_that_is_left()
 def test_documents_are_cut_to_their_caps() -> None:
     plan = plan_compaction(Conversation((user("go"), *step(1), *step(2))), 0)
     assert plan is not None
-    said = compacted(plan, Draft("word\n" * 500, "word\n" * 500), CAPS).summary
+    said = apply_compaction(plan, Draft("word\n" * 500, "word\n" * 500), CAPS).summary
     assert estimate_text(said.retain) <= CAPS.retain
     assert estimate_text(said.summary) <= CAPS.summary
 
@@ -319,13 +321,13 @@ def test_documents_are_cut_to_their_caps() -> None:
 def test_a_compaction_must_save_a_tenth() -> None:
     plan = plan_compaction(LONG, 0)
     assert plan is not None
-    assert is_worth_it(LONG, compacted(plan, Draft("", "short"), CAPS))
+    assert is_worth_it(LONG, apply_compaction(plan, Draft("", "short"), CAPS))
     huge = Draft("", "word " * 2000)
-    assert not is_worth_it(LONG, compacted(plan, huge, Caps(summary=100_000)))
+    assert not is_worth_it(LONG, apply_compaction(plan, huge, Caps(summary=100_000)))
     small = Conversation((user("go"), answer("word " * 500), user("on"), answer("word " * 9000)))
     last = plan_compaction(small, 0)
     assert last is not None
-    assert (can_pay(LONG, plan), can_pay(small, last)) == (True, False)
+    assert (can_save_enough(LONG, plan), can_save_enough(small, last)) == (True, False)
 
 
 @given(conversations(12), st.integers(0, 400), st.integers(1, 2000), st.integers(1, 2000))
@@ -334,13 +336,13 @@ def test_a_summary_within_the_caps_that_pay_saves_a_tenth(
 ) -> None:
     caps = replace(CAPS, retain=retain, summary=summary)
     plan = plan_compaction(conversation, tail)
-    paying = paying_caps(conversation, plan, caps) if plan is not None else None
+    paying = worthwhile_caps(conversation, plan, caps) if plan is not None else None
     if plan is None or paying is None:
         return
     assert (paying.retain <= retain, paying.summary <= summary) == (True, True)
-    assert can_pay(conversation, plan)
+    assert can_save_enough(conversation, plan)
     longest = Draft("word " * 2000, "word " * 2000)
-    assert is_worth_it(conversation, compacted(plan, longest, paying))
+    assert is_worth_it(conversation, apply_compaction(plan, longest, paying))
 
 
 def test_where_a_summary_would_be_longer_than_what_it_stands_for_there_are_no_caps() -> None:
@@ -348,12 +350,12 @@ def test_where_a_summary_would_be_longer_than_what_it_stands_for_there_are_no_ca
     plan, long = plan_compaction(small, 0), plan_compaction(LONG, 0)
     assert plan is not None
     assert long is not None
-    assert paying_caps(small, plan, CAPS) is None
-    assert paying_caps(LONG, long, CAPS) == CAPS
+    assert worthwhile_caps(small, plan, CAPS) is None
+    assert worthwhile_caps(LONG, long, CAPS) == CAPS
 
 
 def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
-    after = climb("ledger", LONG, CAPS, Floor(CAPS, 1))
+    after = run_strategy("ledger", LONG, CAPS, Floor(CAPS, 1))
     assert after is not None
     tokens = [sum(map(estimate_message, LONG.messages[start:end])) for start, end in ((0, 4), (4, 7))]
     assert receipt(LONG, after, ("ledger",)) == (
@@ -371,9 +373,9 @@ def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
 
 def test_a_receipt_counts_what_was_shown_as_the_provider_counts() -> None:
     masked = mask_outputs(LONG, 0)
-    after = climb("ledger", masked, CAPS, Floor(CAPS, 1))
+    after = run_strategy("ledger", masked, CAPS, Floor(CAPS, 1))
     assert after is not None
-    shown = sum(estimate_message(message) for message in as_shown(masked)[:7])
+    shown = sum(estimate_message(message) for message in visible_messages(masked)[:7])
     gone = [item.tokens for item in receipt(masked, after, ("ledger",), ratio=0.5) if item.fate == "dropped"]
     assert sum(gone) in range(shown // 2 - 1, shown // 2 + 2)
 
@@ -399,7 +401,7 @@ def test_after_several_compactions_the_ledger_names_each_command_by_its_own_outp
             plan = plan_compaction(conversation, 0)
             assert plan is not None
             draft = Draft("", "much was done") if number % 12 == 0 else None
-            conversation = compacted(plan, draft, replace(CAPS, ledger=2000))
+            conversation = apply_compaction(plan, draft, replace(CAPS, ledger=2000))
             named = re.findall(
                 r"Ran: run (\d+) – exit 0 \[r(\d+)\]", conversation.summary.facts or conversation.summary.ledger
             )

@@ -1,6 +1,13 @@
 """What is read from the calls of a conversation: the model's list and its wish for room."""
 
-from agent.context.control_calls import CompactionWish, TodoItem, compaction_wish, kept_in, last_todos, open_items
+from agent.context.control_calls import (
+    CompactionRequest,
+    TodoItem,
+    compaction_request,
+    last_todos,
+    open_items,
+    todo_state,
+)
 from agent.messages import Assistant, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
 
 
@@ -31,25 +38,25 @@ def test_a_list_that_is_none_has_no_items() -> None:
 
 
 def test_a_wish_is_what_the_last_step_asked() -> None:
-    assert compaction_wish(called("compact_context")) == CompactionWish(None)
-    assert compaction_wish(called("compact_context", focus="the parser")) == CompactionWish("the parser")
-    assert compaction_wish(called("compact_context", focus=" ")) == CompactionWish(None)
+    assert compaction_request(called("compact_context")) == CompactionRequest(None)
+    assert compaction_request(called("compact_context", focus="the parser")) == CompactionRequest("the parser")
+    assert compaction_request(called("compact_context", focus=" ")) == CompactionRequest(None)
 
 
 def test_a_wish_that_was_refused_or_answered_is_none() -> None:
     asked = called("compact_context")
-    assert compaction_wish(called("compact_context", "denied")) is None
-    assert compaction_wish((*asked, User((Note("done"),)))) is None
-    assert compaction_wish((*asked, User((Text("go on"),)))) is None
-    assert compaction_wish((*asked, *called("read"))) is None
-    assert compaction_wish(()) is None
+    assert compaction_request(called("compact_context", "denied")) is None
+    assert compaction_request((*asked, User((Note("done"),)))) is None
+    assert compaction_request((*asked, User((Text("go on"),)))) is None
+    assert compaction_request((*asked, *called("read"))) is None
+    assert compaction_request(()) is None
 
 
 def test_notes_stay_until_a_call_brings_others() -> None:
     noted = called("todo", items=[], notes="port 80\n")
-    assert kept_in((*noted, *todo("a"), *called("todo", "failed", items=[], notes="no"))).notes == "port 80"
-    assert kept_in((*noted, *called("todo", items=[], notes=""))).notes == ""
-    assert kept_in(todo("a")).notes is None
+    assert todo_state((*noted, *todo("a"), *called("todo", "failed", items=[], notes="no"))).notes == "port 80"
+    assert todo_state((*noted, *called("todo", items=[], notes=""))).notes == ""
+    assert todo_state(todo("a")).notes is None
 
 
 def test_only_what_is_open_is_told() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.budget import ContextBudget, Window
-from agent.context.edit_cost import MOST, PART, hold_after, why_not, written_again
+from agent.context.edit_cost import MAX_HOLD_TOKENS, PART, hold_after, undo_refusal, written_again
 
 tokens = st.integers(0, 300_000)
 budgets = st.builds(
@@ -26,7 +26,7 @@ def test_what_is_written_again_is_what_stands_behind_the_tools(budget: ContextBu
 
 @given(budgets)
 def test_what_is_shown_again_leaves_room_for_a_request(budget: ContextBudget) -> None:
-    refusal = why_not(budget)
+    refusal = undo_refusal(budget)
     assert bool(refusal) == (budget.verdict != "fits")
     if refusal:
         assert f"{budget.used:,}" in refusal
@@ -39,5 +39,5 @@ def test_something_must_come_before_it_happens_again_and_never_more_than_a_part_
     used: int, effective: int
 ) -> None:
     more = hold_after(used, effective) - used
-    assert 1 <= more <= max(MOST, 1)
+    assert 1 <= more <= max(MAX_HOLD_TOKENS, 1)
     assert more <= max(effective // PART, 1)

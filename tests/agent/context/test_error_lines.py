@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.error_lines import ASIDE, CAUSE, VERDICT, WORDS, is_routine, most_telling, shape_of, weight_of
+from agent.context.error_lines import (
+    CAUSE,
+    PASSING_MENTION,
+    VERDICT,
+    WORDS,
+    is_routine,
+    most_telling,
+    shape_of,
+    weight_of,
+)
 from agent.context.error_matches import ErrorMatches
 from agent.context.estimate import estimate_text
 from tests.kit.tool_logs import ToolLog, tool_logs
@@ -59,9 +68,9 @@ LOGS = {log.tool: log for log in tool_logs()}
         ("CONFLICT (content): Merge conflict in a.py", VERDICT),
         ("3 passed, 1 failed", VERDICT),
         ("the connection was refused", WORDS),
-        ("make: *** [Makefile:3: app] Error 1", ASIDE),
-        ("INFO retrying, the peer refused", ASIDE),
-        ("Traceback (most recent call last):", ASIDE),
+        ("make: *** [Makefile:3: app] Error 1", PASSING_MENTION),
+        ("INFO retrying, the peer refused", PASSING_MENTION),
+        ("Traceback (most recent call last):", PASSING_MENTION),
         ("test_error_17 PASSED  [ 40%]", 0),
         ("tests/test_failures.py::test_error PASSED", 0),
         ("ok 12 - dies with error: cannot open", 0),
@@ -118,17 +127,17 @@ def test_lines_alike_are_told_once_with_their_number_and_what_stands_around_the_
     matches = ErrorMatches()
     text = "".join(f"check {n}\nsrc/a{n}.c:{n}: error: no type 'x{n}'\nnote {n}\n" for n in range(1, 9))
     matches.take(text.encode(), 1)
-    assert matches.shown_between(0, 100) == (
+    assert matches.excerpt_between(0, 100) == (
         "21- note 7\n22- check 8\n23: src/a8.c:8: error: no type 'x8' (and 7 like it, from line 2)\n24- note 8"
     )
-    assert matches.shown_between(0, 23) == ""
+    assert matches.excerpt_between(0, 23) == ""
 
 
 def test_a_cause_in_a_flood_of_other_lines_with_words_of_failure_is_found() -> None:
     flood = "".join(f"{chr(97 + n % 26)}{n:x}q the peer refused\n" for n in range(30_000))
     matches = ErrorMatches()
     matches.take(f"{flood}panic: out of tokens\n{flood}".encode(), 1)
-    assert "30001: panic: out of tokens" in matches.shown_between(10, 60_000)
+    assert "30001: panic: out of tokens" in matches.excerpt_between(10, 60_000)
 
 
 @given(st.text("aF:(['\"-.0 1errofail\\t✕", max_size=900))
@@ -158,6 +167,6 @@ def test_long_stretches_without_errors_are_passed_over_without_a_difference(line
         part = text.splitlines(keepends=True)[at : at + 40]
         in_parts.take(b"".join(part), first)
         first += len(part)
-    shown = [each.shown_between(0, 10_000) for each in (at_once, by_line, in_parts)]
+    shown = [each.excerpt_between(0, 10_000) for each in (at_once, by_line, in_parts)]
     assert shown == [shown[0]] * 3
     assert "error: at last" in shown[0]

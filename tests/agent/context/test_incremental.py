@@ -6,8 +6,8 @@ from threading import Thread
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.incremental import Growing, begins, derived_once
-from agent.messages import Conversation, Message, Text, User, extended
+from agent.context.incremental import IncrementalFold, is_prefix, memoized
+from agent.messages import Conversation, Message, Text, User, extend_tuple
 
 SAME = tuple(User((Text(str(number % 2)),)) for number in range(4))
 """Objects of which some are equal and none are the same."""
@@ -18,17 +18,17 @@ def test_whatever_grows_from_whatever_is_told_apart_by_its_objects(steps: list[t
     made: list[tuple[User, ...]] = [(), SAME[:2]]
     for number, more in steps:
         before = made[number % len(made)]
-        made.append(extended(before, *more))
+        made.append(extend_tuple(before, *more))
         assert list(map(id, made[-1])) == list(map(id, (*before, *more)))
     for before in made:
         for now in made:
-            assert begins(before, now) == (list(map(id, before)) == list(map(id, now[: len(before)])))
+            assert is_prefix(before, now) == (list(map(id, before)) == list(map(id, now[: len(before)])))
 
 
 def test_what_grows_twice_from_one_beginning_is_derived_apart() -> None:
     start = Conversation((SAME[0],))
     here, there = start.plus(SAME[1], SAME[2]), start.plus(SAME[3], SAME[2])
-    seen: Growing[tuple[Message, ...], Message] = Growing(tuple, lambda seen, one: (*seen, one))
+    seen: IncrementalFold[tuple[Message, ...], Message] = IncrementalFold(tuple, lambda seen, one: (*seen, one))
     assert seen.of(here.messages) == here.messages
     assert list(map(id, seen.of(there.messages))) == list(map(id, (SAME[0], SAME[3], SAME[2])))
 
@@ -36,7 +36,7 @@ def test_what_grows_twice_from_one_beginning_is_derived_apart() -> None:
 def test_what_was_derived_from_an_object_is_known_as_long_as_it_lives_and_no_longer() -> None:
     asked: list[tuple[str, int]] = []
 
-    @derived_once
+    @memoized
     def size(message: Message, unit: int) -> int:
         asked.append((message.text, unit))
         return len(message.text) // unit
@@ -59,7 +59,7 @@ def test_nothing_is_kept_of_what_nobody_holds_any_more() -> None:
         def __del__(self) -> None:
             made.remove(None)
 
-    @derived_once
+    @memoized
     def keep(message: Message) -> Kept:
         made.append(None)
         return Kept()
@@ -73,7 +73,7 @@ def test_nothing_is_kept_of_what_nobody_holds_any_more() -> None:
 
 
 def test_threads_derive_the_same_from_the_same_objects() -> None:
-    @derived_once
+    @memoized
     def text(message: Message) -> str:
         return message.text
 

@@ -7,14 +7,14 @@ from itertools import accumulate, chain
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.carrying_costs import LOCAL, RewriteOffer, UnitPrices, mask_offer
 from agent.context.estimate import estimate_message, output_size
 from agent.context.inventory import Inventory, maskable
-from agent.context.mask import Numbered, message_key, numbered_outputs, shown_output
-from agent.context.old_outputs import WORTH, least_wanted, old, worth
-from agent.context.rent import LOCAL, RewriteOffer, UnitPrices, mask_offer
+from agent.context.mask import NumberedOutput, message_key, numbered_outputs, visible_output
+from agent.context.old_outputs import WORTH, least_wanted, old_items, worth
 from agent.context.settings import Caps, RewritePatience
 from agent.context.steps import unseen_from
-from agent.messages import Assistant, Conversation, Message, Retold, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Conversation, Message, ShortenedPart, Text, ToolCall, ToolOutput, User
 
 PRICES, EAGER = UnitPrices(), RewritePatience(wanted=0.01)
 
@@ -58,13 +58,15 @@ def sessions(draw: st.DrawFn) -> list[Conversation]:
         one = draw(st.sampled_from(found))
         match draw(st.sampled_from(["go on"] * 4 + ["mask", "tell", "tell reply", "pin", "pin reply", "cut"])):
             case "tell reply":
-                now = replace(now, retold=(Retold(message_key(now.messages_before + 1), "preview", "its ends"),))
+                now = replace(now, retold=(ShortenedPart(message_key(now.messages_before + 1), "preview", "its ends"),))
             case "pin reply":
                 now = replace(now, pinned=now.pinned ^ {message_key(now.messages_before + len(now.messages) - 2)})
             case "mask":
                 now = replace(now, masked=now.masked | {one.output.call_id})
             case "tell":
-                now = replace(now, retold=(Retold(one.ref, "line", draw(st.sampled_from(["short", "y" * 900]))),))
+                now = replace(
+                    now, retold=(ShortenedPart(one.ref, "line", draw(st.sampled_from(["short", "y" * 900]))),)
+                )
             case "pin":
                 now = replace(now, pinned=now.pinned ^ {one.ref})
             case "cut":
@@ -110,12 +112,12 @@ def test_old_is_what_is_behind_so_many_tokens_and_has_been_seen(
         last = max(place for place, one in enumerate(messages) if isinstance(one, User) and one.outputs)
         expected, passed = list[str](), 0
         for found in reversed(numbered_outputs(conversation)):
-            passed += output_size(shown_output(found, frozenset(), told))
+            passed += output_size(visible_output(found, frozenset(), told))
             place = place_of(found, conversation)
             item = items.get(found.ref)
             if item is not None and place < seen and place != last and (passed > protect or item.is_repeated):
                 expected.append(found.ref)
-        assert [item.key for item in old(conversation, protect, newest) if not item.is_reply] == expected
+        assert [item.key for item in old_items(conversation, protect, newest) if not item.is_reply] == expected
         assert {item.key for item in stock.items}.isdisjoint(conversation.pinned)
 
 
@@ -125,7 +127,7 @@ def test_the_least_wanted_leave_and_what_is_behind_them_and_not_worth_being_writ
 ) -> None:
     conversation = views[-1] if views else Conversation()
     all_of_it, chosen = least_wanted(conversation, 0, 1 << 62), least_wanted(conversation, 0, enough)
-    freed = list(accumulate((item.freed for item in all_of_it), initial=0))
+    freed = list(accumulate((item.freed_tokens for item in all_of_it), initial=0))
     forced = all_of_it[: sum(so_far < enough for so_far in freed[:-1])]
     stock, first = Inventory().of(conversation), min((item.place for item in forced), default=1 << 62)
     behind = [item for item in all_of_it[len(forced) :] if item.place >= first and worth(item, stock) < WORTH]
@@ -158,7 +160,7 @@ def test_where_the_window_is_full_commands_leave_before_files_that_may_be_wanted
     assert [item.key for item in least_wanted(whole, 0, 1 << 62)] == ["r3", "r2", "r1"]
 
 
-def place_of(found: Numbered, conversation: Conversation) -> int:
+def place_of(found: NumberedOutput, conversation: Conversation) -> int:
     """The message that an output is in."""
     return next(
         place

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.keep_alive import LONGER, ends_between, outlasting, pays
+from agent.context.keep_alive import LONGER, ends_between, is_renewal_worthwhile, outlasting
 
 
 def test_half_of_the_pauses_that_outlast_five_minutes_end_within_ten() -> None:
@@ -35,6 +35,6 @@ def test_a_likelihood_lies_between_none_and_all(begin: float, end: float, so_far
 def test_the_dearer_a_read_the_fewer_pay(read: float, write: float, times: int) -> None:
     """A cache of five minutes, used again half a minute before its end, as often as that pays."""
     found = 0
-    while found < 4 and pays(read, write - read, 270.0 * (found + 1), 270.0 * found + 300.0, 300.0):
+    while found < 4 and is_renewal_worthwhile(read, write - read, 270.0 * (found + 1), 270.0 * found + 300.0, 300.0):
         found += 1
     assert found == times

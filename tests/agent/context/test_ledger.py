@@ -16,7 +16,7 @@ from agent.context.ledger import (
     read_ledger,
     render_ledger,
 )
-from agent.context.mask import as_shown
+from agent.context.mask import visible_messages
 from agent.context.references import message_digits
 from agent.messages import Assistant, Conversation, Message, OutputStatus, Text, ToolCall, ToolOutput, User
 from agent.records.earlier_formats import program_of_words
@@ -235,7 +235,7 @@ def test_what_the_user_made_of_a_call_is_what_the_facts_name() -> None:
     )
     assert ledger.tests[0].startswith("pytest -q – exit 0")
     view = Conversation(said, masked=frozenset("c"))
-    lines = [part.text for message in as_shown(view) if isinstance(message, User) for part in message.outputs]
+    lines = [part.text for message in visible_messages(view) if isinstance(message, User) for part in message.outputs]
     assert lines[0] == "Ran: pytest -q – exit 0 [recall:r1]"
 
 

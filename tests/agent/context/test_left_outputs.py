@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carried_files import with_files
-from agent.context.compaction import compacted, plan_at
+from agent.context.carried_files import with_carried_files
+from agent.context.compaction import apply_compaction, plan_at
+from agent.context.dropped_outputs import dropped_outputs
 from agent.context.estimate import estimate_text
-from agent.context.left_outputs import left_outputs
 from agent.context.settings import Caps
-from agent.context.summary import NAMES, Draft, shown_summary
+from agent.context.summary import NAMES, Draft, summary_messages
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 from agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.histories import conversations
@@ -40,7 +40,7 @@ WHOLE = said(
 
 def lines(conversation: Conversation, most: int = 1_500, stays: frozenset[str] = frozenset()) -> list[str]:
     cut = len(conversation.messages) - 2
-    return left_outputs(conversation, cut, most, stays, "said_already").splitlines()
+    return dropped_outputs(conversation, cut, most, stays, "said_already").splitlines()
 
 
 def test_each_output_has_a_line_with_names_that_nothing_above_it_says_the_most_wanted_first() -> None:
@@ -57,9 +57,9 @@ def test_each_output_has_a_line_with_names_that_nothing_above_it_says_the_most_w
 @given(conversations(), st.integers(0, 400), st.data())
 def test_they_take_no_more_than_there_is_room_for(conversation: Conversation, most: int, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(conversation.messages)))
-    found = left_outputs(conversation, cut, most, frozenset(), "")
+    found = dropped_outputs(conversation, cut, most, frozenset(), "")
     assert estimate_text(found) <= most
-    assert left_outputs(conversation, cut, 1 << 20, frozenset(), "").startswith(found)
+    assert dropped_outputs(conversation, cut, 1 << 20, frozenset(), "").startswith(found)
 
 
 def test_a_summary_shows_them_and_keeps_them_with_the_session() -> None:
@@ -68,9 +68,11 @@ def test_a_summary_shows_them_and_keeps_them_with_the_session() -> None:
         *[step(2, "bash", {"command": "true"})] * 2,
     )
     caps = Caps(ledger=900)
-    after = compacted(with_files(whole, plan_at(whole, 5), caps), Draft("id 7", "All was looked at."), caps)
+    after = apply_compaction(
+        with_carried_files(whole, plan_at(whole, 5), caps), Draft("id 7", "All was looked at."), caps
+    )
 
-    (opening,) = shown_summary(after.summary)
+    (opening,) = summary_messages(after.summary)
     shown = next(part.text for part in opening.parts if isinstance(part, Text) and part.text.startswith(NAMES))
     assert shown == f"{NAMES}\n{after.summary.names}"
     assert after.summary.names.endswith("[recall:r1] names in it: build_one_part")
@@ -80,5 +82,5 @@ def test_a_summary_shows_them_and_keeps_them_with_the_session() -> None:
 
 
 def test_a_ledger_alone_has_none() -> None:
-    after = compacted(with_files(WHOLE, plan_at(WHOLE, 5), Caps()), None, Caps())
+    after = apply_compaction(with_carried_files(WHOLE, plan_at(WHOLE, 5), Caps()), None, Caps())
     assert after.summary.names == ""

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.inventory import Inventory
-from agent.context.line_names import LineNames
-from agent.context.mask import as_shown, masked, numbered_outputs
+from agent.context.mask import mask_by_keys, numbered_outputs, visible_messages
 from agent.context.name_index import names_of
+from agent.context.stub_identifiers import StubIdentifiers
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 
 WORDS = "word " * 150
@@ -49,9 +49,9 @@ def test_what_differs_in_numbers_only_is_told_a_few_times() -> None:
 
 def test_a_line_stays_as_it_is_whatever_follows_and_whatever_else_leaves() -> None:
     one, both = session("first_name"), session("first_name", "first_name second_name")
-    shown = as_shown(masked(one, {"r1"}))
-    assert as_shown(masked(both, {"r1"}))[: len(shown)] == shown
-    assert as_shown(masked(both, {"r1", "r2"}))[: len(shown)] == shown
+    shown = visible_messages(mask_by_keys(one, {"r1"}))
+    assert visible_messages(mask_by_keys(both, {"r1"}))[: len(shown)] == shown
+    assert visible_messages(mask_by_keys(both, {"r1", "r2"}))[: len(shown)] == shown
 
 
 def test_without_the_first_output_another_one_tells_its_names() -> None:
@@ -65,8 +65,8 @@ NAMES = st.lists(st.sampled_from([f"{a}_{b * 4}" for a in ("alpha", "beta") for 
 
 @given(st.lists(NAMES, max_size=6))
 def test_no_name_is_lost_that_has_room_and_none_is_told_twice(outputs: list[list[str]]) -> None:
-    told = LineNames()
-    found = [told.of_next(ToolOutput(f"c{n}", WORDS * 4 + " ".join(names))) for n, names in enumerate(outputs)]
+    told = StubIdentifiers()
+    found = [told.suffix_for(ToolOutput(f"c{n}", WORDS * 4 + " ".join(names))) for n, names in enumerate(outputs)]
     said = [name for line in found for name in line.split() if "_" in name]
     assert len(said) == len(set(said))
     assert {name for names in outputs for name in names} == set(said) == set().union(*map(names_of, found))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import as_shown, message_key
-from agent.context.old_outputs import mask_outputs, old
+from agent.context.mask import message_key, visible_messages
+from agent.context.old_outputs import mask_outputs, old_items
 from agent.context.receipt import ENDS, LEFT_OF_IT, receipt
 from agent.context.references import message_digits, parse_reference
 from agent.context.strategies import size_of
@@ -18,7 +18,7 @@ from agent.messages import (
     AssistantPart,
     Conversation,
     Message,
-    Opaque,
+    ProviderItem,
     Reasoning,
     Text,
     ToolCall,
@@ -43,7 +43,7 @@ def test_a_long_text_is_shown_by_its_ends_with_its_reference_and_its_calls() -> 
     call = ToolCall("c1", "bash", {"command": "ls"})
     whole = said(Text(PLAN), call, Text(PLAN.upper()))
     after = mask_outputs(whole, 0)
-    shown = as_shown(after)
+    shown = visible_messages(after)
     reply = shown[1]
     assert isinstance(reply, Assistant)
     digits = message_digits(whole.messages[1])
@@ -65,7 +65,7 @@ def test_a_long_text_is_shown_by_its_ends_with_its_reference_and_its_calls() -> 
     "conversation",
     [
         said(SIGNED, Text(PLAN)),
-        said(Opaque({"type": "compaction"}), Text(PLAN)),
+        said(ProviderItem({"type": "compaction"}), Text(PLAN)),
         said(Text(PLAN, native={"type": "message", "id": "i"})),
         said(Text(PLAN[:3_000])),
         said(Text("ok"), ToolCall("c1", "write", {"path": "a", "content": PLAN})),
@@ -83,11 +83,10 @@ def test_these_stay_byte_for_byte(conversation: Conversation) -> None:
 def test_what_is_protected_is_counted_from_the_end_with_outputs_and_texts_together() -> None:
     plans = [Assistant((Text(f"{number}. {PLAN}"),)) for number in range(3)]
     whole = Conversation((ASKED,)).plus(*(one for plan in plans for one in (plan, ASKED)), Assistant((Text("Yes."),)))
-    (tokens,) = {item.tokens for item in old(whole, 0)}
-    assert [[item.place for item in old(whole, protect)][::-1] for protect in (0, tokens, 2 * tokens, 3 * tokens)] == [
-        [1, 3, 5], [3, 1][::-1], [1], [],
-    ]  # fmt: skip
-    assert [item.place for item in old(whole, 0, newest=4)] == [3, 1]
+    (tokens,) = {item.tokens for item in old_items(whole, 0)}
+    places = [[item.place for item in old_items(whole, times * tokens)][::-1] for times in range(4)]
+    assert places == [[1, 3, 5], [1, 3], [1], []]
+    assert [item.place for item in old_items(whole, 0, newest=4)] == [3, 1]
 
 
 TEXTS = st.one_of(
@@ -124,8 +123,10 @@ def test_a_mask_of_texts_is_done_once_takes_less_and_loses_nothing(
     assert after.messages == conversation.messages
     retold = {one.key: one for one in after.retold}
     view = View()
-    assert view.shown(after) == as_shown(after)
-    for position, (was, now) in enumerate(zip(after.messages, as_shown(after), strict=True), after.messages_before):
+    assert view.messages(after) == visible_messages(after)
+    for position, (was, now) in enumerate(
+        zip(after.messages, visible_messages(after), strict=True), after.messages_before
+    ):
         if not isinstance(was, Assistant) or not isinstance(now, Assistant):
             assert type(was) is type(now)
             continue

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import HOOK_SAYS, Numbered, as_shown, condensed, first_error, numbered_outputs
+from agent.context.mask import (
+    HOOK_NOTE_PREFIX,
+    NumberedOutput,
+    first_error,
+    numbered_outputs,
+    outcome_with_ref,
+    visible_messages,
+)
 from agent.context.offload import stored_form
-from agent.messages import Assistant, Conversation, Image, OutputStatus, Stored, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Conversation, Image, OutputStatus, StoredBlob, Text, ToolCall, ToolOutput, User
 from agent.records.earlier_formats import program_of_words
 from tools.outputs.extent import Extent
 from tools.process.state import ProgramState
@@ -34,7 +41,7 @@ def test_nothing_in_a_line_but_its_end_is_a_reference_or_steers_a_terminal(
 ) -> None:
     arguments = {key: argument for key in ("path", "command", "pattern")}
     call = ToolCall("c", name, {**arguments, "patch": f"*** Add File: {argument}"})
-    line = condensed(Numbered(call, ToolOutput("c", text, status), 12))
+    line = outcome_with_ref(NumberedOutput(call, ToolOutput("c", text, status), 12))
     assert re.findall(r"\[\s*(?:recall\s*:[^\]]*|r\d+|msg-[0-9a-f]+|sum-\d+)\s*\]", line, re.IGNORECASE) == [
         "[recall:r12]"
     ]
@@ -43,7 +50,7 @@ def test_nothing_in_a_line_but_its_end_is_a_reference_or_steers_a_terminal(
 
 def kept_apart(shown: str, lines: int) -> ToolOutput:
     part = stored_form("mcp__db__rows", "r1", 9000, lines, shown)
-    return ToolOutput("c", part.text, stored=Stored("d", 9000, lines), inserted=part.inserted)
+    return ToolOutput("c", part.text, stored=StoredBlob("d", 9000, lines), inserted=part.inserted)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +92,8 @@ def test_an_output_becomes_one_line(
     name: str, arguments: dict[str, Any], text: str, status: OutputStatus, line: str
 ) -> None:
     program = program_of_words("", text) if name == "bash" else None
-    found = Numbered(ToolCall("c", name, arguments), ToolOutput("c", text, status, program=program), 12)
-    assert condensed(found) == f"{line} [recall:r12]"
+    found = NumberedOutput(ToolCall("c", name, arguments), ToolOutput("c", text, status, program=program), 12)
+    assert outcome_with_ref(found) == f"{line} [recall:r12]"
 
 
 @pytest.mark.parametrize(
@@ -116,14 +123,14 @@ def test_an_output_becomes_one_line(
         ("mcp__db__rows", kept_apart('{"id": 1', 1), 'Called mcp__db__rows – 9,000 bytes: {"id": 1'),
         ("shot", ToolOutput("c", "", images=(Image("image/png", ""),)), "Called shot – 1 picture"),
         ("shot",
-         ToolOutput("c", "both", images=(Image("image/png", ""),), pictures=(Stored("d", 9, 0, "image/png"),)),
+         ToolOutput("c", "both", images=(Image("image/png", ""),), pictures=(StoredBlob("d", 9, 0, "image/png"),)),
          "Called shot – 2 pictures: both"),
         ("mcp__db__drop", ToolOutput("c", ""), "Called mcp__db__drop – nothing"),
     ],
 )  # fmt: skip
 def test_figures_are_those_that_the_tool_reported(name: str, output: ToolOutput, line: str) -> None:
     call = ToolCall("c", name, {"path": "x", "pattern": "x", "command": "x"})
-    assert condensed(Numbered(call, output, 1)) == f"{line} [recall:r1]"
+    assert outcome_with_ref(NumberedOutput(call, output, 1)) == f"{line} [recall:r1]"
 
 
 def test_outputs_are_counted_over_the_whole_session() -> None:
@@ -140,7 +147,7 @@ def test_outputs_are_counted_over_the_whole_session() -> None:
     assert [(found.ref, found.call.id) for found in numbered_outputs(conversation)] == [
         ("r41", "a"), ("r42", "b"), ("r43", "c"),
     ]  # fmt: skip
-    assert as_shown(conversation) == (
+    assert visible_messages(conversation) == (
         conversation.messages[0],
         User((ToolOutput("a", "one"), ToolOutput("b", "Viewed y – 1 line [recall:r42]"))),
         *conversation.messages[2:],
@@ -149,7 +156,7 @@ def test_outputs_are_counted_over_the_whole_session() -> None:
 
 def test_what_a_hook_says_of_an_output_is_no_error_of_it() -> None:
     program = ProgramState("exit code 1", code=1)
-    said = f"{HOOK_SAYS}`bash` objects; take it into account:]\nerror: style\nexit code 1"
+    said = f"{HOOK_NOTE_PREFIX}`bash` objects; take it into account:]\nerror: style\nexit code 1"
     output = ToolOutput("c", f"12 files checked\n2 are not in order\nexit code 1\n{said}", "failed", program=program)
     assert first_error(output) == "2 are not in order"
 

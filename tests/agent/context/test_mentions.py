@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.compaction import plan_compaction
-from agent.context.long_texts import within
-from agent.context.mentions import MentionReading, mentions, pasted, room_for, written_as
+from agent.context.long_texts import truncate_part
+from agent.context.mentions import MentionReading, mentions, pasted_note, room_for, written_as
 from agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 
 words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
@@ -58,8 +58,8 @@ def test_what_is_written_for_a_path_names_it(path: str) -> None:
 
 @given(st.text(max_size=400), st.integers(100, 400))
 def test_a_note_is_cut_to_what_has_room_and_keeps_all_of_it(text: str, most: int) -> None:
-    note = pasted("[pasted 3 lines #1]", text)
-    shown = within(note, most, "msg-12345678")
+    note = pasted_note("[pasted 3 lines #1]", text)
+    shown = truncate_part(note, most, "msg-12345678")
     assert shown.kind == "pasted"
     if shown == note:
         assert len(note.text.encode("utf-8", "surrogatepass")) <= most
@@ -71,7 +71,7 @@ def test_a_note_is_cut_to_what_has_room_and_keeps_all_of_it(text: str, most: int
 
 def test_attachments_take_a_part_of_the_window() -> None:
     assert (room_for(8_000), room_for(1_000_000)) == (6_000, 120_000)
-    assert within(Note("short"), 10, "") == Note("short")
+    assert truncate_part(Note("short"), 10, "") == Note("short")
 
 
 def test_the_request_that_a_compaction_keeps_has_no_more_than_was_sent() -> None:

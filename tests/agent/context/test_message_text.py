@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.message_text import are_own, with_own_ids
+from agent.context.message_text import has_unique_ids, with_unique_ids
 from agent.messages import Assistant, Text, ToolCall
 
 ids = st.sampled_from(["c", "c-2", "c-3", "d", ""])
@@ -17,11 +17,11 @@ def test_every_call_has_an_id_of_its_own_and_stays_otherwise_as_it_was(said: lis
     shown: list[Assistant] = []
     for reply in said:
         earlier = {call.id for message in shown for call in message.calls}
-        own = with_own_ids(reply, earlier)
+        own = with_unique_ids(reply, earlier)
         shown.append(own)
-        assert are_own(shown)
+        assert has_unique_ids(shown)
         assert [(call.name, call.arguments) for call in own.calls] == [(c.name, c.arguments) for c in reply.calls]
         assert len(own.parts) == len(reply.parts)
-        assert with_own_ids(own, earlier) is own
-        if are_own([*shown[:-1], reply]):
+        assert with_unique_ids(own, earlier) is own
+        if has_unique_ids([*shown[:-1], reply]):
             assert own is reply

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.name_index import INDEXED, index_size, name_index
-from agent.context.offload import Offloading, Skim, cut_output, own_words
+from agent.context.name_index import MAX_INDEXED_BYTES, index_size, name_index
+from agent.context.offload import Offloading, StreamedPreview, cut_output, text_without_insertions
 from agent.messages import ToolOutput
 
 
@@ -44,7 +44,7 @@ def test_a_single_word_without_end_is_no_name() -> None:
 
 
 def preview(data: bytes) -> str:
-    skim = Skim()
+    skim = StreamedPreview()
     skim.take(data)
     return skim.preview(Offloading())
 
@@ -56,7 +56,7 @@ def test_a_preview_of_one_long_line_names_what_stands_in_its_middle() -> None:
 
 def test_a_long_log_and_what_is_no_text_have_no_index() -> None:
     line = b"12:00:01 some_module: done\n"
-    assert "names left out" not in preview(line * (INDEXED // len(line) + 1))
+    assert "names left out" not in preview(line * (MAX_INDEXED_BYTES // len(line) + 1))
     assert "names left out" not in preview(bytes(range(8)) * 1000 + b"some_module_name")
 
 
@@ -85,7 +85,7 @@ def test_a_text_that_is_cut_for_want_of_room_names_what_is_left_out() -> None:
     assert cut.text[:start].startswith("word word")
     assert cut.text[start:end].startswith("[… ")
     assert cut.text[start:end].endswith("; it is kept …]\nnames left out: key_rotation.rs deriveIpnsKeypair\n")
-    own = own_words(cut.text, cut.inserted)
+    own = text_without_insertions(cut.text, cut.inserted)
     assert 900 < len(own) < 1_000
     assert "key_rotation" not in own
 
@@ -101,4 +101,4 @@ def test_whatever_is_cut_its_own_words_are_both_ends_of_it(words: list[str], sha
     ((start, end),) = cut.inserted
     assert text.startswith(cut.text[: max(start - 1, 0)])
     assert text.endswith(cut.text[end:])
-    assert len(own_words(cut.text, cut.inserted)) <= room + 1
+    assert len(text_without_insertions(cut.text, cut.inserted)) <= room + 1

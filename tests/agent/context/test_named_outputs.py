@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.context.inventory import Inventory
 from agent.context.name_index import names_of
 from agent.context.named_outputs import HOLDERS, NamedOutputs
-from agent.context.wanted_again import chance
+from agent.context.reread_model import reread_probability
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 
 NAMES = [f"name_of_{letter}" for letter in "abcdefgh"]
@@ -32,9 +32,9 @@ def test_what_only_a_few_outputs_hold_names_them_and_what_many_hold_names_none()
     named = NamedOutputs()
     for number in range(HOLDERS + 1):
         named.add(f"r{number}", output(f"c{number}", "held_by_all", *(["held_by_some"] if number else [])))
-    named.hear(said("held_by_all", "never_held_by_any"), 4)
+    named.record_mentions(said("held_by_all", "never_held_by_any"), 4)
     assert named.last == {}
-    named.hear(said("held_by_some"), 5)
+    named.record_mentions(said("held_by_some"), 5)
     assert named.last == {f"r{number}": 5 for number in range(1, HOLDERS + 1)}
 
 
@@ -50,7 +50,7 @@ def test_names_are_heard_in_words_of_the_user_and_of_the_model_and_in_calls_but_
         named = NamedOutputs()
         for key, name in zip(heard, held, strict=True):
             named.add(key, output(key, name))
-        named.hear(message, 7)
+        named.record_mentions(message, 7)
         assert named.last == ({} if who == "output" else {who: 7})
 
 
@@ -64,7 +64,7 @@ def test_an_output_is_named_when_a_later_text_says_what_at_most_three_hold_by_th
             named.add(f"r{number}", output(f"c{number}", *names))
             held[f"r{number}"] = set(names)
             continue
-        named.hear(said(*names), number)
+        named.record_mentions(said(*names), number)
         for name in names:
             holders = [key for key, of in held.items() if name in of]
             wanted |= dict.fromkeys(holders if len(holders) <= HOLDERS else [], number)
@@ -84,8 +84,8 @@ def test_an_output_that_is_spoken_of_is_as_likely_wanted_as_when_it_came_in() ->
     items = {item.key: item for item in stock.items}
 
     assert {key: (stock.age(item), stock.idle(item)) for key, item in items.items()} == {"r1": (8, 8), "r2": (7, 2)}
-    assert stock.chance(items["r2"]) == chance("program", items["r2"].tokens, 2, is_stale=False)
-    assert stock.chance(items["r1"]) < stock.chance(items["r2"])
+    assert stock.reread_probability(items["r2"]) == reread_probability("program", items["r2"].tokens, 2, is_stale=False)
+    assert stock.reread_probability(items["r1"]) < stock.reread_probability(items["r2"])
 
 
 def test_a_name_that_is_said_does_not_outlive_what_a_mask_or_a_pin_changes() -> None:

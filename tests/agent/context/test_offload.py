@@ -7,14 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import output_size
-from agent.context.offload import Offloading, Skim, cut_form, cut_output, is_shown_whole, own_words, stored_form
+from agent.context.offload import (
+    Offloading,
+    StreamedPreview,
+    cut_form,
+    cut_output,
+    should_show_whole,
+    stored_form,
+    text_without_insertions,
+)
 from agent.messages import ToolCall, ToolOutput
 
 LOG = b"".join(b"line %d\n" % number for number in range(1, 1201))
 
 
-def skimmed(data: bytes, piece: int = 1 << 16) -> Skim:
-    skim = Skim()
+def skimmed(data: bytes, piece: int = 1 << 16) -> StreamedPreview:
+    skim = StreamedPreview()
     for at in range(0, len(data), piece):
         skim.take(data[at : at + piece])
     return skim
@@ -39,7 +47,7 @@ def skimmed(data: bytes, piece: int = 1 << 16) -> Skim:
     ],
 )
 def test_what_is_too_large_depends_on_the_tool(tool: str, size: int, is_whole: bool) -> None:
-    assert is_shown_whole(ToolCall("1", tool, {}), size, Offloading()) is is_whole
+    assert should_show_whole(ToolCall("1", tool, {}), size, Offloading()) is is_whole
 
 
 @pytest.mark.parametrize(
@@ -52,7 +60,7 @@ def test_what_is_too_large_depends_on_the_tool(tool: str, size: int, is_whole: b
     ],
 )
 def test_what_shows_files_has_the_limit_of_files(command: object, size: int, is_whole: bool) -> None:
-    assert is_shown_whole(ToolCall("1", "bash", {"command": command}), size, Offloading()) is is_whole
+    assert should_show_whole(ToolCall("1", "bash", {"command": command}), size, Offloading()) is is_whole
 
 
 def test_a_preview_has_this_form() -> None:
@@ -125,18 +133,18 @@ def test_of_a_preview_for_which_there_is_little_room_the_text_is_cut_and_what_it
     cut = cut_output(whole, min(room, size - 1), size, output_size, "it is kept")
     assert (cut.text.split("\n")[0], cut.text.split("\n")[-2:]) == (text.split("\n")[0], text.split("\n")[-2:])
     assert output_size(cut) <= max(room, least) < 200 + room
-    assert room < 200 or own_words(cut.text, cut.inserted).startswith("0 word")
+    assert room < 200 or text_without_insertions(cut.text, cut.inserted).startswith("0 word")
 
 
 def test_what_an_output_said_is_known_apart_from_what_the_program_says_of_it() -> None:
     shown, matches = skimmed(LOG.replace(b"line 600\n", b"an Error\n")).ends_and_matches(Offloading(preview=60))
     part = stored_form("bash", "r1", 9000, 1200, shown, matches)
-    assert own_words(f"{part.text}\nexit code 9", part.inserted) == f"{shown}\nexit code 9"
+    assert text_without_insertions(f"{part.text}\nexit code 9", part.inserted) == f"{shown}\nexit code 9"
     cut = cut_form(skimmed(LOG), "r3", Offloading(threshold=30))
-    assert own_words(f"{cut.text}\nexit code 9", cut.inserted) == (
+    assert text_without_insertions(f"{cut.text}\nexit code 9", cut.inserted) == (
         "line 1\n[… lines 2-1198 left out …]\nline 1199\nline 1200\nexit code 9"
     )
-    assert own_words("[Tool result stored", ()) == "[Tool result stored"
+    assert text_without_insertions("[Tool result stored", ()) == "[Tool result stored"
     assert (ToolOutput("c", cut.text, inserted=cut.inserted).is_part, ToolOutput("c", part.text).is_part) == (
         True,
         False,
@@ -151,10 +159,10 @@ def test_of_a_preview_that_is_cut_the_program_s_words_stay_known(head: str, tail
     output = ToolOutput("c", text, inserted=inserted)
     cut = cut_output(output, min(room, len(head) - 1), len(text), lambda shown: 0, "how")
     assert (cut.text.startswith(heading), cut.text.endswith(f"{seen}\n{tail}")) == (True, True)
-    assert not set(own_words(cut.text, cut.inserted)) - set("abcd\n[…]")
+    assert not set(text_without_insertions(cut.text, cut.inserted)) - set("abcd\n[…]")
     plain = replace(output, inserted=inserted[1:])
     room = min(room, len(text) - 1)
     cut = cut_output(plain, room, len(text), lambda shown: 0, "how")
-    words = own_words(cut.text, cut.inserted)
+    words = text_without_insertions(cut.text, cut.inserted)
     assert not set(words) - set("abcd\n" + heading)
     assert all(0 <= start < end <= len(cut.text) for start, end in cut.inserted)

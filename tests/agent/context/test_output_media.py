@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.context.output_media import lines_for, read_as_text, sorted_out
-from tools.base import Attached, Picture, PrintedLog, Result
+from tools.base import Attachment, Picture, PrintedLog, Result
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 
@@ -29,34 +29,37 @@ PNG = b"\x89PNG\r\n\x1a\n and the rest"
     ],
 )
 def test_text_documents_that_decode_are_read(media_type: str, data: bytes, is_read: bool) -> None:
-    assert (read_as_text(Attached("a", media_type, data)) is not None) == is_read
+    assert (read_as_text(Attachment("a", media_type, data)) is not None) == is_read
 
 
 def test_documents_stand_behind_the_text_and_pictures_are_what_they_really_are() -> None:
-    notes, song = Attached("notes.md", "text/markdown", b"# Notes\n- one"), Attached("a.wav", "audio/wav", b"RIFF....")
+    notes, song = (
+        Attachment("notes.md", "text/markdown", b"# Notes\n- one"),
+        Attachment("a.wav", "audio/wav", b"RIFF...."),
+    )
     raw = Result("found", pictures=(Picture("image/jpeg", PNG), Picture("image/png", b"broken")), files=(song, notes))
     assert sorted_out(raw) == Result(
         'found\n[Attached "notes.md" — text/markdown, 13 bytes:]\n# Notes\n- one',
         pictures=(Picture("image/png", PNG),),
-        files=(Attached("picture", "image/png", b"broken"), song),
+        files=(Attachment("picture", "image/png", b"broken"), song),
     )
 
 
 def test_a_picture_that_is_too_large_to_be_shown_is_a_file() -> None:
     large = PNG + bytes(5 * 1024 * 1024)
     assert sorted_out(Result("", pictures=(Picture("image/png", large),))) == Result(
-        "", files=(Attached("picture", "image/png", large),)
+        "", files=(Attachment("picture", "image/png", large),)
     )
 
 
 def test_beside_what_a_program_printed_documents_stay_files() -> None:
-    notes = Attached("notes.md", "text/markdown", b"# Notes")
+    notes = Attachment("notes.md", "text/markdown", b"# Notes")
     for raw in (Result("exit code 0", log=PrintedLog(Path("a"), 0, 1, True), files=(notes,)), Result("a", uncut="ab")):
         assert sorted_out(raw) == raw
 
 
 def test_names_of_files_are_cut_to_one_plain_line() -> None:
-    named = Attached("a\x1b[31m\nb" + "c" * 200, "", b"12345")
+    named = Attachment("a\x1b[31m\nb" + "c" * 200, "", b"12345")
     assert lines_for((named, named), ("r3:tool-1", None)) == (
         f'[Attached "a b{"c" * 116}…" — unknown type, 5 bytes; kept as ref_id="r3:tool-1"]\n'
         f'[Attached "a b{"c" * 116}…" — unknown type, 5 bytes; it could not be kept]'

@@ -5,16 +5,28 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.apply_strategy import climb
+from agent.context.apply_strategy import run_strategy
 from agent.context.compaction import Floor, solve_floor
-from agent.context.mask import as_shown, message_key, numbered_outputs
+from agent.context.mask import message_key, numbered_outputs, visible_messages
 from agent.context.old_outputs import mask_outputs
-from agent.context.pins import PinSize, kept_after, open_request, shorter, size_of_pins, smaller_pins, view_from
+from agent.context.pins import PinSize, open_request, pins_after_cut, shorter, size_of_pins, smaller_pins, view_from
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps
 from agent.context.strategies import LADDERS, Room, size_of
-from agent.context.summary import PINNED
-from agent.messages import Assistant, Conversation, Form, Image, Message, Note, Retold, Text, ToolCall, ToolOutput, User
+from agent.context.summary import PINNED_HEADING
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Form,
+    Image,
+    Message,
+    Note,
+    ShortenedPart,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
 from agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, texts
@@ -39,7 +51,7 @@ def steered(draw: st.DrawFn) -> Conversation:
     keys = st.sampled_from(keys_of(whole))
     pinned = draw(st.frozensets(keys))
     told = [key for key in draw(st.lists(keys, unique=True)) if key not in open_ones]
-    retold = tuple(Retold(key, draw(st.sampled_from(FORMS)), draw(texts)) for key in told)
+    retold = tuple(ShortenedPart(key, draw(st.sampled_from(FORMS)), draw(texts)) for key in told)
     calls = [found.output.call_id for found in numbered_outputs(whole) if found.ref not in (*pinned, *told)]
     masked = draw(st.frozensets(st.sampled_from(calls))) if calls else frozenset[str]()
     return replace(whole, pinned=pinned, retold=retold, masked=masked)
@@ -53,13 +65,13 @@ def texts_in(conversation: Conversation) -> list[str]:
 
 def pinned_texts(conversation: Conversation) -> list[str]:
     """What is pinned, as it is shown."""
-    return [part.text for one in kept_after(conversation, len(conversation.messages)) for part in one.parts
+    return [part.text for one in pins_after_cut(conversation, len(conversation.messages)) for part in one.parts
             if isinstance(part, Text)]  # fmt: skip
 
 
 @given(steered())
 def test_what_is_shown_has_the_steps_and_calls_of_what_was_said(conversation: Conversation) -> None:
-    shown = as_shown(conversation)
+    shown = visible_messages(conversation)
     assert len(shown) == len(conversation.messages)
     assert is_valid(shown)
     told = {one.key: one.text for one in conversation.retold}
@@ -100,27 +112,27 @@ def test_masking_leaves_what_is_pinned_and_makes_nothing_larger(
 @given(steered(), st.sampled_from(RUNGS))
 def test_whatever_leaves_the_view_what_is_pinned_stays(conversation: Conversation, strategy: str) -> None:
     floor = Floor(CAPS, 1)
-    after = climb(strategy, conversation, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
+    after = run_strategy(strategy, conversation, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
     if after is None:
         return
     shown = texts_in(after)
     for text in pinned_texts(conversation):
         assert text in shown
-    again = climb(strategy, after, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
+    again = run_strategy(strategy, after, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
     for text in pinned_texts(conversation):
         assert again is None or text in texts_in(again)
 
 
 @given(steered(), st.sampled_from(RUNGS))
 def test_what_was_unpinned_goes_with_the_next_rewrite(conversation: Conversation, strategy: str) -> None:
-    after = climb(strategy, conversation, CAPS, Floor(CAPS, 1))  # type: ignore[arg-type]  # one of the rungs
+    after = run_strategy(strategy, conversation, CAPS, Floor(CAPS, 1))  # type: ignore[arg-type]  # one of the rungs
     if after is None or not after.summary.kept:
         return
     later = (User((Text("and now?"),)), Assistant((Text("well"),), "m/a"))
-    freed = climb("last", replace(after, pinned=frozenset()).plus(*later), CAPS, Floor(CAPS, 1))
+    freed = run_strategy("last", replace(after, pinned=frozenset()).plus(*later), CAPS, Floor(CAPS, 1))
     assert freed is not None
     assert freed.summary.kept == ()
-    assert PINNED not in texts_in(freed)
+    assert PINNED_HEADING not in texts_in(freed)
 
 
 @given(steered())

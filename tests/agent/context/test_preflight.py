@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from agent.context.budget import ContextBudget, Window
 from agent.context.preflight import (
-    Blocked,
+    BlockedTarget,
     Counters,
+    ModelTarget,
     OutputPreview,
     Preflight,
     Reservation,
-    Target,
     ToolBudget,
     can_execute_tool,
-    enforced,
     preview_tool_output,
     reserve_tool_output,
+    settle_for_final_turn,
     tool_preflight,
     turn_preflight,
 )
@@ -32,12 +32,12 @@ counters = st.builds(
     schema_counted=st.booleans(),
 )
 targets = st.builds(
-    Target,
+    ModelTarget,
     st.sampled_from(["anthropic", "openai"]),
     st.sampled_from("abc"),
     st.builds(Window, st.integers(1, 400_000), st.integers(1, 20_000), st.integers(0, 9000)),
 )
-SMALL, LARGE = Target("p", "small", Window(1200, 100, 100)), Target("p", "large", Window(5200, 100, 100))
+SMALL, LARGE = ModelTarget("p", "small", Window(1200, 100, 100)), ModelTarget("p", "large", Window(5200, 100, 100))
 
 
 def test_the_projection_has_the_names_of_the_debug_log() -> None:
@@ -51,7 +51,7 @@ def test_the_projection_has_the_names_of_the_debug_log() -> None:
         "extraTokens": 3000,
         "currentReasoningTokens": 0,
     }
-    assert Target("openai", "gpt-4", Window(128_000, 16_384, 8192)).evaluation() == {
+    assert ModelTarget("openai", "gpt-4", Window(128_000, 16_384, 8192)).evaluation() == {
         "provider": "openai",
         "model": "gpt-4",
         "contextWindow": 128_000,
@@ -71,32 +71,32 @@ def test_counters_only_grow_until_the_turn_commits(start: Counters, operations: 
             case "plus":
                 now = before.plus(amount)
             case "begun":
-                now = before.begun(amount)
+                now = before.at_turn_start(amount)
             case "measured":
-                now = before.measured(budget)
+                now = before.with_measurement(budget)
             case _:
-                now = enforced(before)
-        assert now.projected() >= before.projected()
+                now = settle_for_final_turn(before)
+        assert now.projected_tokens() >= before.projected_tokens()
         assert now.schema >= before.schema
         if name != "enforced":
             assert (now.current, now.pending, now.new) >= (before.current, before.pending, before.new)
-    assert now.committed().projected() == now.projected()
-    assert now.committed(123) == Counters(123, 0, 0, now.schema, True, now.reasoning)
+    assert now.at_turn_end().projected_tokens() == now.projected_tokens()
+    assert now.at_turn_end(123) == Counters(123, 0, 0, now.schema, True, now.reasoning)
 
 
 @given(counters, st.integers(0, 300_000), st.integers(0, 50_000))
 def test_a_measured_request_is_never_larger_than_its_projection(now: Counters, history: int, tools: int) -> None:
     budget = ContextBudget(Window(200_000, 8000), tools=tools, history=history)
-    after = now.measured(budget)
-    assert after.projected() + (0 if after.schema_counted else after.schema) >= budget.used
+    after = now.with_measurement(budget)
+    assert after.projected_tokens() + (0 if after.schema_counted else after.schema) >= budget.used
 
 
 @given(counters, st.lists(targets, max_size=4), st.integers(0, 1000), st.booleans())
 def test_a_request_goes_to_the_first_target_that_takes_it(
-    now: Counters, chain: list[Target], extra: int, excuse: bool
+    now: Counters, chain: list[ModelTarget], extra: int, excuse: bool
 ) -> None:
     found = turn_preflight(now, chain, extra, excuse=excuse)
-    base = now.projected(extra) - (now.schema if now.schema_counted else 0)
+    base = now.projected_tokens(extra) - (now.schema if now.schema_counted else 0)
     whole = base + now.schema
     fitting = [target for target in chain if whole <= target.most]
     excused = [
@@ -107,11 +107,13 @@ def test_a_request_goes_to_the_first_target_that_takes_it(
     assert found.schema_only == (not fitting and bool(excused))
     before = chain[: chain.index(going[0])] if going else chain
     assert found.verdict == ("final" if not going else "skip" if before else "ok")
-    assert found.blocked == tuple(Blocked(target.provider, target.model, target.limit, whole) for target in before)
+    assert found.blocked == tuple(
+        BlockedTarget(target.provider, target.model, target.limit, whole) for target in before
+    )
 
 
 @given(counters, targets, st.floats(0.5, 1.0))
-def test_a_share_only_ever_lowers_what_goes_to_a_target(now: Counters, target: Target, share: float) -> None:
+def test_a_share_only_ever_lowers_what_goes_to_a_target(now: Counters, target: ModelTarget, share: float) -> None:
     strict = turn_preflight(now, [replace(target, share=share)])
     assert strict.verdict == "final" or turn_preflight(now, [target]).verdict == "ok"
 
@@ -119,9 +121,9 @@ def test_a_share_only_ever_lowers_what_goes_to_a_target(now: Counters, target: T
 def test_a_chain_of_targets_is_tried_in_order() -> None:
     chain = (SMALL, LARGE)
     assert turn_preflight(Counters(current=900), chain) == Preflight("ok", SMALL)
-    blocked = Blocked("p", "small", 1000, 1500)
+    blocked = BlockedTarget("p", "small", 1000, 1500)
     assert turn_preflight(Counters(current=1500), chain) == Preflight("skip", LARGE, (blocked,))
-    both = (Blocked("p", "small", 1000, 6000), Blocked("p", "large", 5000, 6000))
+    both = (BlockedTarget("p", "small", 1000, 6000), BlockedTarget("p", "large", 5000, 6000))
     assert turn_preflight(Counters(current=6000), chain) == Preflight("final", None, both)
     assert turn_preflight(Counters(), ()) == Preflight("final", None)
 
@@ -131,7 +133,7 @@ def test_what_only_the_tool_definitions_put_over_the_limit_may_go() -> None:
     assert turn_preflight(counted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
     uncounted = Counters(pending=900, schema=200)
     assert turn_preflight(uncounted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
-    blocked = Blocked("p", "small", 1000, 1100)
+    blocked = BlockedTarget("p", "small", 1000, 1100)
     assert turn_preflight(counted, (SMALL,), excuse=False) == Preflight("final", None, (blocked,))
     assert turn_preflight(counted, (SMALL, LARGE)) == Preflight("skip", LARGE, (blocked,))
     assert turn_preflight(Counters(current=1301, schema=300, schema_counted=True), (SMALL,)).verdict == "final"
@@ -141,8 +143,8 @@ def test_what_only_the_tool_definitions_put_over_the_limit_may_go() -> None:
 
 @given(counters)
 def test_the_final_turn_settles_everything_and_loses_nothing(now: Counters) -> None:
-    settled = enforced(now)
-    assert (settled.pending, settled.new, settled.projected()) == (0, 0, now.projected())
+    settled = settle_for_final_turn(now)
+    assert (settled.pending, settled.new, settled.projected_tokens()) == (0, 0, now.projected_tokens())
 
 
 @given(counters, st.lists(amounts))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent.context.mask import as_shown
+from agent.context.mask import visible_messages
 from agent.context.message_text import message_text
 from agent.context.provenance import Covering, DepartedMessage, Fate, Occurrence, places_of
 from agent.context.references import message_digits
@@ -108,11 +108,11 @@ def test_every_message_of_any_history_is_classified_right(conversation: Conversa
         expected += names(message, needle, fate, counts[i], f"sum-{covering.number}", None)
     if view.summary and needle in view.summary.text.lower():
         expected.append((f"sum-{len(summaries)}", "visible", ""))
-    for i, (message, shown) in enumerate(zip(view.messages, as_shown(view), strict=True), start):
+    for i, (message, shown) in enumerate(zip(view.messages, visible_messages(view), strict=True), start):
         expected += names(message, needle, "visible", counts[i], "", shown)
     found = places_of(wanted, view, left, summaries)
     assert [(place.ref, place.fate, place.by) for place in found] == expected
-    is_visible = any(needle in said.lower() for shown in as_shown(view) for _, said in units(shown))
+    is_visible = any(needle in said.lower() for shown in visible_messages(view) for _, said in units(shown))
     assert is_visible == any(place.fate == "visible" and not place.ref.startswith("sum") for place in found)
 
 

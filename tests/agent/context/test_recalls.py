@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.carrying_costs import UnitPrices, mask_offer
 from agent.context.inventory import Inventory
-from agent.context.mask import masked
+from agent.context.mask import mask_by_keys
 from agent.context.recalls import with_outputs
-from agent.context.rent import UnitPrices, mask_offer
+from agent.context.reread_model import CURVES, MAX_REUSE_FACTOR, reread_probability, reuse_factors, with_departed
 from agent.context.settings import Caps, RewritePatience
-from agent.context.wanted_again import CURVES, MOST_RAISED, chance, raised, with_left
-from agent.messages import Assistant, Conversation, OutputStatus, Recalls, Stored, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Conversation, OutputStatus, Recalls, StoredBlob, Text, ToolCall, ToolOutput, User
 
 CONTENTS = ("file", *CURVES)
 LONG = "x" * 10_000
@@ -36,7 +36,7 @@ def recalled(conversation: Conversation, ref: str, tool: str = "recall") -> Conv
 
 
 BEGUN = Conversation((User((Text("go"),)),))
-HALF = masked(ran(ran(BEGUN)), {"r1"})
+HALF = mask_by_keys(ran(ran(BEGUN)), {"r1"})
 """Two commands, of which the first is masked."""
 
 
@@ -92,24 +92,24 @@ def test_what_counts_is_a_call_that_brought_back_what_was_masked(
 
 
 def test_what_was_cut_counts_when_it_is_read_on_and_what_is_brought_back_twice_counts_once() -> None:
-    cut = ran(BEGUN, stored=Stored("aa", 90_000, 900))
+    cut = ran(BEGUN, stored=StoredBlob("aa", 90_000, 900))
     once = recalled(cut, "r1", "read_result")
 
     assert once.recalls == Recalls({"program": 1}, {"r1": "program"})
     assert recalled(recalled(once, "r1:L9-", "read_result"), "r1").recalls == once.recalls
-    assert masked(once, {"r1"}).recalls == once.recalls, "it had left before"
+    assert mask_by_keys(once, {"r1"}).recalls == once.recalls, "it had left before"
 
 
 def test_one_that_is_masked_again_or_not_at_all_does_not_count_as_another_that_left() -> None:
     assert HALF.recalls == Recalls({"program": 1})
-    assert masked(HALF, {"r1", "r9"}) == HALF
-    assert masked(HALF, {"r1", "r2"}).recalls == Recalls({"program": 2})
+    assert mask_by_keys(HALF, {"r1", "r9"}) == HALF
+    assert mask_by_keys(HALF, {"r1", "r2"}).recalls == Recalls({"program": 2})
 
 
 def test_a_kind_of_which_much_left_and_little_was_wanted_is_as_the_curves_say() -> None:
     few, many = (Recalls({"file": left}, {"r1": "file"}) for left in (4, 40))
-    assert raised(few) == {"file": 2 / 1.4}
-    assert raised(many) == {}
+    assert reuse_factors(few) == {"file": 2 / 1.4}
+    assert reuse_factors(many) == {}
 
 
 @given(
@@ -118,13 +118,13 @@ def test_a_kind_of_which_much_left_and_little_was_wanted_is_as_the_curves_say() 
 def test_whatever_was_brought_back_a_guess_is_raised_within_bounds(
     left: list[tuple[str, bool]],
 ) -> None:
-    recalls = with_left(Recalls(), (one for one, _ in left))
+    recalls = with_departed(Recalls(), (one for one, _ in left))
     back = {f"r{number}": one for number, (one, is_back) in enumerate(left) if is_back}
     recalls = replace(recalls, back=back)
 
     assert sum(recalls.left.values()) == len(left)
-    assert all(1 < times <= MOST_RAISED for times in raised(recalls).values())
-    assert raised(recalls).keys() <= set(back.values())
+    assert all(1 < times <= MAX_REUSE_FACTOR for times in reuse_factors(recalls).values())
+    assert reuse_factors(recalls).keys() <= set(back.values())
 
 
 @given(st.lists(st.sampled_from(["make", "cat a.py", "read", "grep", "mask", "recall", "recall all"]), max_size=25))
@@ -134,7 +134,7 @@ def test_in_any_session_an_output_is_as_likely_wanted_as_by_its_curve_or_more(do
         refs = [f"r{one}" for one in range(1, number + 1)]
         match what:
             case "mask":
-                now = masked(now, set(refs[:-1]))
+                now = mask_by_keys(now, set(refs[:-1]))
             case "recall":
                 now = recalled(now, "r1")
             case "recall all":
@@ -147,5 +147,7 @@ def test_in_any_session_an_output_is_as_likely_wanted_as_by_its_curve_or_more(do
 
     stock = Inventory().of(now)
     for item in stock.items:
-        usual = chance(item.content, item.tokens, stock.age(item), is_stale=item.is_stale or item.is_repeated)
-        assert usual <= stock.chance(item) <= min(MOST_RAISED * usual, 1.0)
+        usual = reread_probability(
+            item.content, item.tokens, stock.age(item), is_stale=item.is_stale or item.is_repeated
+        )
+        assert usual <= stock.reread_probability(item) <= min(MAX_REUSE_FACTOR * usual, 1.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.reminder_notes import Surroundings, after_telling, correction, notes_for, told_in
+from agent.context.reminder_notes import Surroundings, announced_surroundings, correction, notes_for, with_announced
 from agent.messages import Conversation, Note, Text, User
 from tests.agent.histories import texts
 
@@ -30,7 +30,7 @@ def tell(now: Surroundings, told: Surroundings) -> list[str]:
 
 @given(situations, situations)
 def test_nothing_is_told_twice(now: Surroundings, told: Surroundings) -> None:
-    assert notes_for(now, after_telling(now, told)) == ()
+    assert notes_for(now, with_announced(now, told)) == ()
     assert notes_for(now, told) == notes_for(now, told)
 
 
@@ -39,7 +39,7 @@ def test_the_context_is_told_once_a_step_of_five_percent() -> None:
     for used in (50, 79.9, 80, 83.4, 84.9, 85, 82, 86, 91):
         now = Surroundings(used=used)
         shown.append(tell(now, told))
-        told = after_telling(now, told)
+        told = with_announced(now, told)
     assert [bool(texts) for texts in shown] == [False, False, True, False, False, True, False, False, True]
     assert tell(Surroundings(used=83.7), Surroundings()) == [
         "[Context: 83% used. You can call compact_context to free space before continuing with large operations.]"
@@ -92,22 +92,22 @@ def test_what_a_rewrite_has_made_untrue_is_put_right(said: int | None, used: flo
     assert (found.text[:24] if found else None) == (told[:24] if told else None)
     if found:
         assert correction(conversation.plus(User((found,))), used) is None
-        assert told_in(conversation.plus(User((found,))), Surroundings()).used == int(used)
+        assert announced_surroundings(conversation.plus(User((found,))), Surroundings()).used == int(used)
 
 
 def test_what_was_told_is_found_again() -> None:
     start = Surroundings(date="2026-01-02")
-    assert told_in(Conversation(), start) == start
+    assert announced_surroundings(Conversation(), start) == start
     messages = (User((Text("a"), filled(81))), User((Text("b"), filled(86))))
-    assert told_in(Conversation(messages), start) == replace(start, used=86.0)
+    assert announced_surroundings(Conversation(messages), start) == replace(start, used=86.0)
 
 
 @given(st.integers(0, 3), st.booleans(), st.sampled_from(["", "2 tools of mcp__a are gone", "1 tool of mcp__b is new"]))
 def test_what_was_told_of_tools_is_found_again(deferred: int, hosted: bool, served: str) -> None:
     now = Surroundings(deferred=deferred, hosted=hosted and deferred > 0, served=served)
     before = User((Text("a"), *notes_for(Surroundings(deferred=7, hosted=True, served="1 of mcp__z"), Surroundings())))
-    after = User((Text("b"), *notes_for(now, told_in(Conversation((before,)), Surroundings()))))
-    assert told_in(Conversation((before, after)), Surroundings()) == now
+    after = User((Text("b"), *notes_for(now, announced_surroundings(Conversation((before,)), Surroundings()))))
+    assert announced_surroundings(Conversation((before, after)), Surroundings()) == now
 
 
 def test_another_way_to_find_tools_is_told() -> None:

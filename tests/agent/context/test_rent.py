@@ -6,29 +6,29 @@ from math import sqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.inventory import Inventory, maskable
-from agent.context.mask import masked
-from agent.context.rent import (
-    LEAST_COMPACTED,
-    LEAST_MASKED,
+from agent.context.carrying_costs import (
     LOCAL,
-    Rents,
+    MIN_COMPACTED_TOKENS,
+    MIN_MASKED_TOKENS,
+    CarryingCosts,
+    RewriteDecision,
     RewriteOffer,
-    RewriteRuling,
     UnitPrices,
+    accrue,
     compaction_offer,
     mask_offer,
-    rent_step,
-    will_pay,
+    will_pay_off,
 )
+from agent.context.inventory import Inventory, maskable
+from agent.context.mask import mask_by_keys
+from agent.context.reread_model import reread_probability
 from agent.context.settings import Caps, RewritePatience
-from agent.context.wanted_again import chance
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
 PRICES, PATIENCE = UnitPrices(), RewritePatience()
 offers = st.builds(RewriteOffer, st.integers(0, 300_000), st.integers(0, 300_000), st.floats(0, 500_000))
-rents = st.builds(Rents, st.floats(0, 1e6), st.floats(0, 1e6))
+rents = st.builds(CarryingCosts, st.floats(0, 1e6), st.floats(0, 1e6))
 prices = st.builds(UnitPrices, st.floats(0, 1), st.floats(1, 2), st.floats(1, 10))
 
 
@@ -43,78 +43,83 @@ def steps(*sizes: int) -> Conversation:
 
 @given(offers, offers, rents, prices, st.booleans())
 def test_nothing_is_rewritten_that_is_too_small_or_has_not_paid(
-    mask: RewriteOffer, compaction: RewriteOffer, paid: Rents, prices: UnitPrices, is_cold: bool
+    mask: RewriteOffer, compaction: RewriteOffer, paid: CarryingCosts, prices: UnitPrices, is_cold: bool
 ) -> None:
-    ruling = rent_step(mask, compaction, paid, prices, PATIENCE, is_cold=is_cold)
+    ruling = accrue(mask, compaction, paid, prices, PATIENCE, is_cold=is_cold)
 
     match ruling.act:
         case "mask":
-            assert mask.removed >= LEAST_MASKED
-            assert is_cold or ruling.rent >= PATIENCE.mask * mask.cost
-            assert ruling.rents.mask == 0
+            assert mask.removed >= MIN_MASKED_TOKENS
+            assert is_cold or ruling.accrued >= PATIENCE.mask * mask.cost
+            assert ruling.carrying_costs.mask == 0
         case "compact":
             assert not is_cold
-            assert compaction.removed > LEAST_COMPACTED
-            assert ruling.rent >= PATIENCE.compact * compaction.cost
-            assert ruling.rents == Rents()
+            assert compaction.removed > MIN_COMPACTED_TOKENS
+            assert ruling.accrued >= PATIENCE.compact * compaction.cost
+            assert ruling.carrying_costs == CarryingCosts()
         case "nothing":
-            assert ruling.rents.mask >= paid.mask
-            assert ruling.rents.compact >= paid.compact
+            assert ruling.carrying_costs.mask >= paid.mask
+            assert ruling.carrying_costs.compact >= paid.compact
 
 
 @given(offers, offers, rents, st.booleans())
 def test_a_model_whose_cache_is_free_is_never_summarised_early(
-    mask: RewriteOffer, compaction: RewriteOffer, paid: Rents, is_cold: bool
+    mask: RewriteOffer, compaction: RewriteOffer, paid: CarryingCosts, is_cold: bool
 ) -> None:
-    ruling = rent_step(mask, compaction, Rents(), LOCAL, PATIENCE, is_cold=is_cold)
+    ruling = accrue(mask, compaction, CarryingCosts(), LOCAL, PATIENCE, is_cold=is_cold)
 
     assert ruling.act == "nothing" or (is_cold and ruling.act == "mask")
 
 
 @given(offers, rents, prices)
 def test_while_nobody_waits_a_summary_is_made_that_pays_with_as_many_requests_again(
-    offer: RewriteOffer, paid: Rents, prices: UnitPrices
+    offer: RewriteOffer, paid: CarryingCosts, prices: UnitPrices
 ) -> None:
-    found = will_pay(offer, paid, prices)
+    found = will_pay_off(offer, paid, prices)
     if found and prices.read > 0:
-        assert offer.removed > LEAST_COMPACTED
+        assert offer.removed > MIN_COMPACTED_TOKENS
         assert 2 * (paid.compact + prices.read * offer.removed) >= offer.cost
-    more = will_pay(offer, Rents(compact=2 * paid.compact + 1), prices)
+    more = will_pay_off(offer, CarryingCosts(compact=2 * paid.compact + 1), prices)
     assert more or not found
 
 
 def test_a_summary_while_nobody_waits_needs_no_patience_and_costs_no_time() -> None:
     offer = RewriteOffer(removed=30_000, behind=9_000, cost=26_000)
-    assert not will_pay(offer, Rents(compact=5_000), PRICES)
-    assert will_pay(offer, Rents(compact=10_000), PRICES)
-    assert will_pay(offer, Rents(), LOCAL)
-    assert not will_pay(RewriteOffer(removed=8_000), Rents(compact=1e6), LOCAL)
+    assert not will_pay_off(offer, CarryingCosts(compact=5_000), PRICES)
+    assert will_pay_off(offer, CarryingCosts(compact=10_000), PRICES)
+    assert will_pay_off(offer, CarryingCosts(), LOCAL)
+    assert not will_pay_off(RewriteOffer(removed=8_000), CarryingCosts(compact=1e6), LOCAL)
 
 
 def test_a_cold_cache_masks_at_once_and_summarises_never() -> None:
     mask, compaction = RewriteOffer(5_000, 30_000, 400.0), RewriteOffer(90_000, 10_000, 100.0)
 
-    ruling = rent_step(mask, compaction, Rents(0.0, 1e9), PRICES, PATIENCE, is_cold=True)
+    ruling = accrue(mask, compaction, CarryingCosts(0.0, 1e9), PRICES, PATIENCE, is_cold=True)
 
-    assert ruling == RewriteRuling("mask", Rents(0.0, 1e9 + 9_000), 500.0, mask)
+    assert ruling == RewriteDecision("mask", CarryingCosts(0.0, 1e9 + 9_000), 500.0, mask)
 
 
 def test_a_mask_leaves_the_rent_of_a_summary_as_it_is() -> None:
-    ruling = rent_step(
-        RewriteOffer(2_000, 0, 100.0), RewriteOffer(9_000, 0, 1e6), Rents(0.0, 50.0), PRICES, PATIENCE, is_cold=False
+    ruling = accrue(
+        RewriteOffer(2_000, 0, 100.0),
+        RewriteOffer(9_000, 0, 1e6),
+        CarryingCosts(0.0, 50.0),
+        PRICES,
+        PATIENCE,
+        is_cold=False,
     )
 
-    assert ruling == RewriteRuling("mask", Rents(0.0, 950.0), 200.0, RewriteOffer(2_000, 0, 100.0))
+    assert ruling == RewriteDecision("mask", CarryingCosts(0.0, 950.0), 200.0, RewriteOffer(2_000, 0, 100.0))
 
 
 def test_with_even_growth_a_summary_comes_where_it_costs_least_whatever_the_window() -> None:
     growth, stays, cost = 400, 26_000, 40_000.0
-    size, paid, patience = stays, Rents(), RewritePatience(compact=1.0)
+    size, paid, patience = stays, CarryingCosts(), RewritePatience(compact=1.0)
 
     while True:
         size += growth
-        ruling = rent_step(RewriteOffer(), RewriteOffer(size - stays, 0, cost), paid, PRICES, patience, is_cold=False)
-        paid = ruling.rents
+        ruling = accrue(RewriteOffer(), RewriteOffer(size - stays, 0, cost), paid, PRICES, patience, is_cold=False)
+        paid = ruling.carrying_costs
         if ruling.act == "compact":
             break
 
@@ -131,13 +136,13 @@ def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_agai
 
     (tokens,) = {item.tokens for item in Inventory().of(conversation).items}
     price = 0.1 * 40_000 + 1.25 * 2_500 + 5 * 90
-    again = [chance("program", tokens, age, is_stale=False) * price for age in (5, 3)]
+    again = [reread_probability("program", tokens, age, is_stale=False) * price for age in (5, 3)]
     assert offer.keys == cold.keys == {"r1", "r3"}
     assert 7_000 < offer.removed < 8_000
     assert 11_000 < offer.behind < 13_000
     assert cold == replace(offer, cost=sum(again))
     assert offer.cost == sum(again) + 1.15 * offer.behind
-    assert masked(conversation, offer.keys).masked == {"c0", "c2"}
+    assert mask_by_keys(conversation, offer.keys).masked == {"c0", "c2"}
 
 
 def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() -> None:
@@ -151,7 +156,12 @@ def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() 
     price = 0.1 * 60_000 + 1.25 * 2_500 + 5 * 90
 
     def spent(age: int) -> float:
-        return item.freed * 0.1 * age / (30 * price * chance("program", item.tokens, age, is_stale=False))
+        return (
+            item.freed_tokens
+            * 0.1
+            * age
+            / (30 * price * reread_probability("program", item.tokens, age, is_stale=False))
+        )
 
     first = next(age for age in range(3, 60) if spent(age) >= 1)
     assert 3 < first < 10

@@ -10,7 +10,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_messages, estimate_text
-from agent.context.server_truncation import Record, Sent, TruncationFinding, is_new, judge, least_of, since_reply
+from agent.context.server_truncation import (
+    CountedRequest,
+    CountRecord,
+    TruncationFinding,
+    is_new,
+    judge,
+    min_tokens,
+    since_reply,
+)
 from agent.messages import Assistant, Conversation, Message, Reasoning, Summary, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
@@ -67,12 +75,12 @@ def findings(
 ) -> list[TruncationFinding]:
     """What is found of each request, as long as nothing is found to be left out. `tokens`: what was learned of the
     server's way to count."""
-    record, found, so_far, expected, plain = Record(), list[TruncationFinding](), 0, opening, 0
+    record, found, so_far, expected, plain = CountRecord(), list[TruncationFinding](), 0, opening, 0
     for number, (text, counted) in enumerate(zip(texts, counts, strict=True)):
-        so_far += least_of([User((Text(text),))])
+        so_far += min_tokens([User((Text(text),))])
         new = round(tokens(text))
         expected, plain = expected + new, plain + estimate_text(text)
-        sent = Sent(so_far, (new, new + 100), counted, expected, opening, not number, plain=plain)
+        sent = CountedRequest(so_far, (new, new + 100), counted, expected, opening, not number, plain=plain)
         finding, record = judge(record, sent)
         found.append(finding)
         if finding == "truncated":
@@ -124,7 +132,7 @@ def test_who_leaves_something_out_is_found_by_the_third_time(
     whole = len(list(takewhile(lambda text: server.opening + server.tokens(text) <= window, together)))
     # What grows by little needs some more until it is more than a count in steps would hide. Where as much is new as
     # the window holds, only what is new tells it from a server that counts nothing else.
-    is_plain = least_of([User((Text(texts[0]),))]) > 1500 and not 0.4 < growth < 2
+    is_plain = min_tokens([User((Text(texts[0]),))]) > 1500 and not 0.4 < growth < 2
     found = findings(texts, counts, lambda text: guess * server.tokens(text) * factor, round(server.opening * factor))
     assert found[-1] == "truncated"
     assert len(found) <= whole + (3 if is_plain else 8) + (whole == 0)
@@ -149,13 +157,13 @@ def test_who_leaves_something_out_now_and_then_is_found_by_the_third_time(every:
 
 
 def test_the_window_is_the_most_that_was_counted_of_late() -> None:
-    assert Record(counts=(5000, 7750, 7700, 7600), short=((7700, 12_000), (7600, 15_000))).window == 7750
-    assert Record(counts=(2047,), short=((2047, 5000),)).window == 2047
+    assert CountRecord(counts=(5000, 7750, 7700, 7600), short=((7700, 12_000), (7600, 15_000))).window == 7750
+    assert CountRecord(counts=(2047,), short=((2047, 5000),)).window == 2047
 
 
 def test_half_of_what_was_too_large_is_tried_where_whole_messages_are_left_out() -> None:
-    assert Record(counts=(2300, 2360, 3200, 2360), short=((2360, 17_000), (2360, 18_000))).window == 8500
-    assert Record(counts=(8100, 5200, 5300), short=((5200, 9100), (5300, 12_000))).window == 8100
+    assert CountRecord(counts=(2300, 2360, 3200, 2360), short=((2360, 17_000), (2360, 18_000))).window == 8500
+    assert CountRecord(counts=(8100, 5200, 5300), short=((5200, 9100), (5300, 12_000))).window == 8100
 
 
 @given(st.lists(st.integers(200, 60_000), min_size=2, max_size=20))
@@ -168,9 +176,9 @@ def test_who_counts_only_what_is_new_leaves_nothing_out(growth: list[int]) -> No
 
 def test_who_counts_only_the_newest_output_leaves_nothing_out_however_often_that_is_the_same() -> None:
     low, new = (1168, 1733, 1662), (1662, 1690)
-    record = Record(most=2386, height=1400, low=(low, low), is_fresh=True)
-    assert judge(record, Sent(6000, new, 1168, 14_000, 2900))[0] == "fresh"
-    assert judge(Record(), Sent(500, (980, 980), 210, 3800, 2850, is_first=True))[0] == "fresh"
+    record = CountRecord(most=2386, height=1400, low=(low, low), is_fresh=True)
+    assert judge(record, CountedRequest(6000, new, 1168, 14_000, 2900))[0] == "fresh"
+    assert judge(CountRecord(), CountedRequest(500, (980, 980), 210, 3800, 2850, is_first=True))[0] == "fresh"
 
 
 def test_one_low_count_is_forgotten_when_a_later_one_is_beyond_doubt() -> None:
@@ -181,22 +189,22 @@ def test_one_low_count_is_forgotten_when_a_later_one_is_beyond_doubt() -> None:
 
 
 def test_after_a_rewrite_nothing_is_compared_with_what_was_before() -> None:
-    record = Record(height=20_000, most=30_000, short=((29_000, 33_000),))
-    assert judge(record.rewritten(), Sent(2000, (100, 200), 6000, 7000))[0] == "whole"
-    assert judge(record, Sent(22_000, (100, 200), 6000, 30_000))[0] == "doubtful"
+    record = CountRecord(height=20_000, most=30_000, short=((29_000, 33_000),))
+    assert judge(record.after_rewrite(), CountedRequest(2000, (100, 200), 6000, 7000))[0] == "whole"
+    assert judge(record, CountedRequest(22_000, (100, 200), 6000, 30_000))[0] == "doubtful"
 
 
 def test_a_session_that_goes_on_is_compared_with_its_last_request() -> None:
-    known = Record().seeded(10_000, 20_000, 16_000)
-    finding, record = judge(known, Sent(14_000, (9000, 9000), 19_500, 29_000, plain=25_000))
+    known = CountRecord().with_earlier_count(10_000, 20_000, 16_000)
+    finding, record = judge(known, CountedRequest(14_000, (9000, 9000), 19_500, 29_000, plain=25_000))
     assert finding == "doubtful"
-    assert judge(record, Sent(18_000, (9000, 9000), 19_510, 38_000, plain=34_000))[0] == "truncated"
+    assert judge(record, CountedRequest(18_000, (9000, 9000), 19_510, 38_000, plain=34_000))[0] == "truncated"
 
 
 def test_a_first_request_of_which_less_was_read_than_its_words_is_found_at_once() -> None:
-    assert judge(Record(), Sent(30_000, (60_000, 60_000), 7750, 65_000, is_first=True))[0] == "truncated"
-    assert judge(Record(), Sent(30_000, (60_000, 60_000), 7750, 65_000))[0] == "doubtful"
-    assert judge(Record(), Sent(30_000, (60_000, 60_000), 400, 65_000, is_first=True))[0] == "doubtful"
+    assert judge(CountRecord(), CountedRequest(30_000, (60_000, 60_000), 7750, 65_000, is_first=True))[0] == "truncated"
+    assert judge(CountRecord(), CountedRequest(30_000, (60_000, 60_000), 7750, 65_000))[0] == "doubtful"
+    assert judge(CountRecord(), CountedRequest(30_000, (60_000, 60_000), 400, 65_000, is_first=True))[0] == "doubtful"
 
 
 @pytest.mark.parametrize("counted", [2048, 1026, 2050, 16_386, 16_387, 32_770])
@@ -218,7 +226,7 @@ def test_the_same_usage_for_every_request_is_no_window(reported: int) -> None:
 
 @given(conversations())
 def test_the_least_is_never_more_than_the_estimate(conversation: Conversation) -> None:
-    assert 0 <= least_of(conversation.messages) <= estimate_messages(conversation.messages)
+    assert 0 <= min_tokens(conversation.messages) <= estimate_messages(conversation.messages)
 
 
 @pytest.mark.parametrize(
@@ -242,4 +250,4 @@ def test_what_is_new_to_the_server_is_what_was_said_since_its_reply() -> None:
     )
     assert since_reply(step) == step[2:]
     assert since_reply(()) == ()
-    assert least_of(step) == 1 + 3 + 2 + 1  # no more than one word for five characters
+    assert min_tokens(step) == 1 + 3 + 2 + 1  # no more than one word for five characters

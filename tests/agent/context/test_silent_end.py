@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.context.silent_end import ASKED, asked_for_words, line_of_work
+from agent.context.empty_reply import ANSWER_REQUEST, ask_for_answer, work_summary
 from agent.events.session import TurnFailed, TurnFinished
 from agent.messages import Assistant, Conversation, OutputStatus, Text, ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
@@ -39,26 +39,26 @@ READ, WRITE, FAILED = (
     ],
 )
 def test_the_line_names_what_the_calls_of_the_turn_have_done(messages: tuple[User | Assistant, ...], line: str) -> None:
-    assert line_of_work(Conversation(messages)) == line
+    assert work_summary(Conversation(messages)) == line
 
 
 def test_a_sentence_is_asked_for_behind_a_call_that_did_something() -> None:
-    asked = User((ASKED,))
-    assert asked_for_words(Conversation((GO, *READ))) == asked
+    asked = User((ANSWER_REQUEST,))
+    assert ask_for_answer(Conversation((GO, *READ))) == asked
     for said in ((), (GO,), (GO, *FAILED), (GO, *READ, asked)):
-        assert asked_for_words(Conversation(said)) is None
-    assert asked_for_words(Conversation((GO, *FAILED)), is_led=True) == asked
+        assert ask_for_answer(Conversation(said)) is None
+    assert ask_for_answer(Conversation((GO, *FAILED)), is_led=True) == asked
     for said in ((), (GO,), (GO, *FAILED, asked)):
-        assert asked_for_words(Conversation(said), is_led=True) is None
+        assert ask_for_answer(Conversation(said), is_led=True) is None
 
 
 async def test_a_model_that_is_silent_after_its_work_is_asked_for_a_sentence(home: Home) -> None:
     model = Scripted.of(calls(call("write", path="a", content="x")), {"text": ""}, {"text": "Written."})
     session, events = await first_turn(home.session(model))
     assert events[-1] == TurnFinished("answered", "Written.")
-    assert ASKED in model.requests[2].messages[-1].parts
-    assert ASKED not in model.requests[1].messages[-1].parts
-    assert User((ASKED,)) in session.history.messages, "the next request begins with this one"
+    assert ANSWER_REQUEST in model.requests[2].messages[-1].parts
+    assert ANSWER_REQUEST not in model.requests[1].messages[-1].parts
+    assert User((ANSWER_REQUEST,)) in session.history.messages, "the next request begins with this one"
 
 
 async def test_a_model_that_stays_silent_has_answered_with_the_program_s_line(home: Home) -> None:

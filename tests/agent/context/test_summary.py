@@ -4,16 +4,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent.context.compaction import compacted, plan_compaction, uncovered
+from agent.context.compaction import apply_compaction, missing_from_summary, plan_compaction
 from agent.context.estimate import estimate_text
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, spacious
 from agent.context.summary import (
-    FORGOTTEN,
     FRAME,
     LEDGER,
-    NAMED,
+    OUTPUT_REFS_PROMPT,
     REQUEST,
+    REQUIRED_FACTS_HEADING,
     RETAIN,
     SUMMARY,
     Draft,
@@ -23,9 +23,9 @@ from agent.context.summary import (
     instruction,
     read_edited,
     read_reply,
-    shown_summary,
+    summary_messages,
+    truncate_lines,
     with_facts,
-    within,
     without_open_calls,
     without_tags,
 )
@@ -37,7 +37,7 @@ PICTURE = Image("image/png", "aGk=")
 
 def test_a_summary_is_shown_under_headings_with_the_request_as_it_was() -> None:
     asked = User((Text("go <summary> on"), PICTURE))
-    (message,) = shown_summary(Summary("id 7", "it works", "Files read:\n- a.py", asked))
+    (message,) = summary_messages(Summary("id 7", "it works", "Files read:\n- a.py", asked))
     assert message == User(
         (
             Text(FRAME),
@@ -49,7 +49,7 @@ def test_a_summary_is_shown_under_headings_with_the_request_as_it_was() -> None:
             PICTURE,
         )
     )
-    assert shown_summary(Summary()) == ()
+    assert summary_messages(Summary()) == ()
 
 
 def test_the_summary_joins_the_user_message_behind_it() -> None:
@@ -65,7 +65,7 @@ def test_the_instruction_names_both_tags_the_focus_and_what_the_user_wants() -> 
     assert "\n- all ids\n</retain>" in text
     assert text.endswith("Pay most attention to this: the parser")
     assert instruction(wishes, "the parser", outputs=("- [r1] Ran: a", "- [r2] Ran: b")) == (
-        f"{text}\n\n{NAMED}\n- [r1] Ran: a\n- [r2] Ran: b"
+        f"{text}\n\n{OUTPUT_REFS_PROMPT}\n- [r1] Ran: a\n- [r2] Ran: b"
     )
     assert "\n" not in FRAME
     assert "`recall` brings back" in FRAME
@@ -160,7 +160,7 @@ def test_a_model_is_asked_about_no_open_call(conversation: Conversation) -> None
 
 @given(st.text(max_size=300), st.integers(0, 60))
 def test_a_text_is_cut_to_its_cap_at_a_line(text: str, tokens: int) -> None:
-    cut = within(text, tokens)
+    cut = truncate_lines(text, tokens)
     assert estimate_text(cut) <= tokens
     lines = text.splitlines()
     assert text.startswith(cut) or cut in ["\n".join(lines[:count]) for count in range(len(lines) + 1)]
@@ -169,7 +169,7 @@ def test_a_text_is_cut_to_its_cap_at_a_line(text: str, tokens: int) -> None:
 def test_facts_that_a_summary_leaves_out_take_no_more_than_their_share() -> None:
     facts = [f"- demanded: never touch file number {number}" for number in range(100)]
     whole, cut = with_facts("All is well.", facts), with_facts("All is well.", facts, 200)
-    assert whole.splitlines()[2:] == [FORGOTTEN, *facts]
+    assert whole.splitlines()[2:] == [REQUIRED_FACTS_HEADING, *facts]
     shown = cut.splitlines()[3:-1]
     assert facts[: len(shown)] == shown
     assert estimate_text("\n".join(shown)) <= 200
@@ -205,13 +205,13 @@ def test_with_what_is_missing_nothing_is_missing(conversation: Conversation, dra
     plan = plan_compaction(conversation, SMALL.tail)
     if plan is None:
         return
-    missing = uncovered(plan, draft, spacious(SMALL, draft))
+    missing = missing_from_summary(plan, draft, spacious(SMALL, draft))
     mended = Draft(draft.retain, with_facts(draft.summary, missing))
     caps = spacious(SMALL, mended)
-    assert uncovered(plan, mended, caps) == ()
-    shown = compacted(plan, mended, caps).summary
+    assert missing_from_summary(plan, mended, caps) == ()
+    shown = apply_compaction(plan, mended, caps).summary
     assert (shown.retain, shown.summary) == (mended.retain, mended.summary)
-    assert (FORGOTTEN in shown.summary) == bool(missing)
+    assert (REQUIRED_FACTS_HEADING in shown.summary) == bool(missing)
 
 
 @given(drafts)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.context.inventory import Inventory
 from agent.context.old_outputs import mask_outputs
-from agent.context.superseded import Viewed, lines_of
+from agent.context.superseded import ViewedLines, lines_of
 from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 
 
@@ -52,7 +52,7 @@ def test_a_read_that_failed_or_was_cut_in_its_middle_supersedes_nothing() -> Non
 def test_what_a_read_says_about_itself_is_no_line_of_the_file() -> None:
     call, output = read("1", 3, 9)
     told = ToolOutput("1", output.text + "\n[lines 3-9 of 80; read on with offset=10]")
-    assert lines_of(call, told) == Viewed("a.py", 3, 9)
+    assert lines_of(call, told) == ViewedLines("a.py", 3, 9)
 
 
 @given(st.text(), st.sampled_from(["read", "write", "bash"]))

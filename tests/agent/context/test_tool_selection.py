@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from agent.context.tool_selection import (
     CALL,
-    LONGEST,
-    MOST,
+    MAX_GROUP_NAME_CHARS,
+    MAX_GROUP_TOOLS,
     SEARCH,
     Group,
     HostedSearch,
     ToolKind,
     ToolSpec,
+    definitions_size,
     groups_of,
-    meant,
     select_tools,
-    shown_size,
     tools_to_hold_back,
+    unwrapped_call,
 )
 from agent.messages import ToolCall
 from tests.served import served_tools
@@ -126,8 +126,8 @@ def test_where_the_provider_searches_all_are_offered_and_what_is_held_back_is_de
     assert {spec.name for spec in offered if spec.deferred is not None} == held
     if held:
         may_go = {spec.name for spec in whole if spec.kind != "builtin"}
-        assert shown_size(offered, size) <= most or held == may_go
-        assert shown_size(offered, size) < taken(whole)
+        assert definitions_size(offered, size) <= most or held == may_go
+        assert definitions_size(offered, size) < taken(whole)
         names = {spec.deferred.name for spec in offered if spec.deferred is not None}
         assert ("" in names) == (search == "plain")
 
@@ -174,8 +174,8 @@ def test_the_tools_that_find_others_bear_the_names_that_are_looked_for() -> None
 @pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}'])
 def test_a_call_by_name_means_the_other_tool(arguments: object) -> None:
     call = ToolCall("c1", CALL, {"name": "x", "arguments": arguments}, source="as it came")
-    assert meant(call) == ToolCall("c1", "x", {"a": 1})
-    assert meant(replace(call, arguments={"name": "x"})) == ToolCall("c1", "x", {})
+    assert unwrapped_call(call) == ToolCall("c1", "x", {"a": 1})
+    assert unwrapped_call(replace(call, arguments={"name": "x"})) == ToolCall("c1", "x", {})
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_call_by_name_means_the_other_tool(arguments: object) -> None:
     ],
 )
 def test_what_stands_for_no_call_stays_as_it_is(call: ToolCall) -> None:
-    assert meant(call) is call
+    assert unwrapped_call(call) is call
 
 
 parts = st.text("ab_2", min_size=1, max_size=40)
@@ -206,8 +206,8 @@ def test_every_tool_is_in_one_small_group_with_a_name_of_its_own(tools: list[str
     assert list(groups) and set(groups) == set(tools) if tools else not groups
     sizes = Counter(group.name for group in groups.values())
     assert len(sizes) == len(set(groups.values()))
-    assert all(0 < len(name) <= LONGEST and name not in tools for name in sizes)
-    assert max(sizes.values(), default=0) <= MOST
+    assert all(0 < len(name) <= MAX_GROUP_NAME_CHARS and name not in tools for name in sizes)
+    assert max(sizes.values(), default=0) <= MAX_GROUP_TOOLS
     assert groups_of(tools) == groups
 
 

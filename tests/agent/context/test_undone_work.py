@@ -3,7 +3,7 @@
 import pytest
 
 from agent.context.tool_selection import NO_TOOL
-from agent.context.undone_work import LONGEST, asked_for_work, changes_of, wants_change
+from agent.context.unfinished_task import MAX_QUOTED_CHARS, asks_for_change, changing_calls, work_reminder
 from agent.messages import Assistant, Conversation, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
 from tools.files.in_place_edits import FOUND_NOTHING
 from tools.write import END_ONLY, SAME
@@ -28,7 +28,7 @@ from tools.write import END_ONLY, SAME
     ],
 )
 def test_a_wish_begins_with_what_is_to_be_done(text: str, wish: bool) -> None:
-    assert wants_change(text) is wish
+    assert asks_for_change(text) is wish
 
 
 def step(name: str, status: OutputStatus = "done", **arguments: object) -> tuple[Assistant, User]:
@@ -60,14 +60,14 @@ NOTHING, SHOWN = (f"[So far nothing was changed{shown}. {HELD}{END}" for shown i
     ],
 )
 def test_what_was_not_done_is_asked_for_with_what_it_is_about(turn: tuple[Message, ...], told: str | None) -> None:
-    assert asked_for_work(Conversation((FIX, *turn))) == (told and User((Note(told, kind="undone"),)))
+    assert work_reminder(Conversation((FIX, *turn))) == (told and User((Note(told, kind="undone"),)))
 
 
 def test_a_file_written_as_it_was_is_no_change() -> None:
     def changed(wish: str, output: str) -> bool:
         call = Assistant((ToolCall("c", "write", {"path": "a.py", "content": "x = 2"}),))
         written = User((ToolOutput("c", output, "done"),))
-        return any(changes_of(Conversation((User((Text(wish),)), call, written, said("Done.")))))
+        return any(changing_calls(Conversation((User((Text(wish),)), call, written, said("Done.")))))
 
     outputs = ("overwrote `a.py`: 1 line", f"overwrote `a.py`: 1 line{END_ONLY}", f"`a.py` {SAME}")
     assert [changed("Fix a.py", output) for output in outputs] == [True, False, False]
@@ -82,7 +82,7 @@ def test_a_command_that_found_nothing_to_change_is_no_change(command: str, is_ch
     told = f"no output\nexit code 0\nit changed nothing in `a.py`: {FOUND_NOTHING}" if "sed" in command else "no output"
     call = Assistant((ToolCall("c", "bash", {"command": command}),))
     turn = (FIX, call, User((ToolOutput("c", told, "done"),)), said("It is fixed."))
-    assert any(changes_of(Conversation(turn))) is is_change
+    assert any(changing_calls(Conversation(turn))) is is_change
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_who_wished_for_a_tool_that_writes_is_led_to_write(name: str, arguments:
         else "Answer with the call alone"
     )
     told = NOTHING.replace("Answer with the call alone", call)
-    assert asked_for_work(Conversation((FIX, *turn))) == User((Note(told, kind="undone"),))
+    assert work_reminder(Conversation((FIX, *turn))) == User((Note(told, kind="undone"),))
 
 
 def test_long_files_are_not_said_once_more() -> None:
-    message = User((Text("Fix a.py"), Note("x" * (LONGEST + 1), kind="file", name="a.py")))
-    asked = asked_for_work(Conversation((message, said("It is fixed."))))
+    message = User((Text("Fix a.py"), Note("x" * (MAX_QUOTED_CHARS + 1), kind="file", name="a.py")))
+    asked = work_reminder(Conversation((message, said("It is fixed."))))
     assert asked == User(
         (Note(f"[So far nothing was changed. This is to be done now: Fix a.py\n{END}", kind="undone"),)
     )
@@ -118,15 +118,15 @@ def test_long_files_are_not_said_once_more() -> None:
 def test_it_is_asked_for_twice_in_a_turn() -> None:
     messages: tuple[Message, ...] = (FIX, said("It is fixed."))
     for _ in range(2):
-        asked = asked_for_work(Conversation(messages))
+        asked = work_reminder(Conversation(messages))
         assert asked is not None
         messages = (*messages, asked, said("It is fixed."))
-    assert asked_for_work(Conversation(messages)) is None
-    assert asked_for_work(Conversation((*messages, FIX, said("It is fixed.")))) is not None
+    assert work_reminder(Conversation(messages)) is None
+    assert work_reminder(Conversation((*messages, FIX, said("It is fixed.")))) is not None
 
 
 def test_work_of_an_earlier_turn_is_none_of_this_one() -> None:
     conversation = Conversation((FIX, *step("edit", path="a.py"), said("Done."), FIX, said("Done.")))
-    assert list(changes_of(conversation)) == []
-    assert asked_for_work(Conversation(())) is None
-    assert asked_for_work(Conversation((said("Hello."),))) is None
+    assert list(changing_calls(conversation)) == []
+    assert work_reminder(Conversation(())) is None
+    assert work_reminder(Conversation((said("Hello."),))) is None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.context.budget import shares
 from agent.context.estimate import output_size
-from agent.context.mask import as_shown
+from agent.context.mask import visible_messages
 from agent.context.offload import cut_output, stored_form
 from agent.context.old_outputs import mask_outputs
 from agent.context.steps import unseen_from
@@ -19,7 +19,7 @@ from agent.context.unseen_outputs import (
     unseen_outputs,
     without_pictures,
 )
-from agent.messages import BY_USER, Assistant, Conversation, Image, Stored, Text, ToolCall, ToolOutput, User
+from agent.messages import BY_USER, Assistant, Conversation, Image, StoredBlob, Text, ToolCall, ToolOutput, User
 from agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.histories import conversations
 from tests.agent.providers.wires.cases import PIXEL
@@ -38,7 +38,9 @@ def step(*outputs: ToolOutput) -> tuple[Assistant, User]:
 
 
 def shown_in(conversation: Conversation) -> list[ToolOutput]:
-    return [output for message in as_shown(conversation) if isinstance(message, User) for output in message.outputs]
+    return [
+        output for message in visible_messages(conversation) if isinstance(message, User) for output in message.outputs
+    ]
 
 
 @given(st.lists(st.integers(0, 5000), max_size=12), st.integers(0, 20_000))
@@ -66,7 +68,10 @@ def test_unseen_outputs_are_all_shown_in_their_room(before: Conversation, texts:
         output = shown[found.output.call_id]
         assert output == found.output or found.ref in output.text
     assert size_of_unseen(after) <= max(room, size_of_unseen(by_reference(conversation)) + 60 * len(unseen))
-    assert as_shown(after)[: unseen_from(before.messages)] == as_shown(before)[: unseen_from(before.messages)]
+    assert (
+        visible_messages(after)[: unseen_from(before.messages)]
+        == visible_messages(before)[: unseen_from(before.messages)]
+    )
 
 
 def test_small_ones_stand_whole_and_of_large_ones_the_ends() -> None:
@@ -82,7 +87,7 @@ def test_small_ones_stand_whole_and_of_large_ones_the_ends() -> None:
 
 def test_what_is_shown_in_part_already_is_cut_with_its_own_numbers() -> None:
     part = stored_form("bash", "r1", 999_999, 7_777, LINES)
-    output = ToolOutput("c1", part.text, stored=Stored("d", 999_999, 7_777), inserted=part.inserted)
+    output = ToolOutput("c1", part.text, stored=StoredBlob("d", 999_999, 7_777), inserted=part.inserted)
     (shown,) = shown_in(cut_to_fit(Conversation((user("go"), *step(output))), 600))
     assert shown.text.startswith('[Tool result stored — 999,999 bytes, 7,777 lines from "read".\n   0 some')
     assert shown.text.count("Tool result stored") == 1
@@ -103,7 +108,7 @@ def test_pictures_stay_while_there_is_room_and_are_named_otherwise() -> None:
 
 
 def test_what_was_cut_already_is_cut_further_from_both_ends_of_what_it_said() -> None:
-    whole = ToolOutput("c1", LINES, stored=Stored("d", 10_400, 400))
+    whole = ToolOutput("c1", LINES, stored=StoredBlob("d", 10_400, 400))
     cut = cut_output(whole, 800, output_size(whole), output_size, 'read_result with ref_id="r1" shows all of it')
     (shown,) = shown_in(cut_to_fit(Conversation((user("go"), *step(cut))), 300))
     assert "   0 some words of a line\n   1 some words" in shown.text

@@ -6,14 +6,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.control_calls import TodoState, kept_in
-from agent.context.incremental import Growing
-from agent.context.last_request import Chain, digest_of
-from agent.context.mask import as_shown, is_worth_a_line, numbered_outputs, outputs_so_far
+from agent.context.control_calls import TodoState, todo_state
+from agent.context.incremental import IncrementalFold
+from agent.context.last_request import RequestChain, digest_of
+from agent.context.mask import is_worth_a_line, numbered_outputs, outputs_so_far, visible_messages
 from agent.context.prefix import Digests, Lengths, fingerprint
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.view import View
-from agent.messages import Assistant, Conversation, Message, Retold, Summary, User
+from agent.messages import Assistant, Conversation, Message, ShortenedPart, Summary, User
 from tests.agent.histories import conversations
 
 TEXT = Instructions("Be brief.", "here")
@@ -33,7 +33,7 @@ def grown(draw: st.DrawFn) -> list[Conversation]:
             case "tell":
                 number = draw(st.integers(1, 9))
                 key = draw(st.sampled_from([f"r{number}", f"m{number}"]))
-                now = replace(now, retold=(Retold(key, "line", "in short"),))
+                now = replace(now, retold=(ShortenedPart(key, "line", "in short"),))
             case "cut" if len(now.messages) > 3:
                 gone = now.messages[:2]
                 now = replace(
@@ -58,19 +58,19 @@ def grown(draw: st.DrawFn) -> list[Conversation]:
 def test_a_view_that_is_kept_is_the_one_that_would_be_made(views: list[Conversation], images: bool) -> None:
     view = View()
     for conversation in views:
-        assert view.shown(conversation) == as_shown(conversation)
+        assert view.messages(conversation) == visible_messages(conversation)
         assert view.prompt(conversation, TEXT, images=images) == build_prompt(conversation, TEXT, images=images)
         assert view.outputs_so_far(conversation) == outputs_so_far(conversation)
         said = [message.text for message in conversation.messages if isinstance(message, User) and message.text]
-        assert view.said_last(conversation) == (said[-1] if said else "")
+        assert view.last_user_text(conversation) == (said[-1] if said else "")
         calls = [call.id for m in conversation.messages if isinstance(m, Assistant) for call in m.calls]
         assert view.call_ids(conversation) == set(calls)
 
 
 @given(grown())
 def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversation]) -> None:
-    view, lengths, digests, chain = View(), Lengths(), Digests(), Chain()
-    kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
+    view, lengths, digests, chain = View(), Lengths(), Digests(), RequestChain()
+    kept: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
     for conversation in views:
         messages = view.prompt(conversation, TEXT).messages
         length = lengths.of(messages)
@@ -78,7 +78,7 @@ def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversat
         sent = fingerprint("s", (), messages, digests=digests)
         assert sent == fingerprint("s", (), messages)
         assert chain.of(sent.messages) == digest_of(sent, len(sent.messages))
-        assert kept.of(messages) == kept_in(messages)
+        assert kept.of(messages) == todo_state(messages)
 
 
 def settled(messages: tuple[Message, ...]) -> int | None:

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.compaction import compacted, plan_at
-from agent.context.edit_cost import Terms, ViewEditPlan, first_change, places_in_prompt, written_behind
+from agent.context.carrying_costs import UnitPrices
+from agent.context.compaction import apply_compaction, plan_at
+from agent.context.edit_cost import EditPricing, ViewEditPlan, first_change, places_in_prompt, written_behind
 from agent.context.estimate import estimate_message
-from agent.context.mask import as_shown
+from agent.context.mask import visible_messages
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.rent import UnitPrices
 from agent.context.settings import Caps
 from agent.context.strategies import size_of
-from agent.context.view_edits import EditRequest, Refusal, cut_after, key_of, plan_act, plan_tools, summed_up
+from agent.context.view_edits import EditRequest, Refusal, cut_after, key_of, plan_act, plan_tools, with_item_summary
 from agent.context.view_items import items_of, pins_of, shared_out
 from agent.events.view import Act
 from agent.messages import Assistant, Conversation, Message, Note, Summary, Text, ToolCall, ToolOutput, User
@@ -31,8 +31,8 @@ ON_ITEMS: list[Act] = [act for act in get_args(Act) if act not in ("defer", "off
 DONE = ProgramState("exit code 0", 0)
 
 
-def terms_of(conversation: Conversation, **changes: object) -> Terms:
-    usual = Terms(estimate_message, size_of(conversation) + 1_000, 1_000, 200_000, PRICES)
+def terms_of(conversation: Conversation, **changes: object) -> EditPricing:
+    usual = EditPricing(estimate_message, size_of(conversation) + 1_000, 1_000, 200_000, PRICES)
     return replace(usual, **changes)  # type: ignore[arg-type]  # fields of terms
 
 
@@ -78,8 +78,8 @@ def test_an_act_keeps_steps_calls_and_what_was_said(drawn: tuple[Conversation, E
         return
     after = plan.after
     assert after.messages == conversation.messages
-    assert is_valid(as_shown(after))
-    for said, shown in zip(conversation.messages, as_shown(after), strict=True):
+    assert is_valid(visible_messages(after))
+    for said, shown in zip(conversation.messages, visible_messages(after), strict=True):
         if isinstance(said, Assistant):
             assert shown is said
         else:
@@ -109,9 +109,9 @@ def test_what_is_said_to_stay_stays(drawn: tuple[Conversation, EditRequest]) -> 
         return
     before = build_prompt(conversation, INSTRUCTIONS).messages
     after = build_prompt(plan.after, INSTRUCTIONS).messages
-    assert before[: plan.kept] == after[: plan.kept]
+    assert before[: plan.unchanged_messages] == after[: plan.unchanged_messages]
     if plan.is_rewrite:
-        assert before[plan.kept] != after[plan.kept]
+        assert before[plan.unchanged_messages] != after[plan.unchanged_messages]
 
 
 @given(wishes())
@@ -129,10 +129,10 @@ def test_a_price_is_what_is_written_again_and_nothing_where_nothing_is_cached(
         assert cold.cost == 0
         assert 0 <= plan.behind <= size_of(plan.after)
     assert plan.saves == pytest.approx(PRICES.read * plan.freed)
-    after = plan.pays_after
+    after = plan.break_even_requests
     if after:
         assert after * plan.saves >= plan.cost > (after - 1) * plan.saves
-    rewritten = plan_act(wish, conversation, replace(terms, cached=plan.kept))
+    rewritten = plan_act(wish, conversation, replace(terms, cached=plan.unchanged_messages))
     if not plan.asks:
         assert isinstance(rewritten, ViewEditPlan)
         assert rewritten.cost == 0
@@ -146,10 +146,10 @@ def test_what_is_taken_back_before_the_next_request_costs_nothing(
     plan = plan_act(wish, conversation, terms_of(conversation))
     if isinstance(plan, Refusal) or plan.asks:
         return
-    back = terms_of(plan.after, cached=None if is_sent else plan.kept)
+    back = terms_of(plan.after, cached=None if is_sent else plan.unchanged_messages)
     behind = written_behind(plan.after, conversation, back)
     assert behind == 0 if not is_sent else 0 <= behind <= size_of(conversation)
-    assert first_change(plan.after, conversation)[0] == plan.kept
+    assert first_change(plan.after, conversation)[0] == plan.unchanged_messages
 
 
 @given(wishes())
@@ -190,7 +190,7 @@ def test_shares_are_whole_and_in_proportion(weights: list[int], whole: int) -> N
 def test_the_places_of_messages_are_those_of_the_prompt(conversation: Conversation) -> None:
     places = places_in_prompt(conversation)
     sent = build_prompt(conversation, INSTRUCTIONS).messages
-    for index, message in enumerate(as_shown(conversation)):
+    for index, message in enumerate(visible_messages(conversation)):
         parts = sent[places[index]].parts
         assert all(part in parts for part in message.parts)
 
@@ -212,7 +212,7 @@ def done(name: Act, key: str, conversation: Conversation = LONG) -> Conversation
 
 
 def test_an_evicted_output_is_a_line_and_an_evicted_message_says_what_it_was() -> None:
-    lines = as_shown(done("evict", "m6", done("evict", "r1")))
+    lines = visible_messages(done("evict", "m6", done("evict", "r1")))
     assert isinstance(lines[2], User)
     assert lines[2].outputs[0].text == "Ran: run 1 – exit 0 [recall:r1]"
     assert isinstance(lines[6], User)
@@ -221,7 +221,7 @@ def test_an_evicted_output_is_a_line_and_an_evicted_message_says_what_it_was() -
 
 
 def test_an_offloaded_output_shows_its_ends() -> None:
-    shown = as_shown(done("offload", "r1"))[2]
+    shown = visible_messages(done("offload", "r1"))[2]
     assert isinstance(shown, User)
     text = shown.outputs[0].text
     assert text.startswith("[Tool result stored — ")
@@ -258,7 +258,7 @@ def test_what_is_pinned_may_take_no_more_than_a_compaction_can_live_with() -> No
 
 def test_a_pin_outlives_its_step_and_may_be_evicted_when_it_is_none_any_more() -> None:
     plan = plan_at(done("pin", "m6", done("pin", "r1")), 8)
-    after = compacted(plan, None, Caps(ledger=900))
+    after = apply_compaction(plan, None, Caps(ledger=900))
     assert [(item.key, item.ref, item.kind, item.is_pinned) for item in pins_of(after, estimate_message)] == [
         ("r1", "r1", "pin", True),
         ("m6", after.summary.kept[-1].ref, "pin", True),
@@ -270,9 +270,9 @@ def test_a_pin_outlives_its_step_and_may_be_evicted_when_it_is_none_any_more() -
 
 def test_what_was_brought_back_can_leave_again() -> None:
     brought = LONG.plus(User((Note("Here it is:\n" + "line\n" * 2_000, kind="brought", name="r1"),)), answer())
-    shown = as_shown(done("evict", "m10", brought))[10]
+    shown = visible_messages(done("evict", "m10", brought))[10]
     assert shown == User((Note("[What was brought back has left the view again [recall:r1]]"),))
-    (preview,) = as_shown(done("offload", "m10", brought))[10].parts
+    (preview,) = visible_messages(done("offload", "m10", brought))[10].parts
     assert isinstance(preview, Note)
     assert preview.text.endswith('Use the "read_result" tool with ref_id="r1" to read specific portions.')
     plan = act("summarise", "m10", brought)
@@ -287,7 +287,7 @@ def test_a_model_sums_an_item_up_for_a_price() -> None:
     assert isinstance(plan, ViewEditPlan)
     assert plan.asks
     assert plan.after == LONG
-    shown = as_shown(summed_up(plan, "nothing but lines"))[2]
+    shown = visible_messages(with_item_summary(plan, "nothing but lines"))[2]
     assert isinstance(shown, User)
     assert shown.outputs[0].text.startswith("nothing but lines\n[A summary of r1")
     assert "as short as its summary" in why("summarise", "r3")
@@ -297,11 +297,11 @@ def test_tools_that_are_kept_out_change_the_whole_beginning() -> None:
     terms = terms_of(LONG)
     plan = plan_tools("defer", "forge", frozenset({"mcp__forge__a", "mcp__forge__b"}), LONG, terms, 900, 300)
     assert plan.after.held_back == {"mcp__forge__a", "mcp__forge__b"}
-    assert (plan.freed, plan.behind, plan.kept) == (600, terms.used - 600, 0)
+    assert (plan.freed, plan.behind, plan.unchanged_messages) == (600, terms.used - 600, 0)
     back = plan_tools("offer", "forge", plan.after.held_back, plan.after, terms, 300, 900)
     assert back.after.held_back == frozenset()
     assert back.freed == -600
-    assert back.pays_after is None
+    assert back.break_even_requests is None
 
 
 def test_a_message_is_known_by_its_reference_also_when_it_was_said_twice() -> None:
@@ -311,7 +311,7 @@ def test_a_message_is_known_by_its_reference_also_when_it_was_said_twice() -> No
     assert key_of(ref[:8], twice) == "m10"
     assert key_of("[recall:r1]", twice) == "r1"
     evicted = done("evict", "m6", twice)
-    assert as_shown(evicted)[10] is twice.messages[10]
+    assert visible_messages(evicted)[10] is twice.messages[10]
 
 
 @pytest.mark.parametrize(("index", "cut"), [(0, 1), (1, 3), (2, 3), (5, 6), (6, 7), (8, 9), (9, None)])

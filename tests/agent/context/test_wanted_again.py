@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.wanted_again import CURVES, OutputContent, chance, content_of
+from agent.context.reread_model import CURVES, OutputContent, content_of, reread_probability
 from agent.messages import ToolCall
 
 CONTENTS = st.sampled_from(["file", *CURVES])
@@ -32,12 +32,12 @@ def test_what_an_output_shows_is_told_by_its_call(tool: str, command: str, conte
 def test_a_chance_is_one_and_fades_while_an_output_is_idle(
     content: OutputContent, tokens: int, idle: int, is_stale: bool
 ) -> None:
-    now, later = (chance(content, tokens, at, is_stale=is_stale) for at in (idle, idle + 1))
+    now, later = (reread_probability(content, tokens, at, is_stale=is_stale) for at in (idle, idle + 1))
     assert 0 <= later <= now < 1
 
 
 @given(st.integers(0, 100_000), st.integers(3, 40))
 def test_a_file_that_is_as_it_was_read_is_wanted_most(tokens: int, age: int) -> None:
-    whole, stale = (chance("file", tokens, age, is_stale=is_stale) for is_stale in (False, True))
-    programs = chance("program", tokens, age, is_stale=False)
+    whole, stale = (reread_probability("file", tokens, age, is_stale=is_stale) for is_stale in (False, True))
+    programs = reread_probability("program", tokens, age, is_stale=False)
     assert programs < stale < whole

@@ -14,8 +14,8 @@ from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.session import Event, Noticed, ToolFinished, ToolStarted, TurnFailed
 from agent.extensions.agent_files import find_agents
 from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
-from agent.extensions.expansion import expanded, rules_of
-from agent.extensions.skills import find_skills, listed_at_start
+from agent.extensions.expansion import expand_arguments, rules_of
+from agent.extensions.skills import find_skills, initial_skills_prompt
 from agent.extensions.trust import FolderTrust
 from agent.extensions.trust_question import ALL, EACH, LATER, NEVER
 from agent.input.named_extensions import ALLOW, AS_USUAL
@@ -75,7 +75,7 @@ def notices(events: list[Event]) -> list[str]:
     ],
 )
 def test_arguments_stand_where_a_text_has_a_place_for_them(text: str, written: str, form: Form, becomes: str) -> None:
-    assert "".join(part.text for part in expanded(text, form, written).parts) == becomes
+    assert "".join(part.text for part in expand_arguments(text, form, written).parts) == becomes
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_arguments_stand_where_a_text_has_a_place_for_them(text: str, written: s
 def test_a_price_and_a_field_of_awk_are_no_places_for_arguments(text: str, written: str, becomes: str) -> None:
     """anthropics/claude-code#78759: prices and awk's fields in a command's file become arguments, and nothing stops
     that."""
-    assert "".join(part.text for part in expanded(text, "markdown", written).parts) == becomes
+    assert "".join(part.text for part in expand_arguments(text, "markdown", written).parts) == becomes
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_price_and_a_field_of_awk_are_no_places_for_arguments(text: str, writt
     ],
 )
 def test_arguments_have_names(text: str, written: str, form: Form, names: tuple[str, ...], becomes: str) -> None:
-    assert "".join(part.text for part in expanded(text, form, written, names).parts) == becomes
+    assert "".join(part.text for part in expand_arguments(text, form, written, names).parts) == becomes
 
 
 def test_a_shell_command_is_one_before_arguments_are_put_in() -> None:
@@ -118,7 +118,7 @@ def test_a_shell_command_is_one_before_arguments_are_put_in() -> None:
     assert parts_of("a\n```!\ngit log\ngit status\n```\nb", "markdown") == (
         TextPart("a\n"), TextPart("git log\ngit status", is_shell=True), TextPart("\nb"),
     )  # fmt: skip
-    assert expanded("x !{echo {{args}} ${HOME}}", "toml", "a; rm b").parts == (
+    assert expand_arguments("x !{echo {{args}} ${HOME}}", "toml", "a; rm b").parts == (
         TextPart("x "), TextPart("echo 'a; rm b' ${HOME}", is_shell=True),
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_a_shell_command_is_one_before_arguments_are_put_in() -> None:
 @given(st.text(max_size=60))
 def test_nothing_in_an_argument_is_run(written: str) -> None:
     for form, text in (("markdown", "Say $ARGUMENTS !`true`"), ("toml", "Say {{args}} !{true}")):
-        shell = [part.text for part in expanded(text, form, written).parts if part.is_shell]  # type: ignore[arg-type]  # both are forms
+        shell = [part.text for part in expand_arguments(text, form, written).parts if part.is_shell]  # type: ignore[arg-type]  # both are forms
         assert shell == ["true"]
 
 
@@ -168,7 +168,7 @@ def test_skills_of_the_project_are_pinned_to_all_of_their_files(brought: Brought
         f"its file `key` leads out of `{brought.project / '.claude/skills/leads'}`",
         "it has no description",
     ]
-    lines = listed_at_start(brought.config).splitlines()
+    lines = initial_skills_prompt(brought.config).splitlines()
     assert lines[4:] == [f"- own: {'x' * 299}… ({own})"]
     assert (path.parent / "run.sh").read_text() == "echo deployed"
     assert skills[1].is_as_it_was()
@@ -289,7 +289,7 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(brough
     assert notes(session) == []
     await sessions.close()
 
-    assert f"({path})" in listed_at_start(brought.config)
+    assert f"({path})" in initial_skills_prompt(brought.config)
     sessions, session = await open_session(brought)
     await say(session, "/look y")
     assert notes(session)[0].endswith("Look: y")

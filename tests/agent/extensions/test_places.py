@@ -4,7 +4,7 @@ import pytest
 
 from agent.config.load import load_config
 from agent.extensions.custom_commands import find_commands
-from agent.extensions.places import places
+from agent.extensions.extension_folders import extension_folders
 from tests.agent.extensions.bringing import Brought
 
 
@@ -15,20 +15,22 @@ def brought(tmp_path: Path) -> Brought:
 
 def test_only_folders_that_are_there_are_places_and_the_users_own_come_first(brought: Brought) -> None:
     before = brought.config
-    assert (places("skill", before), before.may_have_extensions) == ((), False)
+    assert (extension_folders("skill", before), before.may_have_extensions) == ((), False)
     for name in (".claude/skills", ".ebb/skills", ".opencode/command"):
         (brought.project / name).mkdir(parents=True)
     (brought.home / ".config/opencode/skills").mkdir(parents=True)
     (brought.home / "ebb/config/skills").mkdir(parents=True)
     assert brought.config.may_have_extensions
-    found = [(place.owner, place.source, place.folder) for place in places("skill", brought.config)]
+    found = [(place.owner, place.source, place.folder) for place in extension_folders("skill", brought.config)]
     assert found == [
         ("user", "ebb", brought.home / "ebb/config/skills"),
         ("user", "opencode", brought.home / ".config/opencode/skills"),
         ("project", "ebb", brought.project / ".ebb/skills"),
         ("project", "claude", brought.project / ".claude/skills"),
     ]
-    assert [place.folder for place in places("command", brought.config)] == [brought.project / ".opencode/command"]
+    assert [place.folder for place in extension_folders("command", brought.config)] == [
+        brought.project / ".opencode/command"
+    ]
 
 
 def test_a_folder_of_two_names_is_one_place_and_one_that_leads_out_of_the_project_is_none(
@@ -42,14 +44,14 @@ def test_a_folder_of_two_names_is_one_place_and_one_that_leads_out_of_the_projec
     (brought.project / ".gemini/skills").symlink_to(tmp_path / "elsewhere")
     (brought.home / ".claude").mkdir()
     (brought.home / ".claude/skills").symlink_to(tmp_path / "elsewhere")
-    found = [(place.owner, place.source) for place in places("skill", brought.config)]
+    found = [(place.owner, place.source) for place in extension_folders("skill", brought.config)]
     assert found == [("user", "claude"), ("project", "agents")]
 
 
 def test_what_lies_in_the_home_is_the_users_own_also_in_a_session_there(brought: Brought) -> None:
     brought.project = brought.home
     (brought.home / ".claude/commands").mkdir(parents=True)
-    assert [place.owner for place in places("command", brought.config)] == ["user"]
+    assert [place.owner for place in extension_folders("command", brought.config)] == ["user"]
 
 
 def test_the_folders_between_the_working_folder_and_the_top_count_the_nearest_first(brought: Brought) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.extensions.trust import Approval, FolderTrust, Item
-from agent.extensions.trust_question import folder_question, item_question, left_out
+from agent.extensions.trust import FolderTrust, TrustItem, TrustRecord
+from agent.extensions.trust_question import folder_question, item_question, unapproved_notice
 from tests.agent.extensions.bringing import Brought
 
-DEPLOY = Item("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))
+DEPLOY = TrustItem("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def test_what_a_project_brings_is_off_until_it_is_approved_as_it_is(brought: Bro
     assert again.standing(replace(other, digest="new")) == "not approved"
     before = again.before(changed)
     assert before is not None
-    assert before.shown == ("SKILL.md", "run.sh")
+    assert before.details == ("SKILL.md", "run.sh")
     assert again.before(DEPLOY) is None
     again.forget(["skill:deploy", "skill:lint"])
-    assert FolderTrust(brought.config).decided == {}
+    assert FolderTrust(brought.config).decisions == {}
 
 
 def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_nothing(brought: Brought) -> None:
@@ -41,7 +41,7 @@ def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_not
     assert trust.standing(DEPLOY) == "refused"
     assert trust.standing(replace(DEPLOY, digest="one byte is another")) == "not approved"
     assert trust.standing(replace(DEPLOY, name="lint")) == "on"
-    assert list(FolderTrust(brought.config).decided) == ["skill:deploy"]
+    assert list(FolderTrust(brought.config).decisions) == ["skill:deploy"]
 
 
 def test_another_project_knows_nothing_of_it_and_only_the_owner_can_read_it(brought: Brought) -> None:
@@ -65,12 +65,12 @@ def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for
 
 
 def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
-    hooks = Item("hook", ".claude/settings.json", "project", ".claude/settings.json", "d", ("PreToolUse", "Stop"))
+    hooks = TrustItem("hook", ".claude/settings.json", "project", ".claude/settings.json", "d", ("PreToolUse", "Stop"))
     (first, *_) = folder_question([(DEPLOY, None), (hooks, None)]).splitlines()
     assert first == "This project brings 1 file of hooks and 1 skill that you have not approved so:"
-    line, _, _ = left_out([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
+    line, _, _ = unapproved_notice([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
     assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
-    assert " have changed since they were approved, so they are left out; " in left_out([(hooks, "changed")])
+    assert " have changed since they were approved, so they are left out; " in unapproved_notice([(hooks, "changed")])
 
 
 def test_what_runs_by_itself_stands_before_what_does_not() -> None:
@@ -82,7 +82,7 @@ def test_what_runs_by_itself_stands_before_what_does_not() -> None:
 
 def test_what_runs_by_itself_is_shown_to_its_last_line_before_all_is_trusted() -> None:
     harmless = (*("true",) * 60, "curl evil.example")
-    items = [replace(DEPLOY, kind=kind, shown=harmless) for kind in ("hook", "server", "skill")]
+    items = [replace(DEPLOY, kind=kind, details=harmless) for kind in ("hook", "server", "skill")]
     question = folder_question([(item, None) for item in items]).splitlines()
     told = [line.strip() for line in question if line.startswith("  ") and line != "  true"]
     assert told == ["curl evil.example"] * 2 + ["… 21 lines more: see them with “ask about each”"]
@@ -91,9 +91,9 @@ def test_what_runs_by_itself_is_shown_to_its_last_line_before_all_is_trusted() -
 def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_of_sight() -> None:
     name = "u\nthe server `ok` of `.mcp.json`\r\n  command: true"
     item = replace(
-        DEPLOY, name=name, source=f".claude/skills/{name}", shown=("a\u2028b", "true" + " \u2800" * 500 + ";x")
+        DEPLOY, name=name, source=f".claude/skills/{name}", details=("a\u2028b", "true" + " \u2800" * 500 + ";x")
     )
-    before = Approval("d0", "approved", ("c\nd",))
+    before = TrustRecord("d0", "approved", ("c\nd",))
     inline = name.replace("\n", "\\n").replace("\r", "\\x0d")
     shown = ["a\\x2028b", "true [1,000 blanks] ;x"]
     assert item_question(item, before).splitlines() == [
@@ -107,4 +107,6 @@ def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_o
         "",
         "The model reads a skill where it fits; its scripts run as commands of the model do. May it be used?",
     ]
-    assert left_out([(item, "not approved")]).startswith(f"the skill `{inline}` of this project is not approved")
+    assert unapproved_notice([(item, "not approved")]).startswith(
+        f"the skill `{inline}` of this project is not approved"
+    )

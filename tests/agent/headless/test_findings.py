@@ -5,7 +5,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from agent.headless.answer_schema import read_answer
-from agent.headless.findings import FORMATS, SCHEMA, Finding, Review, read_review
+from agent.headless.findings import FORMATS, SCHEMA, Review, ReviewFinding, read_review
 
 EVIL = "50% done\n::error::owned\r\n<b>&\x00 @all | x"
 
@@ -31,9 +31,9 @@ def test_findings_are_put_in_order_and_their_paths_stay_in_the_repository() -> N
     outside = [told(path=path, line=1, severity="note") for path in ("/etc/passwd", "../x", "a/../../b", ".", "..")]
     found = review(told(), told(), told(severity="error", line=9, end_line=2, title=" a\n b "), *outside)
     assert found.findings == (
-        Finding("src/a b.py", 9, 9, "error", "a b", "Mend it."),
-        Finding("src/a b.py", 3, 3, "warning", "It breaks", "Mend it."),
-        Finding("", 1, 1, "note", "It breaks", "Mend it."),
+        ReviewFinding("src/a b.py", 9, 9, "error", "a b", "Mend it."),
+        ReviewFinding("src/a b.py", 3, 3, "warning", "It breaks", "Mend it."),
+        ReviewFinding("", 1, 1, "note", "It breaks", "Mend it."),
     )
     assert [found.has(least) for least in ("error", "warning", "note", "never")] == [True, True, True, False]
     assert not review(told(severity="note")).has("warning")

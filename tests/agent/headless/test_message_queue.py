@@ -1,6 +1,6 @@
 """What waits for the session, and in which order it is taken."""
 
-from agent.headless.message_queue import MOST_WAITING, MessageQueue, UserMessage
+from agent.headless.message_queue import MAX_QUEUED_CHARS, MessageQueue, UserMessage
 from agent.messages import Image, Text, User
 
 
@@ -13,14 +13,14 @@ def test_messages_are_turns_in_their_order_and_those_that_steer_are_lent_to_the_
     for message in (said("a"), said("b", steers=True), said("c"), said("d", steers=True)):
         queue.add(message)
     assert [one.text for one in queue.take_for_step()] == ["b", "d"]
-    queue.heard("b")
-    queue.give_back()
+    queue.acknowledge("b")
+    queue.requeue()
     assert [one and one.text for one in (queue.pop(), queue.pop(), queue.pop(), queue.pop())] == ["d", "a", "c", None]
     assert not queue.is_waiting
 
 
 def test_room_is_bounded_but_for_a_single_message() -> None:
-    queue, large = MessageQueue(), UserMessage(User((Text("look"), Image("image/png", "A" * MOST_WAITING))))
+    queue, large = MessageQueue(), UserMessage(User((Text("look"), Image("image/png", "A" * MAX_QUEUED_CHARS))))
     assert queue.has_room_for(large)
     queue.add(said("a"))
     assert not queue.has_room_for(large)

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from agent.config.hook_tables import HookEvent
-from agent.hooks.answers import HookAnswer, meaning, together
+from agent.hooks.answers import HookAnswer, merge_answers, parse_answer
 from tools.process.child import Exit
 
 N = "the hook `x` for E"
 
 
 def said(event: HookEvent, **tables: object) -> HookAnswer:
-    return meaning(event, N, Exit(0, json.dumps(tables).encode(), b""), 60)
+    return parse_answer(event, N, Exit(0, json.dumps(tables).encode(), b""), 60)
 
 
 def special(event: HookEvent, **tables: object) -> HookAnswer:
@@ -48,9 +48,9 @@ def goes_on(what: str) -> HookAnswer:
         ("Stop", Exit(0, b"chatter", b""), HookAnswer()),
         ("Stop", Exit(0, b'{"async": true, "asyncTimeout": 9}\n', b""), HookAnswer()),
         ("Stop", Exit(0, b'{"async": true}\nworks\n{"systemMessage": "a"}\n{"systemMessage": "b"}', b""),
-         HookAnswer(told=("a", "b"))),
+         HookAnswer(notices=("a", "b"))),
         ("Stop", Exit(0, b'{"decision": "block", "systemMessage": "red"}', b""),
-         HookAnswer("deny", "red", told=("red",))),
+         HookAnswer("deny", "red", notices=("red",))),
         ("Stop", Exit(2, b"", b"tests fail"), HookAnswer("deny", "tests fail")),
         ("PostToolUse", Exit(2, b"", b"unused import"), HookAnswer("deny", "unused import")),
         ("SessionStart", Exit(2, b"", b"oh\nmore"), goes_on("objects, which changes nothing here: oh")),
@@ -58,7 +58,7 @@ def goes_on(what: str) -> HookAnswer:
     ],
 )  # fmt: skip
 def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected: HookAnswer) -> None:
-    assert meaning(event, N, answer, 60) == expected
+    assert parse_answer(event, N, answer, 60) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
         (said("SessionEnd", decision="block", reason="stay"), HookAnswer(reason="stay")),
         (said("Stop", **{"continue": False, "stopReason": "enough"}), HookAnswer(stop="enough")),
         (said("Stop", **{"continue": False}), HookAnswer(stop=f"{N} ends the turn")),
-        (said("Stop", systemMessage="look", suppressOutput=True, result="continue"), HookAnswer(told=("look",))),
+        (said("Stop", systemMessage="look", suppressOutput=True, result="continue"), HookAnswer(notices=("look",))),
         (said("PreToolUse", decision="perhaps"),
          HookAnswer("deny", f"{N} decides 'perhaps', which is not known; write `allow`, `deny` or `ask`")),
         (said("Stop", decision="perhaps"),
@@ -118,20 +118,20 @@ def test_json_says_what_follows(answer: HookAnswer, expected: HookAnswer) -> Non
 def test_of_several_answers_the_strictest_holds_with_its_reasons() -> None:
     allows = HookAnswer("allow", "mine", is_own=True)
     asks = HookAnswer("ask", "theirs", {"command": "b"}, "c", ("t",), ("p",), is_own=False)
-    assert together([allows, asks, HookAnswer("ask", "again", {"command": "a"})]) == HookAnswer(
+    assert merge_answers([allows, asks, HookAnswer("ask", "again", {"command": "a"})]) == HookAnswer(
         "ask", "theirs\nagain", {"command": "a"}, "c", ("t",), ("p",), None
     )
     # A project's hook neither takes away what one of the user's allows, nor has another input allowed by it.
-    assert together([allows, replace(allows, is_own=False)]).is_own
-    assert not together([allows, HookAnswer(arguments={"command": "c"}, is_own=False)]).is_own
-    assert not together([replace(allows, is_own=False), HookAnswer(arguments={"command": "c"})]).is_own
-    assert together([HookAnswer("deny", "no"), asks]).verdict == "deny"
-    assert together([]) == HookAnswer()
+    assert merge_answers([allows, replace(allows, is_own=False)]).is_own
+    assert not merge_answers([allows, HookAnswer(arguments={"command": "c"}, is_own=False)]).is_own
+    assert not merge_answers([replace(allows, is_own=False), HookAnswer(arguments={"command": "c"})]).is_own
+    assert merge_answers([HookAnswer("deny", "no"), asks]).verdict == "deny"
+    assert merge_answers([]) == HookAnswer()
 
 
 def test_long_words_are_cut() -> None:
     assert said("Stop", decision="block", reason="ä" * 10_001).reason == "ä" * 10_000 + "… [cut]"
-    assert meaning("Stop", N, Exit(2, b"", b"a" * 200_000), 60).reason == "a" * 10_000 + "… [cut]"
+    assert parse_answer("Stop", N, Exit(2, b"", b"a" * 200_000), 60).reason == "a" * 10_000 + "… [cut]"
 
 
 DENY = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}).encode()
@@ -162,7 +162,7 @@ BLOCK = b'{"decision": "block", "reason": "no"}'
 @pytest.mark.parametrize("event", ["PreToolUse", "UserPromptSubmit", "PermissionRequest"])
 @pytest.mark.parametrize("code", [0, 1, 2, -9, None])
 def test_a_refusal_counts_whatever_is_printed_beside_it(event: HookEvent, printed: bytes, code: int | None) -> None:
-    found = meaning(event, N, Exit(code, printed, b""), 60)
+    found = parse_answer(event, N, Exit(code, printed, b""), 60)
     assert (found.verdict, found.reason) == ("deny", "no")
 
 
@@ -184,20 +184,20 @@ def test_a_refusal_counts_whatever_is_printed_beside_it(event: HookEvent, printe
 )
 def test_a_decision_that_cannot_be_read_refuses_where_something_is_guarded(printed: bytes) -> None:
     for event in ("PreToolUse", "UserPromptSubmit"):
-        found = meaning(event, N, Exit(0, printed, b""), 60)
+        found = parse_answer(event, N, Exit(0, printed, b""), 60)
         assert found.verdict == "deny", event
         assert found.reason.startswith(f"{N} ")
-    assert meaning("Stop", N, Exit(0, printed, b""), 60).verdict == "none"
-    assert len(meaning("Stop", N, Exit(0, printed, b""), 60).problems) == 1
+    assert parse_answer("Stop", N, Exit(0, printed, b""), 60).verdict == "none"
+    assert len(parse_answer("Stop", N, Exit(0, printed, b""), 60).problems) == 1
 
 
 def test_what_a_hook_logs_allows_nothing() -> None:
     allow = b'{"decision": "approve"}'
-    logged = meaning("PreToolUse", N, Exit(0, b"+ ls # " + allow, b""), 60)
+    logged = parse_answer("PreToolUse", N, Exit(0, b"+ ls # " + allow, b""), 60)
     assert logged == HookAnswer(problems=(f"{N} allows the call, but prints other text, too; that is passed over",))
-    assert meaning("PreToolUse", N, Exit(0, b"\xef\xbb\xbf{}\n" + allow, b""), 60) == HookAnswer("allow")
+    assert parse_answer("PreToolUse", N, Exit(0, b"\xef\xbb\xbf{}\n" + allow, b""), 60) == HookAnswer("allow")
     told = {"tool_name": "mcp__a__b", "tool_input": {"decision": "approve", "permissionDecision": "deny"}}
-    assert meaning("PreToolUse", N, Exit(0, json.dumps(told).encode(), b""), 60) == HookAnswer()
+    assert parse_answer("PreToolUse", N, Exit(0, json.dumps(told).encode(), b""), 60) == HookAnswer()
 
 
 @pytest.mark.parametrize(
@@ -214,18 +214,18 @@ def test_what_a_hook_logs_allows_nothing() -> None:
 def test_text_beside_answers_is_for_the_model_where_any_text_is(
     event: HookEvent, printed: bytes, expected: str
 ) -> None:
-    assert meaning(event, N, Exit(0, printed, b""), 60) == HookAnswer(context=expected)
+    assert parse_answer(event, N, Exit(0, printed, b""), 60) == HookAnswer(context=expected)
 
 
 def test_an_exit_code_that_objects_takes_the_reason_that_is_there() -> None:
     said = b'{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "of json"}}'
     context = b'{"hookSpecificOutput": {"additionalContext": "c", "updatedInput": {}}}'
-    assert meaning("PreToolUse", N, Exit(2, said, b"of stderr"), 60) == HookAnswer("deny", "of json")
-    assert meaning("PreToolUse", N, Exit(2, b"log", said), 60) == HookAnswer("deny", "of json")
-    assert meaning("PreToolUse", N, Exit(2, context, b"no"), 60) == HookAnswer("deny", "no", context="c")
-    assert meaning("PreToolUse", N, Exit(2, b'{"decision": "approve"}', b"no"), 60) == HookAnswer("deny", "no")
+    assert parse_answer("PreToolUse", N, Exit(2, said, b"of stderr"), 60) == HookAnswer("deny", "of json")
+    assert parse_answer("PreToolUse", N, Exit(2, b"log", said), 60) == HookAnswer("deny", "of json")
+    assert parse_answer("PreToolUse", N, Exit(2, context, b"no"), 60) == HookAnswer("deny", "no", context="c")
+    assert parse_answer("PreToolUse", N, Exit(2, b'{"decision": "approve"}', b"no"), 60) == HookAnswer("deny", "no")
 
 
 def test_an_output_that_looks_like_objects_everywhere_is_read_in_time() -> None:
-    assert meaning("PreToolUse", N, Exit(0, b'{"' * 100_000, b""), 60).verdict == "none"
-    assert meaning("PreToolUse", N, Exit(0, b"{}" * 50_000 + BLOCK, b""), 60).verdict == "deny"
+    assert parse_answer("PreToolUse", N, Exit(0, b'{"' * 100_000, b""), 60).verdict == "none"
+    assert parse_answer("PreToolUse", N, Exit(0, b"{}" * 50_000 + BLOCK, b""), 60).verdict == "deny"

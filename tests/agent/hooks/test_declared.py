@@ -10,7 +10,7 @@ import pytest
 from agent.config.hook_tables import HookEntry, HookEvent, HttpTarget, read_hooks
 from agent.config.load import load_config
 from agent.errors import ConfigError
-from agent.hooks.declared import Hook, declared_hooks
+from agent.hooks.declarations import DeclaredHook, declared_hooks
 from agent.hooks.matchers import is_for, is_for_call
 from agent.hooks.tool_names import ToolView
 from tests.agent.hooks.hooked import Hooked
@@ -92,7 +92,7 @@ def test_a_matcher_may_be_a_permission_rule(matcher: str, view: ToolView, expect
     ],
 )
 def test_a_matcher_that_never_matches_is_named(matcher: str, event: HookEvent, is_named: bool) -> None:
-    assert bool(Hook(HookEntry(event, matcher, "x"), "user", "config.toml").problem) is is_named
+    assert bool(DeclaredHook(HookEntry(event, matcher, "x"), "user", "config.toml").problem) is is_named
 
 
 def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
@@ -106,7 +106,7 @@ def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
     ]
     found, problems = read_hooks({"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]})
     assert problems == ()
-    assert [each.shown for each in found] == [
+    assert [each.summary for each in found] == [
         "PreToolUse (Bash, if Bash(git *)): a",
         "PreToolUse (Bash): b '${CLAUDE_PROJECT_DIR}/x y'",
         "PreToolUse (Bash): pwsh -NoProfile -Command Get-Date",
@@ -114,7 +114,7 @@ def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
     ]
     assert found[0] == HookEntry("PreToolUse", "Bash", "a", 5.0, "Bash(git *)", True, True, "looks")
     assert found[3].action == HttpTarget("http://a/b", (("X-Key", "$KEY"),), ("KEY",))
-    assert Hook(found[1], "user", "config.toml").argv("/p") == ("b", "/p/x y")
+    assert DeclaredHook(found[1], "user", "config.toml").argv("/p") == ("b", "/p/x y")
 
 
 def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
     settings = json.dumps({"hooks": {"Stop": [{"hooks": hooks}]}})
     home.write(".claude/settings.json", settings)
     found = declared_hooks(home.config())
-    assert [each.entry.does for each in found.hooks] == ["tells http://localhost:8080/a"]
+    assert [each.entry.action_text for each in found.hooks] == ["tells http://localhost:8080/a"]
     assert [each.partition("` for Stop is left out: what a project brings")[0] for each in found.problems] == [
         "the hook `tells https://example.org/a",
         "the hook `tells http://localhost.example.org/",
@@ -138,8 +138,8 @@ def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
 
 def test_a_hook_may_take_as_long_as_its_event_lets_it() -> None:
     events: list[HookEvent] = ["Stop", "UserPromptSubmit", "SessionEnd"]
-    assert [Hook(HookEntry(event, "", "x"), "user", "").seconds for event in events] == [600, 30, 5]
-    assert Hook(HookEntry("SessionEnd", "", "x", 60.0), "user", "").seconds == 60
+    assert [DeclaredHook(HookEntry(event, "", "x"), "user", "").seconds for event in events] == [600, 30, 5]
+    assert DeclaredHook(HookEntry("SessionEnd", "", "x", 60.0), "user", "").seconds == 60
 
 
 def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_r
         ("PreToolUse", "project", ".claude/settings.json"),
         ("Stop", "project", ".claude/settings.json"),
     ]
-    assert file.item.shown == (
+    assert file.item.details == (
         'PreToolUse (Bash): "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh',
         "Stop: python3 tools/check.py || exit 2",
         "runs the file .claude/hooks/guard.sh",
@@ -286,7 +286,7 @@ def test_a_script_that_is_named_by_another_way_into_the_project_is_approved_with
     script = home.write("run.sh", "true\n")
     home.settings(Stop=[("", f"sh {tmp_path}/link/run.sh")])
     (file,) = declared_hooks(home.config()).files
-    assert file.item.shown == (f"Stop: sh {tmp_path}/link/run.sh", "runs the file run.sh")
+    assert file.item.details == (f"Stop: sh {tmp_path}/link/run.sh", "runs the file run.sh")
     script.write_text("touch made\n")
     assert not file.is_as_it_was()
 

@@ -17,7 +17,7 @@ from agent.sessions import Sessions
 from tests.agent.hooks.hooked import HOOKS, Hooked
 from tests.kit.session import bash, call, calls, events_of
 from tests.waiting import soon
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import NoSandbox, found_sandbox
 
 
 @pytest.fixture
@@ -336,7 +336,7 @@ async def test_hooks_hear_of_a_compaction_and_may_refuse_one_that_is_asked_for(h
 
 
 async def test_hooks_of_a_project_run_in_the_sandbox_and_those_of_the_user_outside(home: Hooked) -> None:
-    if isinstance(found_sandbox(), Missing):
+    if isinstance(found_sandbox(), NoSandbox):
         pytest.skip("this machine has no sandbox")
     home.environment["EBB_SANDBOX"] = "require"
     probe = f'ls -a {home.home} 2>/dev/null; head -c 1 "$(jq -r .transcript_path)"; touch'
@@ -350,7 +350,7 @@ async def test_hooks_of_a_project_run_in_the_sandbox_and_those_of_the_user_outsi
 
 
 async def test_in_plan_mode_hooks_of_a_project_change_nothing(home: Hooked) -> None:
-    if isinstance(found_sandbox(), Missing):
+    if isinstance(found_sandbox(), NoSandbox):
         pytest.skip("this machine has no sandbox")
     home.environment["EBB_SANDBOX"] = "require"
     home.flags["agent.permission_mode"] = "plan"

@@ -11,7 +11,7 @@ from agent.config.hook_tables import read_hooks
 from agent.events.permissions import Decision, PermissionAsked
 from agent.events.session import Event
 from agent.hooks.env_file import changes_in
-from agent.hooks.judges import asked, filled, judged
+from agent.hooks.judges import fill_placeholders, judge_prompt, judge_verdict
 from agent.session import Session
 from tests.agent.hooks.hooked import Hooked
 from tests.agent.mcp.serving import PROGRAM
@@ -49,15 +49,17 @@ def refuses(reason: str) -> Exit:
     ],
 )
 def test_an_answer_of_a_model_is_a_verdict(answer: str, means: Exit) -> None:
-    assert judged(answer, "PreToolUse") == means
+    assert judge_verdict(answer, "PreToolUse") == means
 
 
 def test_a_question_and_arguments_hold_what_is_told() -> None:
-    assert asked("Is $ARGUMENTS fine?", b'{"a": 1}').startswith('Is {"a": 1} fine?\n\nAnswer with one JSON object')
-    assert asked("Fine?", b"{}").startswith("Fine?\n\n{}\n\n")
+    assert judge_prompt("Is $ARGUMENTS fine?", b'{"a": 1}').startswith(
+        'Is {"a": 1} fine?\n\nAnswer with one JSON object'
+    )
+    assert judge_prompt("Fine?", b"{}").startswith("Fine?\n\n{}\n\n")
     told = {"tool_input": {"file_path": "/a", "n": 3}}
     given = ["${tool_input.file_path}", "at ${tool_input.file_path}, ${tool_input.n}${no.thing}", "${tool_input.n}", 7]
-    assert [filled(value, told) for value in given] == ["/a", "at /a, 3", 3, 7]
+    assert [fill_placeholders(value, told) for value in given] == ["/a", "at /a, 3", 3, 7]
 
 
 def test_what_is_wrong_with_such_hooks_is_named() -> None:

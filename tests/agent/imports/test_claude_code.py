@@ -166,7 +166,7 @@ def test_what_is_damaged_costs_its_line_and_the_rest_is_taken(user: User) -> Non
     made = ClaudeSession(str(user.project))
     made.add("user", "begin \ud800 half")
     made.add("assistant", [use("big", "Bash", command="make")])
-    made.add("user", [result("big", "x" * (json_lines.LONGEST + 10))])
+    made.add("user", [result("big", "x" * (json_lines.MAX_LINE_BYTES + 10))])
     made.add("assistant", [said("That was long.")])
     lost = made.add("user", "this line is lost")
     made.lines[-1] = "{not json"

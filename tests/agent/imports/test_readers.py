@@ -13,10 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.imports.agent_folders import AgentName, agent_folders
 from agent.imports.assembly import Assembly
-from agent.imports.places import AgentName, agent_folders
-from agent.imports.transcript import Answered, Called, Entry, Replied, Said, Summarised, Told, Troubles
-from agent.imports.transcripts import READERS, found_transcripts
+from agent.imports.transcript import (
+    CallEntry,
+    Entry,
+    ImportProblems,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
+    SummaryEntry,
+    UserEntry,
+)
+from agent.imports.transcripts import READERS, find_transcripts
 from agent.messages import Assistant, Image, Note, Summary, Text, ToolCall, ToolOutput, User
 from tests.agent.imports.written import PIXEL, Json, write_lines
 from tools.catalog import builtin_tools
@@ -24,13 +33,13 @@ from tools.catalog import builtin_tools
 TOOLS = {tool.name: tool for tool in builtin_tools()}
 
 
-def read(home: Path, agent: AgentName) -> tuple[list[tuple[str, str, list[object]]], Troubles]:
+def read(home: Path, agent: AgentName) -> tuple[list[tuple[str, str, list[object]]], ImportProblems]:
     """Id, title and messages of each transcript of an agent, and what was wrong with them."""
-    troubles, found = Troubles(), []
+    troubles, found = ImportProblems(), []
     environment = {"HOME": str(home)}
-    for one in found_transcripts(agent_folders(environment), home / "app", [agent], troubles):
+    for one in find_transcripts(agent_folders(environment), home / "app", [agent], troubles):
         assert one.project == str(home / "app")
-        opened = READERS[agent]().opened(one, troubles)
+        opened = READERS[agent]().open_transcript(one, troubles)
         messages = [message for message, _ in Assembly(TOOLS, one.project, troubles).messages(opened.entries)]
         found.append((one.id, opened.title, list(map(brief, messages))))
     return found, troubles
@@ -248,19 +257,19 @@ IDS = st.sampled_from(["a", "b", "", "so/odd id", "x" * 60])
 TEXTS = st.sampled_from(["", " ", "said", "more"])
 KEYS = st.sampled_from(["", "k", "l"])
 ENTRIES = st.one_of(
-    st.builds(Said, TEXTS, st.just(1.0), st.just(())),
-    st.builds(Told, TEXTS, st.just(1.0)),
-    st.builds(Replied, st.sampled_from(["text", "thought"]), TEXTS, st.just(1.0), KEYS),
-    st.builds(Called, IDS, st.sampled_from(["Bash", "read", "recall", "odd tool", ""]),
+    st.builds(UserEntry, TEXTS, st.just(1.0), st.just(())),
+    st.builds(ProgramEntry, TEXTS, st.just(1.0)),
+    st.builds(ReplyEntry, st.sampled_from(["text", "thought"]), TEXTS, st.just(1.0), KEYS),
+    st.builds(CallEntry, IDS, st.sampled_from(["Bash", "read", "recall", "odd tool", ""]),
               st.sampled_from([{}, {"command": "ls"}, {"file_path": "/a"}]), st.just(1.0), KEYS),
-    st.builds(Answered, IDS, TEXTS, st.just(1.0)),
-    st.builds(Summarised, TEXTS, st.just(1.0)),
+    st.builds(OutputEntry, IDS, TEXTS, st.just(1.0)),
+    st.builds(SummaryEntry, TEXTS, st.just(1.0)),
 )  # fmt: skip
 
 
 @given(st.lists(ENTRIES, max_size=30))
 def test_whatever_a_transcript_holds_every_call_is_answered_once_right_behind_it(entries: list[Entry]) -> None:
-    assembled = [one for one, _ in Assembly(TOOLS, "/app", Troubles()).messages(entries)]
+    assembled = [one for one, _ in Assembly(TOOLS, "/app", ImportProblems()).messages(entries)]
     said = [one for one in assembled if not isinstance(one, Summary)]
     ids = [call.id for one in said if isinstance(one, Assistant) for call in one.calls]
     assert len(set(ids)) == len(ids)
@@ -274,7 +283,7 @@ def test_whatever_a_transcript_holds_every_call_is_answered_once_right_behind_it
             assert before.parts
     outputs = sum(len(one.outputs) for one in said if isinstance(one, User))
     assert outputs == len(ids)
-    assert texts(said) == [entry.text for entry in entries if isinstance(entry, Said) and entry.text.strip()]
+    assert texts(said) == [entry.text for entry in entries if isinstance(entry, UserEntry) and entry.text.strip()]
 
 
 def texts(messages: Iterable[object]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.config.load import load_config, read_toml
-from agent.imports.places import agent_folders, settings_in
+from agent.imports.agent_folders import agent_folders, settings_in
 from agent.imports.servers import ServerOffer, server_offers
 from tests.kit.user import User
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from agent.config.load import read_toml
-from agent.imports.places import agent_folders
+from agent.imports.agent_folders import agent_folders
 from agent.imports.settings import setting_offers
 from agent.providers.registry import known_models
 from tests.kit.user import User
@@ -43,7 +43,7 @@ def set_up(home: Path) -> None:
 def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_path: Path) -> None:
     set_up(tmp_path)
     offers, problems = setting_offers(agent_folders({"HOME": str(tmp_path)}), tmp_path / "app")
-    opus = next(one.value for one in offers if one.said == "model `opus[1m]`")
+    opus = next(one.value for one in offers if one.original == "model `opus[1m]`")
     assert opus.removeprefix("anthropic/") in known_models("anthropic")
     not_here, asked = "nothing here means the same", "asked here, too, as whatever no rule allows"
     in_place = "it holds here as it stands there"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent.context.mentions import pasted
+from agent.context.mentions import pasted_note
 from agent.context.references import message_digits
 from agent.errors import ReferenceFailed
 from agent.events.session import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
 from agent.events.view import ContextCompacted
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.session import Session
-from agent.window.bring_back import kept
+from agent.window.bring_back import require_stored
 from tests.kit.project import Project
 from tests.kit.session import events_of
 from tui.view.blocks import Notice
@@ -130,7 +130,7 @@ async def test_what_is_no_text_is_told(project: Project) -> None:
 
 async def test_a_huge_paste_is_shown_in_part_and_found_again(project: Project) -> None:
     whole = "first line\n" + "".join(f"line {number}\n" for number in range(150_000)) + "last line"
-    note = pasted("[pasted 150,002 lines #1]", whole)
+    note = pasted_note("[pasted 150,002 lines #1]", whole)
     session = await project.session({"text": "Seen."})
     told = await _told(session, "look at [pasted 150,002 lines #1]", note)
     (shown,) = told.notes
@@ -149,7 +149,7 @@ async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(project:
     session = await project.session({"text": "Seen."}, window=60_000)
     servers: Any = Waiting()
     session._env = replace(session._env, servers=servers)
-    huge = pasted("[pasted #1]", "line of text\n" * 50_000)
+    huge = pasted_note("[pasted #1]", "line of text\n" * 50_000)
     async for event in session.send("look", [huge]):
         if isinstance(event, TurnStarted):
             asyncio.get_running_loop().call_soon(session.interrupt)
@@ -174,10 +174,12 @@ async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_
         return taken
 
     events: list[Event] = []
-    async for event in session.send("go", [pasted("[#0]", "line of text\n" * 2_000)], pending_messages=heard):
+    async for event in session.send("go", [pasted_note("[#0]", "line of text\n" * 2_000)], pending_messages=heard):
         if isinstance(event, StepStarted) and event.step < 8:
             number = event.step
-            waiting.append(User((Text(f"look at [#{number}]"), pasted(f"[#{number}]", f"other {number}\n" * 2_500))))
+            waiting.append(
+                User((Text(f"look at [#{number}]"), pasted_note(f"[#{number}]", f"other {number}\n" * 2_500)))
+            )
         events.append(event)
     assert events[-1] == TurnFinished("answered", "Done.")
     assert "attachments" in [how for event in events if isinstance(event, ContextCompacted) for how in event.strategies]
@@ -196,7 +198,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(project
     assert (await events_of(session, "look", pictures))[-1] == TurnFinished("answered", "Seen.")
     assert (await events_of(session, "sure?"))[-1] == TurnFinished("answered", "Yes.")
     ref = f"msg-{message_digits(User((Text('look'),)))}"
-    recall = kept(session._env.archive).recall
+    recall = require_stored(session._env.archive).recall
     for number in (1, 14):
         found = await recall.fetch(f"{ref}:tool-{number}")
         assert (found.media_type, base64.b64encode(found.content.read(0, 99)).decode()) == (
@@ -209,7 +211,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(project
 
 async def test_a_message_that_another_model_has_no_room_for_is_shown_to_it_in_part(project: Project) -> None:
     session = await project.session({"error": "auth"}, window=200_000)
-    paste = pasted("[#1]", "line of text number\n" * 5_900)
+    paste = pasted_note("[#1]", "line of text number\n" * 5_900)
     assert isinstance((await events_of(session, "look", [paste]))[-1], TurnFailed)
     await session.close()
     model = f"scripted/{project.script({'text': 'Seen.'}, window=32_000, name='smaller')}"
@@ -232,7 +234,7 @@ HUGE = "first\n" + "a line of a log\n" * 60_000 + "last"
 
 async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(project: Project) -> None:
     session = await project.session({"text": "Here."}, {"text": "Still."}, window=32_000)
-    await session._env.recorder.said(User((Text(HUGE),)))
+    await session._env.recorder.record_user_message(User((Text(HUGE),)))
     await session.close()
     session = await project.session({"text": "Here."}, {"text": "Still."}, window=32_000, resume=session.id)
     assert session.history.messages == (User((Text(HUGE),)),)

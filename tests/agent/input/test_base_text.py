@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_text
-from agent.context.small_window import SPARED
+from agent.context.small_window import OPTIONAL_TOOLS
 from agent.input.base_text import FAMILIES, Family, base_text, family_of
 from tools.catalog import builtin_tools
 
@@ -64,4 +64,4 @@ def test_it_stays_within_435_tokens_of_o200k() -> None:
 def test_a_small_window_is_told_less_and_of_no_tool(model: str) -> None:
     short = base_text(model, is_short=True)
     assert len(short) < 0.55 * len(base_text(model))
-    assert not (SPARED | {"glob", "recall", "read_result"}) & set(re.findall(r"\w+", short))
+    assert not (OPTIONAL_TOOLS | {"glob", "recall", "read_result"}) & set(re.findall(r"\w+", short))

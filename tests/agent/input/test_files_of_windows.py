@@ -7,10 +7,10 @@ import pytest
 
 from agent.config.load import read_toml
 from agent.extensions.extension_files import UnusableFile, table_of, text_of
-from agent.imports.places import settings_in
+from agent.imports.agent_folders import settings_in
 from agent.input.instruction_files import MAX_BYTES
 from agent.input.instructions import load_instructions
-from agent.mcp.declared import read_entries
+from agent.mcp.declarations import read_entries
 from tools.files.byte_order import in_utf8
 
 TODAY = date(2026, 1, 2)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.context.message_text import MEANWHILE, said_meanwhile
+from agent.context.message_text import STEERING_NOTE, steering_message
 from agent.context.reminder_notes import Surroundings
 from agent.events.session import Event, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
 from agent.events.view import PrefixDrifted
@@ -55,7 +55,7 @@ async def test_what_is_said_reaches_the_model_with_the_next_step_behind_the_outp
     outputs = provider.requests[1].messages[-1]
     assert isinstance(outputs, User)
     assert [type(part) for part in outputs.parts] == [ToolOutput, Note, Text]
-    assert outputs.parts[1:] == (MEANWHILE, Text("use tabs"))
+    assert outputs.parts[1:] == (STEERING_NOTE, Text("use tabs"))
     assert provider.requests[1].messages[:2] == (*provider.requests[0].messages, session.history.messages[1])
     assert not any(isinstance(event, PrefixDrifted) for event in events)
 
@@ -102,7 +102,7 @@ async def test_a_process_that_ends_right_after_it_was_heard_resumes_with_it(home
     # What a process does not live to write is not written: the session is read again from its rows as they are now.
     provider = Scripted.of({"text": "With tabs."})
     again = await home.attended(provider, resume=True)
-    assert again.history.messages == (User((Text("go"),)), said_meanwhile(User((Text("use tabs"),))))
+    assert again.history.messages == (User((Text("go"),)), steering_message(User((Text("use tabs"),))))
     await run(again, Waiting())
     assert [part.text for part in provider.requests[0].messages[0].parts if isinstance(part, Text)] == [
         "go",
@@ -127,7 +127,7 @@ async def test_what_cannot_be_written_down_is_not_said_to_be_heard(home: Home, m
     assert not any(isinstance(event, Steered) for event in events)
     assert isinstance(events[-1], TurnFailed)
     assert (await run(session, Waiting()))[-1] == TurnFinished("answered", "never said")
-    assert MEANWHILE.text not in str(session.history)
+    assert STEERING_NOTE.text not in str(session.history)
 
 
 async def test_another_mode_holds_at_once_is_told_to_the_model_and_is_the_session_s_own(home: Home) -> None:

@@ -62,7 +62,7 @@ def test_a_project_s_program_runs_once_it_is_approved_and_as_long_as_it_is_the_s
     config = load_config(place.project, place.environment, {}, place.flags)
     assert language_server_items(config, place.project, place.environment, {".go"}) == ()
     items = language_server_items(config, place.project, place.environment, {".py"})
-    assert [(item.name, item.shown) for item in items] == [("ruff (language server)", ("runs `.venv/bin/ruff`",))]
+    assert [(item.name, item.details) for item in items] == [("ruff (language server)", ("runs `.venv/bin/ruff`",))]
     FolderTrust(config).decide(items, "approved")
     program(place.bin / "ruff")
     assert place.found() == [("ruff", "app/.venv/bin/ruff", "on")]

@@ -17,7 +17,7 @@ from tests.kit.session import call, calls
 from tests.kit.user import User
 from tests.tools.lsp import scripted
 from tests.waiting import is_gone, soon
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import NoSandbox, found_sandbox
 
 SETTINGS = ("--config", 'lsp.servers.words.extensions=[".txt"]', "--config", "lsp.timeout=20")
 SERVER = ("--config", f'lsp.servers.words.command=["{sys.executable}", "{scripted.__file__}"]', *SETTINGS)
@@ -32,7 +32,7 @@ def user(tmp_path: Path) -> User:
 
 @pytest.mark.parametrize("sandbox", ["off", "auto"])
 def test_a_change_of_a_file_is_told_what_it_brought(sandbox: str, user: User) -> None:
-    if sandbox == "auto" and isinstance(found_sandbox(), Missing):
+    if sandbox == "auto" and isinstance(found_sandbox(), NoSandbox):
         pytest.skip("this machine has no sandbox")
     model = user.script(WRONG, {"text": "Done."})
     env = {"EBB_LSP_ENABLED": "true", "EBB_SANDBOX": sandbox}

@@ -12,7 +12,7 @@ import pytest
 from agent.events.permissions import QuestionAsked
 from agent.extensions.trust_question import ALL, APPROVE, EACH, LATER, NEVER
 from agent.mcp.approvals import Approvals, tools_question
-from agent.mcp.declared import Declared, WrittenServer
+from agent.mcp.declarations import DeclaredServer, WrittenServer
 from tests.agent.mcp.serving import House, command, notices, questions, say
 from tests.agent.mcp.test_running import Requests
 from tests.kit.session import call, finished
@@ -32,8 +32,8 @@ PROGRAM = (
 A = Path("/nowhere")
 
 
-def forge(digest: str, *command: str) -> Declared:
-    return Declared(ServerSpec("forge", command), "project", ".mcp.json", digest, WrittenServer(command))
+def forge(digest: str, *command: str) -> DeclaredServer:
+    return DeclaredServer(ServerSpec("forge", command), "project", ".mcp.json", digest, WrittenServer(command))
 
 
 def approve(event: QuestionAsked) -> str:
@@ -180,7 +180,7 @@ async def test_a_tool_that_changes_after_it_was_approved_is_not_called_until_tha
     session = await house.open(*replies, interactive=True)
     requests = Requests(session)
     await say(session, answer=approve)
-    await until(lambda: bool(session._env.server_tools.gone))
+    await until(lambda: bool(session._env.server_tools.removed_tools))
     refused = await say(session, answer=lambda event: LATER)
     assert questions(refused) == [
         "The server `forge` has 1 tool that you have not approved so:\n\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ConfigError
-from agent.mcp.declared import Declared, Unusable, WrittenServer, declared_servers
+from agent.mcp.declarations import DeclaredServer, UnusableServer, WrittenServer, declared_servers
 from tests.agent.mcp.serving import House
 from tools.mcp.spec import Login, ServerSpec
 
@@ -20,16 +20,18 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def found(house: House, *settings: str) -> tuple[Declared | Unusable, ...]:
+def found(house: House, *settings: str) -> tuple[DeclaredServer | UnusableServer, ...]:
     return declared_servers(house.config(*settings), ENVIRONMENT)
 
 
 def specs(house: House, *settings: str) -> list[ServerSpec]:
-    return [one.spec for one in found(house, *settings) if isinstance(one, Declared)]
+    return [one.spec for one in found(house, *settings) if isinstance(one, DeclaredServer)]
 
 
 def lines(house: House, *settings: str) -> list[str]:
-    return [one.line.replace(str(house.folder), "") for one in found(house, *settings) if isinstance(one, Unusable)]
+    return [
+        one.line.replace(str(house.folder), "") for one in found(house, *settings) if isinstance(one, UnusableServer)
+    ]
 
 
 def test_everything_that_may_be_said_of_a_server(house: House) -> None:
@@ -63,10 +65,10 @@ def test_a_projects_file_is_read_as_other_programs_write_it(house: House) -> Non
         old={"type": "sse", "url": "http://h/sse"},
     )
     forge, web, old = found(house)
-    assert isinstance(old, Declared)
+    assert isinstance(old, DeclaredServer)
     assert old.spec == ServerSpec("old", url="http://h/sse", is_sse=True)
-    assert isinstance(forge, Declared)
-    assert isinstance(web, Declared)
+    assert isinstance(forge, DeclaredServer)
+    assert isinstance(web, DeclaredServer)
     assert forge.spec == ServerSpec(
         "forge", ("forge-server", "--port", "80", "none", "${1}"), env={"TOKEN": "t0k", "MODE": "dev"},
         cwd=house.project,
@@ -188,13 +190,15 @@ def test_a_server_can_be_switched_off_everywhere(house: House) -> None:
     house.declares(off={"command": "x", "disabled": True}, forge={"command": "x"}, chat={"command": "x"})
     (house.project / ".ebb").mkdir()
     (house.project / ".ebb" / "config.toml").write_text('[mcp]\ndisabled = ["chat"]\n')
-    assert [(one.name, isinstance(one, Unusable) and one.is_off) for one in found(house, 'mcp.disabled=["forge"]')] == [
+    assert [
+        (one.name, isinstance(one, UnusableServer) and one.is_off) for one in found(house, 'mcp.disabled=["forge"]')
+    ] == [
         ("mine", True),
         ("off", True),
         ("forge", True),
         ("chat", False),
     ]
-    assert [(one.name, isinstance(one, Unusable) and one.is_off) for one in found(house)][2:] == [
+    assert [(one.name, isinstance(one, UnusableServer) and one.is_off) for one in found(house)][2:] == [
         ("forge", False),
         ("chat", True),
     ]
@@ -232,12 +236,12 @@ def test_what_the_user_writes_wrong_is_an_error_that_names_the_key(house: House,
 
 def test_a_table_without_keys_is_a_server_that_cannot_be_used(house: House) -> None:
     (house.home / "config" / "config.toml").write_text("[mcp.servers.forge]\n")
-    assert [(one.name, isinstance(one, Unusable)) for one in found(house)] == [("forge", True)]
+    assert [(one.name, isinstance(one, UnusableServer)) for one in found(house)] == [("forge", True)]
 
 
 def test_values_that_the_user_configured_are_not_shown(house: House) -> None:
     house.user(forge={"command": "x", "env.TOKEN": "s3cret"}, web={"url": "http://h", "headers.Key": "s3cret"})
-    written = [one.written for one in found(house) if isinstance(one, Declared)]
+    written = [one.written for one in found(house) if isinstance(one, DeclaredServer)]
     assert written == [WrittenServer(("x",), env=("TOKEN",)), WrittenServer(url="http://h", headers=("Key",))]
 
 
@@ -245,7 +249,7 @@ def test_what_a_digest_depends_on(house: House) -> None:
     def digest(environment: dict[str, str], **entry: Any) -> str:
         house.declares(forge=entry)
         (one,) = declared_servers(house.config(), environment)
-        assert isinstance(one, Declared)
+        assert isinstance(one, DeclaredServer)
         return one.digest
 
     secret: dict[str, Any] = {"command": "x", "env": {"TOKEN": "${TOKEN}"}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.context.reminder_notes import Surroundings, after_telling, notes_for, told_in
+from agent.context.reminder_notes import Surroundings, announced_surroundings, notes_for, with_announced
 from agent.messages import Conversation, Note, User
 from agent.session import Session
 from tests.agent.mcp.serving import House, command, notices, questions, say
@@ -73,10 +73,10 @@ async def test_a_project_server_is_heard_once_it_is_approved_and_cut_where_it_sa
 @pytest.mark.parametrize("rewrites", [0, 1])
 def test_only_what_was_not_told_is_told_and_all_of_it_again_after_a_rewrite(rewrites: int) -> None:
     one, two = ("a", "first"), ("b", "second")
-    before = after_telling(Surroundings(instructions=(one,)), Surroundings())
+    before = with_announced(Surroundings(instructions=(one,)), Surroundings())
     now = Surroundings(instructions=(one, two), epoch=rewrites)
     known = before if not rewrites else Surroundings()
     (note,) = notes_for(now, known)
     assert ("first" in note.text, "second" in note.text) == (bool(rewrites), True)
     conversation = Conversation((User((note,)),))
-    assert notes_for(now, told_in(conversation, before)) == ()
+    assert notes_for(now, announced_surroundings(conversation, before)) == ()

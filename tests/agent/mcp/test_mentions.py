@@ -10,7 +10,7 @@ from agent.errors import UsageError
 from agent.events.session import TurnFailed
 from agent.extensions.trust_question import APPROVE
 from agent.mcp import status
-from agent.mcp.mentions import LONGEST, MOST, arguments_of
+from agent.mcp.mentions import MAX_RESOURCE_CHARS, MAX_RESOURCES, arguments_of
 from agent.messages import Note, Text, ToolOutput, User
 from agent.session import Session
 from tests.agent.mcp.serving import House, command, notices, say
@@ -64,16 +64,16 @@ async def test_no_more_resources_are_read_than_one_message_may_bring(house: Hous
     library(house, guide="Measure twice.")
     session = await house.open({"text": "ok"})
 
-    events = await say(session, " ".join(f"@docs:docs://{number}" for number in range(MOST + 2)))
+    events = await say(session, " ".join(f"@docs:docs://{number}" for number in range(MAX_RESOURCES + 2)))
 
-    told = f"2 more resources are named than the {MOST} that one message may attach: not read"
+    told = f"2 more resources are named than the {MAX_RESOURCES} that one message may attach: not read"
     assert told in notices(events)
     assert told in notes(session)
-    assert len([text for text in notes(session) if "could not be read" in text]) == MOST
+    assert len([text for text in notes(session) if "could not be read" in text]) == MAX_RESOURCES
 
 
 async def test_of_a_long_resource_the_beginning_is_shown_and_a_tool_brings_the_rest(house: House) -> None:
-    library(house, log="x" * (LONGEST + 1234))
+    library(house, log="x" * (MAX_RESOURCE_CHARS + 1234))
     call = {"calls": [{"name": "mcp__docs__read_resource", "arguments": {"uri": "docs://log"}}]}
     listing = {"calls": [{"name": "mcp__docs__read_resource", "arguments": {}}]}
     session = await house.open(call, listing, {"text": "ok"})
@@ -182,7 +182,7 @@ async def test_looking_at_servers_makes_no_digest_again(house: House, monkeypatc
     assert board is not None
     monkeypatch.setattr(status, "digests_of", None)
 
-    looks = [(board.servers(), board.named()) for _ in range(2)]
+    looks = [(board.servers(), board.statuses()) for _ in range(2)]
 
     assert looks[0] == looks[1]
     assert looks[0][1] == (replace(looks[0][0][0], tools=()),)

@@ -110,7 +110,7 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
     await say(session)
     for approval in gates:
         await opened(approval)
-    await until(lambda: len(session._env.server_tools.late) == 2)
+    await until(lambda: len(session._env.server_tools.added_tools) == 2)
     events = await say(session)
     found, called = finished(events)[:2]
     assert found[2].startswith("## mcp__office__echo\nSays it again.")
@@ -194,7 +194,7 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> N
     session = await house.open(*steps)
     requests = Requests(session)
     await say(session)
-    await until(lambda: bool(session._env.server_tools.late))
+    await until(lambda: bool(session._env.server_tools.added_tools))
     gone, new = finished(await say(session))
     assert gone == (
         "mcp__forge__echo",

@@ -14,14 +14,14 @@ from agent.events.permissions import QuestionAsked
 from agent.events.session import Event, ReplyFinished
 from agent.events.view import PrefixDrifted
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, fields_of, form_of
-from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests, write_sample
+from agent.mcp.server_requests import ALWAYS, NO, OPENED_ANSWER, ServerRequests, write_sample
 from agent.messages import Assistant, Image, Text, User
 from agent.providers.wires.scripted import Scripted
 from agent.window.turn_limits import TurnLimits
 from tests.agent.mcp.serving import House, command, notices, questions, say
 from tests.kit.session import call, finished
 from tools.base import Picture
-from tools.mcp.client_handlers import Dismissed, Sample, SampleRequest, SamplingMessage, SamplingRefused
+from tools.mcp.client_handlers import DismissedAnswer, Sample, SampleRequest, SamplingMessage, SamplingRefusal
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -91,9 +91,9 @@ def test_each_field_says_what_it_takes() -> None:
 
 def test_a_form_goes_through_all_fields_those_that_are_missing_first() -> None:
     form, order = form_of(fields_of(FORM)), []
-    while (field := form.meant(form.options[0])) is not None:
+    while (field := form.field_for(form.options[0])) is not None:
         order.append(field.name)
-        form = form.filled(field, "44" if field.required else None)
+        form = form.with_value(field, "44" if field.required else None)
     assert order == ["age", "name", "size", "sure", "color", "taste", "days", "mail"]
     assert (form.options[0], form.values) == (SEND, {"name": "44", "age": "44"})
 
@@ -135,7 +135,7 @@ async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_a
     assert question.endswith("and at most 50 back. Allow it?\n\n[user] write a poem")
     counted = [event for event in events if isinstance(event, ReplyFinished)]
     assert [event.purpose for event in counted] == ["step", "step", "sampling", "step", "sampling", "step"]
-    assert session.spent.usage.prompt == sum(event.usage.prompt for event in counted)
+    assert session.usage.usage.prompt == sum(event.usage.prompt for event in counted)
     assert not [event for event in events if isinstance(event, PrefixDrifted)]
     overview = await house_sessions.overview(session.id)
     assert [asked.purpose for asked in overview.requests].count("sampling") == 2
@@ -155,7 +155,7 @@ async def test_an_interrupted_turn_dismisses_the_question(house: House) -> None:
     assert notices(events) == []
 
 
-@pytest.mark.parametrize(("answer", "action"), [(OPENED, "accept"), (DECLINE, "decline"), ("", "cancel")])
+@pytest.mark.parametrize(("answer", "action"), [(OPENED_ANSWER, "accept"), (DECLINE, "decline"), ("", "cancel")])
 async def test_an_address_is_opened_by_the_user(house: House, answer: str, action: str) -> None:
     steps: list[dict[str, Any]] = [
         {"calls": [call("mcp__forge__elicit", url="https://bank.example@h/pay")]},
@@ -172,8 +172,8 @@ async def test_an_address_is_opened_by_the_user(house: House, answer: str, actio
 
 async def test_where_no_session_hears_it_nothing_is_answered(tmp_path: Path) -> None:
     desk = ServerRequests(tmp_path, Channel(), lambda _: None)
-    assert await desk.elicit("forge", "Who?", FORM, "") == Dismissed()
-    assert await desk.sample("forge", SampleRequest((SamplingMessage("user", "hi"),), 50)) == SamplingRefused(
+    assert await desk.elicit("forge", "Who?", FORM, "") == DismissedAnswer()
+    assert await desk.sample("forge", SampleRequest((SamplingMessage("user", "hi"),), 50)) == SamplingRefusal(
         "no session is open"
     )
     assert desk.roots() == (tmp_path,)
@@ -255,12 +255,12 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(house: Ho
             (SamplingMessage("user", "hm"), SamplingMessage("assistant", "x")),
         )
     ]
-    assert refused == [SamplingRefused("there is no message of the user to answer")] * 3
+    assert refused == [SamplingRefusal("there is no message of the user to answer")] * 3
     large = await write_sample(SampleRequest((SamplingMessage("user", "poem " * 50_000),), 50), env)
-    assert isinstance(large, SamplingRefused)
+    assert isinstance(large, SamplingRefusal)
     assert large.reason.startswith("it takes about ")
     assert len(provider.requests) == 1
     broke = replace(env, limits=TurnLimits(cost=0.0))
-    assert await write_sample(SampleRequest(said, 50), broke) == SamplingRefused(
+    assert await write_sample(SampleRequest(said, 50), broke) == SamplingRefusal(
         "the limit of what this run may cost is reached"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.config.load import load_config
-from agent.providers.choices import offers, version_of
+from agent.providers.choices import model_choices, version_of
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,9 @@ def test_a_version_is_told_by_the_name_without_dates_and_sizes(model: str, versi
 def test_models_stand_by_provider_those_that_can_be_asked_first_and_the_newest_above(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.toml").write_text('[agent]\nmodel = "openai/gpt-5"\n')
-    found = offers(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}), {"ANTHROPIC_API_KEY": "x"}, ("ollama/q",))
+    found = model_choices(
+        load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}), {"ANTHROPIC_API_KEY": "x"}, ("ollama/q",)
+    )
     assert found[0].model == "openai/gpt-5"
     assert list(dict.fromkeys((one.provider, one.has_key) for one in found[1:])) == [
         ("anthropic", True),

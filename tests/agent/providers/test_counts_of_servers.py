@@ -95,7 +95,7 @@ def play(
         if budget.verdict != "fits":
             newest = conversation.messages[-2:]
             conversation = Conversation((conversation.messages[0], *newest), Summary("", part(2000, dice)))
-            meter.rewritten()
+            meter.reset_counters()
             budget = meter.measure(build_prompt(conversation, SYSTEM), conversation, TOOLS, room)
         counted, is_short = server.count(conversation, dice)
         truncated += is_short
@@ -103,7 +103,7 @@ def play(
         call = ToolCall(str(step), "read", {"path": "a"}, '{"path": "a"}')
         reply = Assistant((said, call) if calls else (said,), "p/m")
         usage = Usage(counted, output=int(size_of(reply) * server.factor))
-        conversation = meter.anchored(conversation, Reply(reply, usage, "calls" if calls else "end"), budget, print)
+        conversation = meter.anchor_reply(conversation, Reply(reply, usage, "calls" if calls else "end"), budget, print)
         real = meter.take_real_window()
         if real is not None or step == steps:
             return Played(truncated, real)

@@ -8,7 +8,7 @@ import pytest
 
 from agent.context.budget import Window
 from agent.context.estimate import decode_estimator
-from agent.context.preflight import Target
+from agent.context.preflight import ModelTarget
 from agent.context.settings import CompactionSettings
 from agent.errors import AuthFailed, UsageError
 from agent.events.session import (
@@ -23,7 +23,7 @@ from agent.events.session import (
 )
 from agent.events.view import ContextCompacted, PrefixDrifted
 from agent.providers.base import ModelFacts, Prices
-from agent.providers.fallbacks import Connected, Targets, chain_after
+from agent.providers.fallbacks import ConnectedModel, Targets, chain_after
 from agent.providers.meter import Meter
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.records.usage import Rewrite
@@ -59,18 +59,20 @@ class Models:
         self.there = {f"scripted/{one.name}": one for one in models if not isinstance(one, str)}
         self.asked: list[str] = []
 
-    async def connect(self, name: str) -> Connected:
+    async def connect(self, name: str) -> ConnectedModel:
         self.asked.append(name)
         if name not in self.there:
             raise AuthFailed("there is no key")
-        return Connected(self.there[name], Meter())
+        return ConnectedModel(self.there[name], Meter())
 
     def after(self, provider: Scripted, **known: int) -> Targets:
         """The chain that begins with a provider; `known` are windows that are not as they turn out to be."""
         windows = {name.removeprefix("scripted/"): one.script.context_window for name, one in self.there.items()}
         sizes = {**dict.fromkeys(self.names, 200_000), **windows, **known}
         follow = tuple(
-            Target("scripted", name, Window(sizes[name], min(16_384, sizes[name] // 4), min(8192, sizes[name] // 8)))
+            ModelTarget(
+                "scripted", name, Window(sizes[name], min(16_384, sizes[name] // 4), min(8192, sizes[name] // 8))
+            )
             for name in self.names
         )
         return Targets(provider, follow, self.connect)
@@ -119,7 +121,7 @@ async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home:
 async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
     small, large = model("small", 9000), Scripted.of({"error": "auth"}, context_window=50_000)
     large.name = "large"
-    targets = Targets(small, (Target("scripted", "large", large.window),), _always(large))
+    targets = Targets(small, (ModelTarget("scripted", "large", large.window),), _always(large))
     session, events = await first_turn(home.open(targets), LONG)
     assert isinstance(events[-1], TurnFailed)
     store = home.store
@@ -133,8 +135,8 @@ async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
 
 
 def _always(provider: Scripted) -> Any:
-    async def connect(name: str) -> Connected:
-        return Connected(provider, Meter())
+    async def connect(name: str) -> ConnectedModel:
+        return ConnectedModel(provider, Meter())
 
     return connect
 
@@ -200,7 +202,7 @@ async def test_whoever_connects_a_model_closes_it() -> None:
     targets = models.after(own)
     first, second = targets.fallbacks
     connected = await targets.connect(first.id)
-    targets.go_on_with(first, connected.provider)
+    targets.switch_to(first, connected.provider)
     assert (targets.provider, targets.fallbacks) == (other, (second,))
     targets.pass_over(second)
     assert targets.fallbacks == ()

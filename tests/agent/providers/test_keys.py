@@ -10,7 +10,7 @@ import pytest
 
 from agent.config.values import ProviderConfig
 from agent.errors import AuthFailed, ConfigError
-from agent.providers.keys import KeptKey, KeyStore, kept_key, origin_of, with_kept_keys
+from agent.providers.keys import KeyStore, StoredKey, origin_of, stored_key, with_stored_keys
 from agent.providers.setup import find_endpoint, first_choice
 from tests.running import ROOT, environment
 
@@ -20,16 +20,16 @@ OPENAI = "https://api.openai.com"
 
 def test_a_key_is_kept_for_its_owner_alone_and_goes_when_it_is_removed(tmp_path: Path) -> None:
     store = KeyStore(tmp_path / "config")
-    assert (store.kept(), store.remove("openai")) == ({}, False)
+    assert (store.stored_keys(), store.remove("openai")) == ({}, False)
     assert store.put("openai", OPENAI, KEY) == "file"
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
-    assert (store.kept(), store.key_for("openai")) == ({"openai": KeptKey(OPENAI, "file")}, KEY)
+    assert (store.stored_keys(), store.key_for("openai")) == ({"openai": StoredKey(OPENAI, "file")}, KEY)
     assert (store.remove("openai"), KEY in store.path.read_text(), store.key_for("openai")) == (True, False, None)
 
 
 def test_a_key_goes_to_the_address_that_it_is_for_and_to_no_other(tmp_path: Path) -> None:
     KeyStore(tmp_path).put("openai", OPENAI, KEY)
-    known = with_kept_keys(tmp_path, {"HOME": "/"})
+    known = with_stored_keys(tmp_path, {"HOME": "/"})
     assert find_endpoint("openai", ProviderConfig(), known).key == KEY
     assert first_choice(known).startswith("openai/")
     for elsewhere in ("https://evil.example/v1", "http://api.openai.com/v1", "https://api.openai.com:444/v1"):
@@ -48,15 +48,15 @@ def test_a_file_that_is_damaged_gives_no_key_and_says_so(tmp_path: Path, content
     store = KeyStore(tmp_path)
     store.path.write_text(content)
     with pytest.raises(ConfigError, match=r"keys\.json"):
-        store.kept()
-    assert kept_key(with_kept_keys(tmp_path, {}), "openai") is None
+        store.stored_keys()
+    assert stored_key(with_stored_keys(tmp_path, {}), "openai") is None
 
 
 def test_a_file_that_everybody_may_write_gives_no_key(tmp_path: Path) -> None:
     store = KeyStore(tmp_path)
     store.put("openai", OPENAI, KEY)
     store.path.chmod(0o666)
-    assert kept_key(with_kept_keys(tmp_path, {}), "openai") is None
+    assert stored_key(with_stored_keys(tmp_path, {}), "openai") is None
 
 
 def test_addresses_are_told_apart_by_scheme_host_and_port() -> None:

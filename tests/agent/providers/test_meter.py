@@ -26,7 +26,7 @@ from agent.messages import (
     Assistant,
     Conversation,
     Image,
-    Opaque,
+    ProviderItem,
     Reasoning,
     Summary,
     Text,
@@ -37,7 +37,7 @@ from agent.messages import (
 )
 from agent.providers.base import Reply
 from agent.providers.meter import CountReading, Meter
-from agent.providers.usage import what_stays
+from agent.providers.usage import carried_usage
 from tests.agent.histories import conversations
 
 WINDOW = Window(200_000, 8000)
@@ -53,7 +53,7 @@ def steps_taken(meter: Meter, conversation: Conversation, *usages: Usage) -> tup
     events: list[Event] = []
     for usage in usages:
         budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
-        conversation = meter.anchored(conversation, Reply(ANSWER, usage, "calls"), budget, events.append)
+        conversation = meter.anchor_reply(conversation, Reply(ANSWER, usage, "calls"), budget, events.append)
         conversation = conversation.plus(OUTPUTS)
     return conversation, events
 
@@ -86,7 +86,7 @@ def test_counting_what_was_added_is_counting_all(conversation: Conversation, mor
 def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> None:
     meter, tools = Meter(), (ToolSpec("far", "Reaches far. " * 200, {"type": "object"}, deferred=Group("g", "far")),)
     conversation = ASKED
-    for message in (Assistant((Opaque({"type": "found"}, ("far",)),), "p/m"), OUTPUTS, ANSWER, OUTPUTS):
+    for message in (Assistant((ProviderItem({"type": "found"}, ("far",)),), "p/m"), OUTPUTS, ANSWER, OUTPUTS):
         conversation = conversation.plus(message)
         prompt = build_prompt(conversation, INSTRUCTIONS)
         anew = Meter().measure(prompt, conversation, tools, WINDOW)
@@ -149,8 +149,8 @@ def test_a_deferred_definition_takes_nothing_until_it_is_found() -> None:
     assert (nothing, components(ASKED, deferred)) == (0, (0, asked))
     about = Meter().size_of_tool(ToolSpec(group.name, group.about, {}))
     assert components(ASKED, grouped, replace(grouped, name="mcp__desk__tell")) == (about, asked)
-    found = ASKED.plus(Assistant((Opaque({"type": "found"}, (long.name, "mcp__gone")),), "p/m"))
-    bare = ASKED.plus(Assistant((Opaque({"type": "found"}),), "p/m"))
+    found = ASKED.plus(Assistant((ProviderItem({"type": "found"}, (long.name, "mcp__gone")),), "p/m"))
+    bare = ASKED.plus(Assistant((ProviderItem({"type": "found"}),), "p/m"))
     (_, without), (_, with_definition) = components(bare, deferred), components(found, deferred)
     assert with_definition - without == pytest.approx(Meter().size_of_tool(long), abs=1)
 
@@ -162,8 +162,10 @@ def test_counts_of_a_reply_with_searches_anchor_and_teach_nothing() -> None:
     learned = meter.estimator
     found = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp", Group())
     budget = meter.measure(build_prompt(before, INSTRUCTIONS), before, (*TOOLS, found), WINDOW)
-    reply = Reply(Assistant((Opaque({}, (found.name,)), Text("done")), "p/m"), Usage(6500, output=50), "end", passes=2)
-    after = meter.anchored(before, reply, budget, print)
+    reply = Reply(
+        Assistant((ProviderItem({}, (found.name,)), Text("done")), "p/m"), Usage(6500, output=50), "end", passes=2
+    )
+    after = meter.anchor_reply(before, reply, budget, print)
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
     unseen = count_messages([OUTPUTS, reply.message]) + count_tools([replace(found, deferred=None)]) + Counts(replies=1)
     later = meter.measure(build_prompt(after, INSTRUCTIONS), after, (*TOOLS, found), WINDOW)
@@ -185,7 +187,7 @@ def test_a_server_that_leaves_something_out_is_named_once_and_teaches_its_window
     assert ["read only 2,040 of" in str(event) for event in events] == [True]
     assert (meter.take_real_window(), meter.take_real_window()) == (3000, None)
     assert (conversation.anchor, meter.estimator) == (None, Estimator())
-    assert measured(meter, conversation) == meter.counters.projected() + meter.counters.schema
+    assert measured(meter, conversation) == meter.counters.projected_tokens() + meter.counters.schema
     _, events = steps_taken(meter, conversation, *[Usage(2040)] * 5)
     assert events == []
 
@@ -194,7 +196,7 @@ def test_a_request_larger_than_the_window_is_truncated_when_it_is_counted_as_sma
     for counted, window in ((1000, 1000), (1001, None)):
         meter, events = Meter(), list[Event]()
         budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, Window(1000, 100, 100))
-        meter.anchored(ASKED, Reply(ANSWER, Usage(counted), "end"), budget, events.append)
+        meter.anchor_reply(ASKED, Reply(ANSWER, Usage(counted), "end"), budget, events.append)
         assert (meter.take_real_window(), len(events)) == (window, int(window is not None))
 
 
@@ -205,7 +207,7 @@ def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_o
     meter = Meter()
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
     reply = Reply(ANSWER, Usage(2500), "end")
-    assert meter.anchored(conversation, reply, budget, print).anchor == Usage(2500)
+    assert meter.anchor_reply(conversation, reply, budget, print).anchor == Usage(2500)
     assert meter.estimator == Estimator()
 
 
@@ -220,9 +222,9 @@ def test_the_count_of_another_model_is_compared_with_nothing() -> None:
 
 def test_reasoning_is_anchored_only_when_it_is_sent_back() -> None:
     usage = Usage(input=100, output=900, reasoning=800)
-    assert what_stays(Reply(ANSWER, usage, "end")) == Usage(input=100, output=100)
+    assert carried_usage(Reply(ANSWER, usage, "end")) == Usage(input=100, output=100)
     kept = Assistant((Reasoning("", {"type": "reasoning"}), Text("done")))
-    assert what_stays(Reply(kept, usage, "end")) == usage
+    assert carried_usage(Reply(kept, usage, "end")) == usage
 
 
 def test_tool_definitions_are_what_the_first_request_leaves_for_them() -> None:
@@ -252,7 +254,7 @@ def test_the_counters_follow_the_turn() -> None:
     conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     assert said == Estimator().tokens(count_messages(ASKED.messages))
     measured(meter, conversation)
-    projected = meter.counters.projected()
+    projected = meter.counters.projected_tokens()
     meter.end_turn(replace(conversation, anchored=len(conversation.messages)))
     assert projected + meter.counters.schema >= 3050
     assert (meter.counters.current, meter.counters.pending, meter.counters.new) == (3050, 0, 0)
@@ -271,7 +273,7 @@ def test_a_tokenizer_that_comes_during_a_request_waits_for_the_next() -> None:
     steps_taken(plain, ASKED, Usage(input=3000, output=50))
     budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
     meter.use(Ruler(lambda text: float(len(text))))
-    meter.anchored(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, print)
+    meter.anchor_reply(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, print)
     assert meter.estimator == plain.estimator
 
 
@@ -301,14 +303,14 @@ def test_what_cannot_be_read_is_learned_anew(text: str | None) -> None:
 
 
 def test_an_estimator_is_plain_json() -> None:
-    assert set(json.loads(Meter().encoded())) == {"weights", "doubt", "samples", "errors"}
+    assert set(json.loads(Meter().serialise())) == {"weights", "doubt", "samples", "errors"}
 
 
 def test_calls_and_outputs_of_a_step_are_the_unseen_tail() -> None:
     meter = Meter()
     calls = Assistant((ToolCall("1", "read", {"path": "a"}), ToolCall("2", "read", {"path": "b"})), "p/m")
     budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
-    conversation = meter.anchored(ASKED, Reply(calls, Usage(3000, output=40), "calls"), budget, print)
+    conversation = meter.anchor_reply(ASKED, Reply(calls, Usage(3000, output=40), "calls"), budget, print)
     outputs = User((ToolOutput("1", "x" * 900), ToolOutput("2", "y" * 900)))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation.plus(outputs), TOOLS, WINDOW)
     assert budget.used - budget.pending == 3040

@@ -22,7 +22,7 @@ from agent.errors import (
 from agent.events.session import Event, RetryScheduled
 from agent.messages import Assistant, Text, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from agent.providers.stream import Persistence, Retries, stream_reply
+from agent.providers.stream import Retries, RetryLimits, stream_reply
 from agent.providers.wires.decoder import is_progress
 from tests.agent.providers.wires.cases import Adapter, Library, collect, endpoint_of, hello
 from tests.fake_provider import FakeProvider, Recorded, Turn
@@ -72,7 +72,7 @@ class Failing:
 class Run:
     """One reply of a model that fails."""
 
-    def __init__(self, persistence: Persistence, *, reached: bool = True, may_leave: bool = False) -> None:
+    def __init__(self, persistence: RetryLimits, *, reached: bool = True, may_leave: bool = False) -> None:
         self.may_leave = may_leave
         self.clock, self.events = Clock(), list[Event]()
         self.retries = Retries(persistence, self.clock.now, self.clock.sleep, {"p/m"} if reached else set())
@@ -89,7 +89,7 @@ class Run:
 
 
 async def test_an_outage_of_nine_minutes_is_borne() -> None:
-    run = Run(Persistence(600))
+    run = Run(RetryLimits(600))
     model = Failing(lambda _: Unreachable("no network") if run.clock.at < 540 else None)
     assert await run.reply(model) == "hi"
     assert 540 <= run.clock.at < 600
@@ -99,14 +99,14 @@ async def test_an_outage_of_nine_minutes_is_borne() -> None:
 @pytest.mark.parametrize(
     ("persistence", "how", "error", "told", "seconds"),
     [
-        (Persistence(600), {}, Overloaded("busy."), r"busy\. Tried \d+ times in 10 min\.", 600),
-        (Persistence(600), {"reached": False}, Unreachable("refused"), "Tried 6 times in 10 s", 10),
-        (Persistence(600, fallback_after=30), {"may_leave": True}, Overloaded("busy"), "busy", 30),
+        (RetryLimits(600), {}, Overloaded("busy."), r"busy\. Tried \d+ times in 10 min\.", 600),
+        (RetryLimits(600), {"reached": False}, Unreachable("refused"), "Tried 6 times in 10 s", 10),
+        (RetryLimits(600, fallback_after=30), {"may_leave": True}, Overloaded("busy"), "busy", 30),
     ],
     ids=["which is told", "sooner at an address that nobody has reached", "sooner where another model may take over"],
 )
 async def test_patience_has_an_end(
-    persistence: Persistence, how: dict[str, bool], error: ProviderError, told: str, seconds: float
+    persistence: RetryLimits, how: dict[str, bool], error: ProviderError, told: str, seconds: float
 ) -> None:
     run = Run(persistence, **how)
     with pytest.raises(type(error), match=told):
@@ -117,7 +117,7 @@ async def test_patience_has_an_end(
 
 @pytest.mark.parametrize("failure", [Overloaded("busy"), AuthFailed("no")])
 async def test_a_server_that_has_refused_has_been_reached(failure: ProviderError) -> None:
-    run = Run(Persistence(600), reached=False)
+    run = Run(RetryLimits(600), reached=False)
     model = Failing(lambda number: failure if number == 1 else Unreachable("gone") if run.clock.at < 300 else None)
     if not failure.retryable:
         with pytest.raises(AuthFailed):
@@ -127,10 +127,10 @@ async def test_a_server_that_has_refused_has_been_reached(failure: ProviderError
 
 
 async def test_a_wait_within_the_patience_is_kept_and_one_beyond_it_ends_the_run_at_once() -> None:
-    run = Run(Persistence(600))
+    run = Run(RetryLimits(600))
     assert await run.reply(Failing(lambda n: RateLimited("slow", retry_after=300) if n == 1 else None)) == "hi"
     assert run.clock.at == 300
-    run = Run(Persistence(600))
+    run = Run(RetryLimits(600))
     model = Failing(lambda _: RateLimited("slow", retry_after=7300))
     with pytest.raises(
         RateLimited, match=r"It asks for a wait of 2\.0 h, which is more than `retry\.patience`"
@@ -140,7 +140,7 @@ async def test_a_wait_within_the_patience_is_kept_and_one_beyond_it_ends_the_run
 
 
 async def test_without_an_end_it_goes_on_until_the_user_stops_it() -> None:
-    run, interrupt = Run(Persistence(None)), Interrupt()
+    run, interrupt = Run(RetryLimits(None)), Interrupt()
 
     def failure(number: int) -> ProviderError:
         if number == 200:
@@ -154,7 +154,7 @@ async def test_without_an_end_it_goes_on_until_the_user_stops_it() -> None:
 
 async def test_a_wait_is_left_at_once() -> None:
     interrupt, began = Interrupt(), asyncio.Event()
-    retries = Retries(Persistence(None))
+    retries = Retries(RetryLimits(None))
     model = Failing(lambda _: RateLimited("slow", retry_after=3600))
     work = asyncio.ensure_future(stream_reply(model, REQUEST, interrupt, lambda _: began.set(), None, retries))
     await began.wait()
@@ -164,7 +164,7 @@ async def test_a_wait_is_left_at_once() -> None:
 
 
 async def test_what_does_not_fit_behind_an_outage_keeps_what_is_known_of_it() -> None:
-    run = Run(Persistence(600))
+    run = Run(RetryLimits(600))
     large = ContextOverflow("too large.", status=400, size=210_000, limit=200_000)
     with pytest.raises(ContextOverflow) as raised:
         await run.reply(Failing(lambda number: large if number > 1 else Overloaded("busy.")))
@@ -174,7 +174,7 @@ async def test_what_does_not_fit_behind_an_outage_keeps_what_is_known_of_it() ->
 
 
 async def test_what_to_do_stands_at_the_end() -> None:
-    run = Run(Persistence(600))
+    run = Run(RetryLimits(600))
     with pytest.raises(Overloaded) as raised:
         await run.reply(Failing(lambda _: Overloaded("busy.", cause="x", todo="Try again in a while.")))
     assert re.fullmatch(r"busy\. Tried \d+ times in 10 min\. Try again in a while\.", str(raised.value))
@@ -182,14 +182,14 @@ async def test_what_to_do_stands_at_the_end() -> None:
 
 
 async def test_an_answer_that_breaks_off_costs_five_requests_at_most() -> None:
-    run, model = Run(Persistence(None)), Failing(lambda _: StreamCut("cut"), heard="so")
+    run, model = Run(RetryLimits(None)), Failing(lambda _: StreamCut("cut"), heard="so")
     with pytest.raises(StreamCut, match="Tried 5 times"):
         await run.reply(model)
     assert (model.asked, {wait.attempts for wait in run.waits}) == (5, {5})
 
 
 async def test_an_answer_that_breaks_off_after_an_outage_is_asked_for_again() -> None:
-    run = Run(Persistence(600))
+    run = Run(RetryLimits(600))
     failures: dict[int, ProviderError | None] = {**{n: Unreachable("gone") for n in range(1, 9)}, 9: StreamCut("cut")}
     assert await run.reply(Failing(failures.get)) == "hi"
     assert [(wait.attempt, wait.attempts) for wait in run.waits][-2:] == [(9, 0), (2, 5)]

@@ -16,7 +16,7 @@ from agent.errors import (
     UnknownModel,
     Unreachable,
 )
-from agent.providers.stream import Persistence, delay_before
+from agent.providers.stream import RetryLimits, delay_before
 
 
 def test_delays_double_up_to_half_a_minute() -> None:
@@ -76,10 +76,10 @@ def test_what_another_try_may_mend(kind: type[ProviderError]) -> None:
     ],
 )
 def test_how_long_a_failure_is_borne(error: ProviderError, reached: bool, may_leave: bool, limit: float) -> None:
-    assert Persistence(600, 10, 30).limit(error, reached=reached, may_leave=may_leave) == limit
+    assert RetryLimits(600, 10, 30).limit(error, reached=reached, may_leave=may_leave) == limit
 
 
 def test_in_a_terminal_only_a_first_try_has_an_end() -> None:
-    terminal = Persistence(None)
+    terminal = RetryLimits(None)
     assert terminal.limit(Overloaded("x"), reached=True, may_leave=False) is None
     assert terminal.limit(Unreachable("x"), reached=False, may_leave=False) == 10

@@ -30,8 +30,8 @@ async def test_where_there_is_no_table_for_them_calls_run_all_the_same() -> None
     database = Database("unreadable")
     progress = CallProgress(database.keep)
     progress.begin(CALLS)
-    await progress.begun("a")
-    await progress.ended(DONE)
+    await progress.record_start("a")
+    await progress.record_output(DONE)
     assert database.kept == []
 
 
@@ -39,16 +39,16 @@ async def test_what_the_user_is_asked_about_is_written_down_or_not_asked() -> No
     progress = CallProgress(Database("unreadable").keep)
     progress.begin(CALLS)
     with pytest.raises(StoreFailed):
-        await progress.asked("a")
+        await progress.record_question("a")
 
 
 async def test_a_call_does_not_go_on_when_an_earlier_state_of_its_step_is_written_down() -> None:
     database = Database("unreadable", takes=1)
     progress = CallProgress(database.keep)
     progress.begin(CALLS)
-    await progress.begun("a")
+    await progress.record_start("a")
     with pytest.raises(StoreFailed):
-        await progress.ended(DONE)
+        await progress.record_output(DONE)
     assert database.kept == [{"a": "begun", "b": "waiting"}]
 
 
@@ -56,4 +56,4 @@ async def test_a_full_disk_stops_them() -> None:
     progress = CallProgress(Database("full").keep)
     progress.begin(CALLS)
     with pytest.raises(StoreFailed):
-        await progress.begun("a")
+        await progress.record_start("a")

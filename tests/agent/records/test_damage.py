@@ -1,7 +1,7 @@
 """Messages of which some are damaged or missing."""
 
 from agent.messages import Message, Text, User
-from agent.records.damage import FARTHEST, LOST, ReadableMessages, in_place, readable
+from agent.records.damage import DAMAGED_NOTE, FARTHEST, ReadableMessages, in_place, readable
 from agent.records.message_rows import encode_message
 from store.session_rows import MessageRow
 
@@ -15,7 +15,7 @@ def rows_at(*positions: int) -> list[MessageRow]:
 
 
 def lost() -> Message:
-    return User((Text(LOST),))
+    return User((Text(DAMAGED_NOTE),))
 
 
 def test_a_page_holds_one_message_for_each_position_also_where_its_ends_are_missing() -> None:

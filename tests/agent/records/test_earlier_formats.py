@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.context.offload import own_words
-from agent.messages import Note, Stored, ToolOutput
+from agent.context.offload import text_without_insertions
+from agent.messages import Note, StoredBlob, ToolOutput
 from agent.records.message_rows import decode_part, encode_part
 from tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
 from tools.process.state import ProgramState
@@ -32,7 +32,7 @@ def test_an_output_of_an_earlier_version_says_what_it_said_itself(text: str, wor
     stored = {"digest": "d", "size": 9000, "lines": 90}
     read = decode_part({"type": "output", "call_id": "c", "text": text, "stored": stored})
     assert isinstance(read, ToolOutput)
-    assert (own_words(read.text, read.inserted), read.frame, read.text) == (words, frame, text)
+    assert (text_without_insertions(read.text, read.inserted), read.frame, read.text) == (words, frame, text)
     assert decode_part(json.loads(json.dumps(encode_part(read)))) == read
 
 
@@ -58,7 +58,7 @@ def test_what_a_change_brought_is_known_of_earlier_versions_too(text: str, probl
 
 
 def test_nothing_is_read_out_of_the_words_of_a_record_of_now() -> None:
-    output = ToolOutput("c", f"{HEADING}\nhead]\n{SEEN}\nexit code 9", stored=Stored("d", 9000, 90))
+    output = ToolOutput("c", f"{HEADING}\nhead]\n{SEEN}\nexit code 9", stored=StoredBlob("d", 9000, 90))
     assert decode_part(json.loads(json.dumps(encode_part(output)))) == output
 
 

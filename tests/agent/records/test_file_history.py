@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent.records import git as records_git
-from agent.records.file_change import Changes, FileChange
-from agent.records.file_history import LARGEST
-from agent.records.git import Others, others_in
+from agent.records.file_change import FileChange, FileChanges
+from agent.records.file_history import MAX_FILE_BYTES
+from agent.records.git import GitChanges, git_changes
 from agent.session import Session
 from tests.kit.hostile_repository import TRAPS, forget_the_blob, git, hostile_repository, ran
 from tests.kit.project import Project
@@ -48,7 +48,7 @@ async def test_a_file_is_compared_with_what_it_held_first(tmp_path: Path, projec
     turns = [write("a", "1"), write("a", "2"), DONE, write("a", "3"), write("b", "new"), DONE]
     async with opened(tmp_path, *turns) as session:
         await events_of(session)
-        assert await session.files.changes("turn") == Changes("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
+        assert await session.files.changes("turn") == FileChanges("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
         await events_of(session)
         assert await session.files.by_tools() == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
         turn, whole = await session.files.changes("turn"), await session.files.changes("session")
@@ -83,7 +83,7 @@ async def test_files_that_go_move_and_come_back(tmp_path: Path, project: Path) -
 
 
 async def test_what_is_not_known_is_said(tmp_path: Path, project: Path) -> None:
-    (project / "big").write_text("x" * (LARGEST + 1))
+    (project / "big").write_text("x" * (MAX_FILE_BYTES + 1))
     (project / "gone").write_text("y")
     replies = [
         {"calls": [call("read", path="big"), call("read", path="gone")]},
@@ -140,7 +140,7 @@ async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) ->
         FileChange("made", None, b"new\n", by_tool=False),
     }
     assert set(turn.files) == set(found.files)
-    assert found.told == ("git compares with the last commit, which may be older than this session",)
+    assert found.notes == ("git compares with the last commit, which may be older than this session",)
     assert (project / ".git" / "index").read_bytes() == index
 
 
@@ -152,15 +152,15 @@ def test_what_programs_make_for_themselves_is_not_told_where_no_rule_ignores_it(
     git(project, "add", "__pycache__/kept")
     git(project, "commit", "-m", "first")
     (project / "__pycache__/kept").write_text("tracked")
-    assert {change.name for change in others_in(project, (), 0.0).files} == {"a.py", "__pycache__/kept"}
+    assert {change.name for change in git_changes(project, (), 0.0).files} == {"a.py", "__pycache__/kept"}
 
 
 def test_only_what_changed_since_then_is_told_of_a_turn(project: Path) -> None:
     git(project, "init")
     (project / "old").write_text("x")
     then = os.lstat(project / "old").st_ctime
-    assert others_in(project, (), then + 1).files == ()
-    assert others_in(project, (), then).files == (FileChange("old", None, b"x", by_tool=False),)
+    assert git_changes(project, (), then + 1).files == ()
+    assert git_changes(project, (), then).files == (FileChange("old", None, b"x", by_tool=False),)
 
 
 @pytest.fixture
@@ -169,12 +169,12 @@ def evil(project: Path) -> Path:
 
 
 def test_nothing_that_a_repository_wants_to_run_is_run(tmp_path: Path, evil: Path) -> None:
-    found = others_in(evil, (), 0.0)
+    found = git_changes(evil, (), 0.0)
     assert {file for file in found.files if file.name in "abcd"} == {
         FileChange(name, b"one\n", b"two\n", by_tool=False) for name in "abcd"
     }
     forget_the_blob(evil)
-    assert others_in(evil, (), 0.0).files != ()
+    assert git_changes(evil, (), 0.0).files != ()
     assert ran(tmp_path) == set()
 
 
@@ -210,15 +210,15 @@ def test_what_is_guarded_runs_without_its_last_guard(
     for guard in guards:
         guarding = process_git.VARIABLES if guard in process_git.VARIABLES else process_git.SETTINGS
         monkeypatch.delitem(guarding, guard)
-    others_in(evil, (), 0.0)
+    git_changes(evil, (), 0.0)
     forget_the_blob(evil)
-    others_in(evil, (), 0.0)
+    git_changes(evil, (), 0.0)
     assert ran(evil) == ({trap} if trap else set())
 
 
 def test_filters_run_where_they_are_not_turned_off(evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records_git, "without_filters", lambda git, root: {})
-    others_in(evil, (), 0.0)
+    git_changes(evil, (), 0.0)
     assert ran(evil) == {"clean", "strange", "process"}
 
 
@@ -246,7 +246,7 @@ def test_no_variable_points_git_elsewhere_or_makes_it_run_or_write_something(
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = others_in(project, (), 0.0)
+    found = git_changes(project, (), 0.0)
     assert found.files == (FileChange("a", b"one\n", b"two\n", by_tool=False),)
     assert ran(tmp_path) == set()
 
@@ -255,7 +255,7 @@ def test_a_program_of_the_project_is_not_taken_for_git(project: Path, monkeypatc
     (project / "git").write_text("#!/bin/sh\ntouch RAN\n")
     (project / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{project}:{os.environ['PATH']}")
-    assert others_in(project, (), 0.0).files == ()
+    assert git_changes(project, (), 0.0).files == ()
     assert not (project / "RAN").exists()
 
 
@@ -274,7 +274,7 @@ def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
     inner.mkdir()
     git(inner, "init")
     (project / "binary").write_bytes(b"\0\1")
-    found = {file.name: file for file in others_in(project, (), 0.0).files}
+    found = {file.name: file for file in git_changes(project, (), 0.0).files}
     assert [found[name].now for name in ("a b", "日本", "-x")] == [b"2", b"2", b"2"]
     assert len([file for file in found.values() if file.before == b"1"]) == 5
     assert found["binary"].now == b"\0\1"
@@ -282,4 +282,4 @@ def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
 
 
 def test_a_folder_without_git_says_so(project: Path) -> None:
-    assert others_in(project, (), 0.0) == Others(told=(NO_GIT,))
+    assert git_changes(project, (), 0.0) == GitChanges(notes=(NO_GIT,))

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from agent.context.budget import Window
 from agent.context.control_calls import TodoItem
-from agent.context.last_request import Mark, changes_since, mark_of
+from agent.context.last_request import RequestMark, changes_since, mark_of
 from agent.context.prefix import fingerprint
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.server_truncation import Record
+from agent.context.server_truncation import CountRecord
 from agent.errors import StoreFailed
 from agent.events.session import ReplyFinished
 from agent.messages import (
     Assistant,
+    CarriedPart,
     Conversation,
     Image,
-    Kept,
     Note,
-    Retold,
-    Stored,
+    ShortenedPart,
+    StoredBlob,
     Summary,
     Text,
     ToolCall,
@@ -32,14 +32,21 @@ from agent.messages import (
     Usage,
     User,
 )
-from agent.records.call_progress import INTERRUPTED
+from agent.records.call_progress import CALL_INTERRUPTED
 from agent.records.message_rows import decode_message, encode_message
 from agent.records.recorder import Recorder, title_of
-from agent.records.rows import changes_of, decode_mark, decode_situation, decode_snapshot, encode_snapshot, read_summary
+from agent.records.rows import (
+    changes_of,
+    decode_mark,
+    decode_session_state,
+    decode_snapshot,
+    encode_snapshot,
+    read_summary,
+)
 from agent.records.session_reader import SessionLog
-from agent.records.situation import Situation
+from agent.records.session_state import SessionState
 from agent.records.store_thread import StoreThread
-from agent.records.usage import Spent
+from agent.records.usage import SessionUsage
 from store.session_rows import FactRow, MessageRow, SessionRow, SummaryRow
 from store.sessions import SessionStore
 from tests.agent.histories import conversations, output_ids
@@ -81,7 +88,8 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
     window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
     mark = replace(mark_of(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2)
     mark = replace(
-        mark, record=Record(812.5, 7_200, (7_100, 7_200), ((7_200, 9_700),), ((7_200, 2_400, 2_100),), is_fresh=True)
+        mark,
+        record=CountRecord(812.5, 7_200, (7_100, 7_200), ((7_200, 9_700),), ((7_200, 2_400, 2_100),), is_fresh=True),
     )
     rows = [encode_message(message, place) for place, message in enumerate(shown.messages)]
     body = encode_snapshot(shown, len(rows), mark)
@@ -98,7 +106,7 @@ INSTRUCTIONS = Instructions("base", "2026-11-22", "AGENT.md says")
 paths = st.sampled_from([Path("/a"), Path("/b"), Path("/c d"), Path("/caf\udce9"), Path('/"caf\udce9"')])
 """The last two are names whose bytes are no text."""
 situations = st.builds(
-    Situation,
+    SessionState,
     st.lists(st.builds(TodoItem, st.text(), st.sampled_from(["pending", "doing", "done"])), max_size=3).map(tuple),
     st.text(),
     st.dictionaries(paths, st.sampled_from(["1", "2"])),
@@ -107,9 +115,9 @@ situations = st.builds(
 
 
 @given(st.lists(situations, max_size=5))
-def test_rows_follow_every_change_of_the_situation(changes: list[Situation]) -> None:
+def test_rows_follow_every_change_of_the_situation(changes: list[SessionState]) -> None:
     rows: dict[tuple[str, str], FactRow] = {}
-    before = Situation()
+    before = SessionState()
     for after in changes:
         facts, over = changes_of(before, after)
         for gone in over:
@@ -117,7 +125,7 @@ def test_rows_follow_every_change_of_the_situation(changes: list[Situation]) -> 
         rows |= {(fact.kind, fact.key): fact for fact in facts}
         assert all((fact.key + fact.body).encode() for fact in facts)
         before = after
-        assert decode_situation(rows.values()) == after
+        assert decode_session_state(rows.values()) == after
     assert changes_of(before, before) == ((), ())
 
 
@@ -128,7 +136,9 @@ def test_a_view_that_is_restored_is_the_view_that_was_kept(conversation: Convers
         store = await thread.open()
         recorder = Recorder(thread, store, ROW)
         for message in conversation.messages:
-            await (recorder.said(message) if isinstance(message, User) else recorder.replied(message))
+            await (
+                recorder.record_user_message(message) if isinstance(message, User) else recorder.record_reply(message)
+            )
         await recorder.snapshot(conversation, User(()), None)
         restored = await Recorder(thread, store, ROW, is_new=False).read()
         await thread.close()
@@ -156,8 +166,8 @@ def test_a_message_that_cannot_be_read_is_named(body: str) -> None:
 async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
-    await recorder.said(ASKED)
-    await recorder.replied(CALLED)
+    await recorder.record_user_message(ASKED)
+    await recorder.record_reply(CALLED)
     await recorder.snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT, None)
     summary = Summary("r", "the user wants it fixed", "facts", ASKED)
     compacted = Conversation((CALLED, OUTPUT), summary, Usage(5, 6, 7, 8), 2, frozenset({"c1"}), 7, messages_before=1)
@@ -166,7 +176,7 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     await recorder.end_turn("scripted/a", "auto")
 
     resumed = Recorder(thread, store, ROW, is_new=False)
-    assert (await resumed.load(), resumed.spent) == (compacted, Spent(Usage(1, 2, 3, 4), 0.5))
+    assert (await resumed.load(), resumed.spent) == (compacted, SessionUsage(Usage(1, 2, 3, 4), 0.5))
     row = store_row(await thread.run(store.session, ROW.id))
     assert (row.title, row.mode, row.messages) == ("fix it", "auto", 3)
 
@@ -174,7 +184,7 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
 async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
-    await recorder.said(ASKED)
+    await recorder.record_user_message(ASKED)
     shown = Conversation((), Summary(summary="all of it"), messages_before=1)
     await recorder.snapshot(shown, User(()), None)
     again = Recorder(thread, store, ROW, is_new=False)
@@ -190,7 +200,7 @@ async def test_a_long_session_is_read_in_slices_between_which_reading_may_stop(
     said = tuple(User((Text(f"message {number}"),)) for number in range(5))
     recorder, told = Recorder(thread, store, ROW), list[tuple[int, int]]()
     for message in said:
-        await recorder.said(message)
+        await recorder.record_user_message(message)
     log = SessionLog(thread, store, ROW.id)
     log.progress = lambda read, count: told.append((read, count))
     assert await log.messages(1) == (said[1:], 5)
@@ -210,10 +220,10 @@ async def test_a_long_session_is_read_in_slices_between_which_reading_may_stop(
 async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
-    await recorder.said(ASKED)
-    await recorder.replied(CALLED)
+    await recorder.record_user_message(ASKED)
+    await recorder.record_reply(CALLED)
 
-    expected = Conversation((ASKED, CALLED, User((ToolOutput("c1", INTERRUPTED, "interrupted"),))))
+    expected = Conversation((ASKED, CALLED, User((ToolOutput("c1", CALL_INTERRUPTED, "interrupted"),))))
     for _ in range(2):
         assert await Recorder(thread, store, ROW, is_new=False).load() == expected
 
@@ -230,7 +240,7 @@ async def test_a_session_that_begins_with_a_note_is_called_after_what_is_said_th
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
     for said in (User((Note("to be remembered"),)), User((Text("mend it"),)), User((Text("and more"),))):
-        await recorder.said(said)
+        await recorder.record_user_message(said)
     assert (recorder.title, store_row(await thread.run(store.session, ROW.id)).title) == ("mend it", "mend it")
 
 
@@ -244,7 +254,7 @@ def test_a_title_is_the_first_line_of_what_was_said() -> None:
 
 
 def test_an_unknown_price_makes_the_whole_cost_unknown() -> None:
-    assert Spent().plus(Usage(1), 0.25).plus(Usage(2), None).plus(Usage(3), 1.0) == Spent(Usage(6), None)
+    assert SessionUsage().plus(Usage(1), 0.25).plus(Usage(2), None).plus(Usage(3), 1.0) == SessionUsage(Usage(6), None)
 
 
 def test_a_snapshot_of_the_first_version_still_loads() -> None:
@@ -259,25 +269,25 @@ def test_a_snapshot_without_what_came_later_still_loads_and_so_does_one_with_mor
         '"p",1]],"anchor":{"input":7,"cache_read":0,"cache_write":0,"output":3},"anchored":2,"of_a_later_version":1}'
     )
     summary = Summary("a", "b", "c", User((Text("go"),)))
-    retold = (Retold("r1", "line", "[gone]"), Retold("r2", "preview", "p", 1))
+    retold = (ShortenedPart("r1", "line", "[gone]"), ShortenedPart("r2", "preview", "p", 1))
     shown = Conversation((), summary, Usage(7, output=3), 2, frozenset({"c1"}), 2, 0, 4, frozenset({"m1"}), retold)
     assert decode_snapshot(old) == (4, shown)
 
 
 def test_a_last_request_without_what_came_later_still_loads() -> None:
     old = '{"sent":{"model":"m","settings":"s","tools":"t","system":"y","sections":{"base":"b"},"messages":"x"}}'
-    assert decode_mark(old) == Mark("m", "s", "t", "y", {"base": "b"}, "x")
+    assert decode_mark(old) == RequestMark("m", "s", "t", "y", {"base": "b"}, "x")
     window = '{"size":9,"output":2,"buffer":1,"sources":[["size","default"]],"notices":["small"]}'
     with_window = old.replace('"messages":"x"', f'"messages":"x","window":{window},"held_back":[1,20]')
     shown = Window(9, 2, 1, sources=(("size", "default"),), notices=("small",))
-    assert decode_mark(with_window) == Mark("m", "s", "t", "y", {"base": "b"}, "x", 0, shown, held_back=(1, 20))
+    assert decode_mark(with_window) == RequestMark("m", "s", "t", "y", {"base": "b"}, "x", 0, shown, held_back=(1, 20))
     assert decode_mark(with_window.replace('"size":9', '"size":-9')) is None
 
 
 def test_a_summary_without_facts_still_loads_and_what_it_pins_is_texts_and_pictures() -> None:
     pin = '["r1","Ran: ls [recall:r9] – exit 0 [recall:r1]",[{"type":"text","text":"x"}]]'
     old = '{"retain":"a","summary":"b","ledger":"c","request":[],"kept":[%s]}' % pin  # noqa: UP031  # it holds braces
-    kept = (Kept("r1", "Ran: ls [recall:r9] – exit 0", "r1", (Text("x"),)),)
+    kept = (CarriedPart("r1", "Ran: ls [recall:r9] – exit 0", "r1", (Text("x"),)),)
     assert read_summary(SummaryRow(1, 0, old)) == Summary("a", "b", "c", kept=kept)
     with pytest.raises(StoreFailed, match="summary 1 of the session cannot be read"):
         read_summary(SummaryRow(1, 0, old.replace('"text","text"', '"note","text"')))
@@ -292,7 +302,12 @@ def test_a_summary_without_facts_still_loads_and_what_it_pins_is_texts_and_pictu
             '{"type":"output","call_id":"c","text":"x","status":"failed","images":[{"media_type":"image/png",'
             '"data":"eA=="},{"media_type":"image/png","digest":"d"}],"stored":{"digest":"s","size":3,"lines":1}}',
             ToolOutput(
-                "c", "x", "failed", (Image("image/png", "eA=="), Image("image/png", "", "d")), None, Stored("s", 3, 1)
+                "c",
+                "x",
+                "failed",
+                (Image("image/png", "eA=="), Image("image/png", "", "d")),
+                None,
+                StoredBlob("s", 3, 1),
             ),
         ),
         (

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from agent.context.budget import SHOWN, SUPPOSED, Window, after_overflow
-from agent.context.last_request import Mark
+from agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, Window, after_overflow
+from agent.context.last_request import RequestMark
 from agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
 from agent.events.view import PrefixDrifted, PrefixRenewed
 from agent.messages import Conversation, Usage
-from agent.overview import Number
-from agent.providers.learned_limits import window_shown
+from agent.overview import SourcedNumber
+from agent.providers.learned_limits import learned_window
 from agent.providers.wires.scripted import Scripted
 from agent.records.damage import ReadableMessages
 from agent.records.recorder import UNREADABLE_SNAPSHOT
@@ -290,7 +290,9 @@ async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(p
     await session.close()
     assert shown is not None
     assert shown.size < believed.size
-    assert (await project.sessions().overview(session.id)).window == Number("window", shown.size, SHOWN)
+    assert (await project.sessions().overview(session.id)).window == SourcedNumber(
+        "window", shown.size, SHOWN_BY_SERVER
+    )
 
     again = await project.session({"text": "more"}, resume=session.id)
     assert again._env.learned_limits.window == shown
@@ -299,7 +301,7 @@ async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(p
     assert larger._env.learned_limits.window is None
     await larger.close()
     overview = await project.sessions(context_window=believed.size * 2).overview(session.id)
-    assert overview.window == Number("window", believed.size * 2, "command line")
+    assert overview.window == SourcedNumber("window", believed.size * 2, "command line")
 
 
 async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(project: Project) -> None:
@@ -320,12 +322,14 @@ async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(
 
 def test_a_window_was_shown_by_one_server_for_one_model() -> None:
     provider = Scripted.of({"text": "fine"}, context_window=100_000)
-    mark = Mark(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
-    found = window_shown(mark, provider)
+    mark = RequestMark(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
+    found = learned_window(mark, provider)
     assert found is not None
-    assert (found.size, found.source("context_window")) == (9_000, SHOWN)
-    supposed = window_shown(replace(mark, window=after_overflow(provider.window, 100_000, 9_000, SUPPOSED)), provider)
+    assert (found.size, found.source("context_window")) == (9_000, SHOWN_BY_SERVER)
+    supposed = learned_window(
+        replace(mark, window=after_overflow(provider.window, 100_000, 9_000, INFERRED_FROM_COUNTS)), provider
+    )
     assert supposed is not None
-    assert (supposed.size, supposed.source("context_window")) == (9_000, SUPPOSED)
+    assert (supposed.size, supposed.source("context_window")) == (9_000, INFERRED_FROM_COUNTS)
     others = (None, replace(mark, model="a/b"), replace(mark, server="x"), replace(mark, believed=None))
-    assert [window_shown(other, provider) for other in others] == [None] * 4
+    assert [learned_window(other, provider) for other in others] == [None] * 4

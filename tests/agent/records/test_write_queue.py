@@ -12,7 +12,7 @@ from agent.channel import Interrupt
 from agent.errors import StoreFailed
 from agent.records import write_queue
 from agent.records.store_thread import StoreThread
-from agent.records.write_queue import CLOSING, WAITING, WRITTEN, WriteQueue
+from agent.records.write_queue import CLOSING, LOCKED_NOTE, UNLOCKED_NOTE, WriteQueue
 from store.errors import StoreError
 from store.session_rows import MessageRow, SessionRow
 from store.sessions import SessionStore
@@ -72,38 +72,38 @@ async def test_what_is_put_is_written_in_order(desk: Desk) -> None:
 async def test_a_held_database_is_waited_for_and_that_is_told_once(desk: Desk) -> None:
     desk.hold()
     putting = asyncio.gather(desk.put(0), desk.put(1))
-    await desk.hears(WAITING)
+    await desk.hears(LOCKED_NOTE)
     assert desk.queue.is_stuck
     desk.let_go()
     await putting
-    assert (desk.written, desk.told, desk.queue.is_stuck) == ([0, 1], [WAITING, WRITTEN], False)
+    assert (desk.written, desk.told, desk.queue.is_stuck) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE], False)
 
 
 async def test_the_user_need_not_wait_and_nothing_is_lost(desk: Desk) -> None:
     desk.hold()
     putting = asyncio.create_task(desk.put(0))
-    await desk.hears(WAITING)
+    await desk.hears(LOCKED_NOTE)
     desk.queue.interrupt.request()
     await putting
     await desk.put(1)
     assert desk.written == []
     desk.let_go()
-    await desk.queue.settled()
-    assert (desk.written, desk.told) == ([0, 1], [WAITING, WRITTEN])
+    await desk.queue.wait_until_written()
+    assert (desk.written, desk.told) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
 
 
 async def test_who_goes_on_is_told_again_and_comes_after_what_waits(desk: Desk) -> None:
     desk.hold()
     desk.queue.interrupt.request()
     await desk.put(0)
-    await desk.hears(WAITING)
+    await desk.hears(LOCKED_NOTE)
     desk.told.clear()
     desk.queue.interrupt.reset()
     putting = asyncio.create_task(desk.put(1))
-    await desk.hears(WAITING)
+    await desk.hears(LOCKED_NOTE)
     desk.let_go()
     await putting
-    assert (desk.written, desk.told) == ([0, 1], [WAITING, WRITTEN])
+    assert (desk.written, desk.told) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
 
 
 async def test_a_session_closes_when_all_is_written(desk: Desk) -> None:
@@ -116,7 +116,7 @@ async def test_a_session_closes_when_all_is_written(desk: Desk) -> None:
     desk.let_go()
     await closing
     assert desk.written == [0]
-    assert desk.told[-1] == WRITTEN
+    assert desk.told[-1] == UNLOCKED_NOTE
 
 
 async def test_who_does_not_wait_for_the_end_drops_what_waits(desk: Desk) -> None:
@@ -138,9 +138,9 @@ async def test_a_failure_that_nobody_waited_for_is_told_and_is_the_next_ones(
     desk.queue.interrupt.request()
     await desk.put(0)
     await desk.put(1)
-    await desk.hears(WAITING)
-    monkeypatch.setattr(write_queue, "PATIENCE", 0.0)
-    await desk.queue.settled()
+    await desk.hears(LOCKED_NOTE)
+    monkeypatch.setattr(write_queue, "LOCK_TIMEOUT_S", 0.0)
+    await desk.queue.wait_until_written()
     assert desk.told[-1].endswith("is locked by another program; close it or try again; what waited is not stored")
     desk.let_go()
     with pytest.raises(StoreFailed, match="is locked by another program"):
@@ -156,7 +156,7 @@ async def test_what_comes_after_a_lost_write_fails_with_it(desk: Desk, monkeypat
     await desk.put(0)
     desk.queue.interrupt.reset()
     putting = asyncio.create_task(desk.put(1))
-    await desk.hears(WAITING)
+    await desk.hears(LOCKED_NOTE)
 
     def full(*_: object) -> None:
         raise StoreError("full", "the disk is full")

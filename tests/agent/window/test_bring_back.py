@@ -12,11 +12,11 @@ from agent.events.view import PrefixDrifted
 from agent.messages import Note, User
 from agent.providers.base import Prices
 from agent.session import Session
-from agent.window.bring_back import cost_of, told
+from agent.window.bring_back import bring_back_note, cost_of
 from agent.window.measure import budget_of
 from tests.kit.project import Project
 from tests.kit.session import call, calls, events_of, first_turn
-from tools.outputs.stored import InMemory, KeptContent
+from tools.outputs.stored import InMemory, StoredContent
 
 LINES = "".join(f"row {number}\n" for number in range(1, 400))
 
@@ -110,16 +110,19 @@ async def test_what_there_is_not_cannot_be_brought_back(
 
 def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
     content = InMemory(b"one\ntwo\nthree\n")
-    assert told(KeptContent("r1", content, lines=(2, 2)), 100) == (brings("two\n"), True)
-    assert told(KeptContent("r1", content, span=(4, 7)), 100) == (brings("two"), True)
-    assert told(KeptContent("r1", content), 5) == (brings("one\nt\n[… 9 bytes left out; `recall` shows them …]"), False)
+    assert bring_back_note(StoredContent("r1", content, lines=(2, 2)), 100) == (brings("two\n"), True)
+    assert bring_back_note(StoredContent("r1", content, span=(4, 7)), 100) == (brings("two"), True)
+    assert bring_back_note(StoredContent("r1", content), 5) == (
+        brings("one\nt\n[… 9 bytes left out; `recall` shows them …]"),
+        False,
+    )
 
 
 def test_a_picture_is_not_brought_back_as_text() -> None:
     with pytest.raises(AgentError, match="let the model read it"):
-        told(KeptContent("r1", InMemory(b"png"), "image/png"), 100)
+        bring_back_note(StoredContent("r1", InMemory(b"png"), "image/png"), 100)
     with pytest.raises(AgentError, match="`r1:tool-2` is audio/wav: `/archive` says how to save it"):
-        told(KeptContent("r1:tool-2", InMemory(b"RIFF"), "audio/wav"), 100)
+        bring_back_note(StoredContent("r1:tool-2", InMemory(b"RIFF"), "audio/wav"), 100)
 
 
 @pytest.mark.parametrize(

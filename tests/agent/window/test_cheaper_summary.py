@@ -16,7 +16,7 @@ from agent.providers.factory import build_summarisers, known_model
 from agent.providers.learned_limits import SummariserSource
 from agent.providers.summarisers import CheaperSummarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
-from agent.window.triggers import unheard
+from agent.window.triggers import ignore_event
 from tests.fake_provider import FakeProvider, Turn
 from tests.kit.session import ASKED, Home, events_of, first_turn
 
@@ -80,7 +80,7 @@ async def test_one_that_cannot_be_reached_is_left_out(home: Home, asked: list[st
     writers = market(asked, None, SMALL)
     _, told, summary = await compacted(home, writers)
     assert (asked, summary, len(told)) == (["scripted/small"], "by the model itself", 1)
-    assert await writers(SummaryJob(120_000, 40_000), unheard) == ()
+    assert await writers(SummaryJob(120_000, 40_000), ignore_event) == ()
     assert asked == ["scripted/small"]
 
 
@@ -94,8 +94,8 @@ async def test_a_writer_that_stays_silent_is_named_and_gives_way(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server on this machine takes the request and says nothing: its wire would wait for ten minutes."""
-    monkeypatch.setattr(summarisers, "TOLD_AFTER", 0.05)
-    monkeypatch.setattr(summarisers, "LEFT_AFTER", 0.2)
+    monkeypatch.setattr(summarisers, "WAIT_NOTICE_DELAY_S", 0.05)
+    monkeypatch.setattr(summarisers, "SILENCE_TIMEOUT_S", 0.2)
     with FakeProvider([Turn(fault="silent")]) as server:
         settings = (f"providers.openai-chat.base_url={server.url}/v1", "agent.summary_model=openai-chat/mute")
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
@@ -123,7 +123,7 @@ async def test_only_models_that_the_configuration_names_are_candidates(tmp_path:
     own, _ = known_model(config, "anthropic/claude-opus-4-5")
     assert own.prices is not None
     writers = build_summarisers(config, environment, lambda: own)
-    found = await writers(SummaryJob(120_000, 40_000), unheard)
+    found = await writers(SummaryJob(120_000, 40_000), ignore_event)
     assert [provider.facts.id for provider in found] == ["openai/small"]
     await writers.close()
 
@@ -133,8 +133,10 @@ async def test_while_the_cost_is_limited_no_summary_is_written_for_an_unknown_pr
     settings = ("agent.summary_model=anthropic/nobody-knows-it",)
     free = load_config(tmp_path, environment, {}, settings)
     writers = build_summarisers(free, environment, lambda: OWN)
-    assert [provider.facts.id for provider in await writers(SummaryJob(1, 1), unheard)] == ["anthropic/nobody-knows-it"]
+    assert [provider.facts.id for provider in await writers(SummaryJob(1, 1), ignore_event)] == [
+        "anthropic/nobody-knows-it"
+    ]
     await writers.close()
     limited = load_config(tmp_path, environment, {"agent.max_cost": 1.0}, settings)
     with pytest.raises(UsageError, match="`--max-cost` cannot hold"):
-        await build_summarisers(limited, environment, lambda: OWN)(SummaryJob(1, 1), unheard)
+        await build_summarisers(limited, environment, lambda: OWN)(SummaryJob(1, 1), ignore_event)

@@ -308,7 +308,7 @@ async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user
     turn = (User((Text("do it " * 900),)), Assistant((Text("done " * 900),), "p/m"))
     asked = list[tuple[int, int]]()
     for cause in ("full", "full", "asked"):
-        work.learned_limits.rest_is_over()
+        work.learned_limits.end_cooldown()
         compacted = await compact(Conversation((*turn, *turn, User((Text("go"),)))), work, cause)
         assert compacted.conversation.summary.summary == "they talked"
         asked.append((len(mute.requests), len(own.requests)))

@@ -120,7 +120,9 @@ async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_wh
     assert held == [0, 60]
     assert sizes == pytest.approx([0, estimate_tools(TOOLS_OFFERED), estimate_tools(specs_of(SERVED)), 2066], rel=0.5)
     session = await project.sessions(**flags).open()
-    names = [tool.name for tool in session._env.call_runner.workspace.held_back()]  # what the model can only search for
+    names = [
+        tool.name for tool in session._env.call_runner.workspace.deferred_tools()
+    ]  # what the model can only search for
     assert 0 < len(names) < 60
     assert HELD not in names
 
@@ -309,15 +311,15 @@ def test_other_tools_without_a_rewrite_are_a_mistake() -> None:
     watch, request = PrefixWatch(events.append), Request("system", (User((Text("hi"),)),), (), 100, "s")
     facts = ModelFacts("p", "m", 1000, 100)
     changed = replace(request, tools=(ToolSpec("x", "", {}),))
-    watch.sending(request, facts)
-    watch.rewritten()
-    watch.retooled()
-    watch.sending(changed, facts)
+    watch.note_request(request, facts)
+    watch.note_rewrite()
+    watch.note_tool_change()
+    watch.note_request(changed, facts)
     assert events == []
-    watch.retooled()
-    watch.sending(request, facts)
-    watch.rewritten()
-    watch.sending(changed, facts)
+    watch.note_tool_change()
+    watch.note_request(request, facts)
+    watch.note_rewrite()
+    watch.note_request(changed, facts)
     assert events == [PrefixDrifted("tools"), PrefixDrifted("tools")]
 
 
@@ -328,9 +330,9 @@ def test_a_small_model_is_offered_no_search_for_tools_that_it_is_to_do_without(
     rare = [ToolSpec(name, "Asks servers. " * 40, {"type": "object"}, "rare") for name in ("diagnostics", "symbols")]
     deferral, specs = Deferral(spares=True), (*specs_of(BUILTIN), *rare)
     deferral.choose(specs, 100_000, lambda spec: len(spec.description), lambda event: None, is_led=is_led)
-    found = [spec.name for spec in deferral.offered(specs)]
+    found = [spec.name for spec in deferral.offered_tools(specs)]
     assert tuple(name for name in found if name in (SEARCH, CALL)) == finders
-    assert deferral.counted == (2 if finders else 0, False)
+    assert deferral.deferred_state == (2 if finders else 0, False)
     served = (*specs, *specs_of(SERVED))
     deferral.choose(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_led=is_led)
-    assert {SEARCH, CALL} <= {spec.name for spec in deferral.offered(served)}
+    assert {SEARCH, CALL} <= {spec.name for spec in deferral.offered_tools(served)}

@@ -8,16 +8,16 @@ import pytest
 
 from agent.archive.export import export_session, import_session
 from agent.context.edit_cost import ViewEditPlan
-from agent.context.mask import as_shown
+from agent.context.mask import visible_messages
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.view_edits import EditRequest, Refusal
 from agent.errors import AgentError
 from agent.events.session import Event
 from agent.events.view import Act, BroughtBack, PrefixDrifted, ViewChanged
-from agent.messages import Kept, Text, User
+from agent.messages import CarriedPart, Text, User
 from agent.records.recorder import Recorder
 from agent.session import Session
-from agent.window.edit_view import Acted, Priced, do_act, price_act
+from agent.window.edit_view import EditOutcome, EditQuote, do_act, price_act
 from agent.window.measure import budget_of
 from agent.window.undo import offer_undo, undo
 from tests.agent.mcp.serving import House
@@ -53,12 +53,12 @@ async def turn(session: Session, text: str = "go") -> list[Event]:
 
 
 async def act(session: Session, name: Act, key: str = "") -> Event:
-    acted: Acted = await session.change(do_act, EditRequest(name, key))
+    acted: EditOutcome = await session.change(do_act, EditRequest(name, key))
     (event,) = acted.events
     return event
 
 
-async def price(session: Session, name: Act, key: str = "") -> Priced:
+async def price(session: Session, name: Act, key: str = "") -> EditQuote:
     return await session.change(price_act, EditRequest(name, key))
 
 
@@ -69,7 +69,12 @@ async def why(session: Session, name: Act, key: str = "") -> str:
 
 
 def output(session: Session, number: int) -> str:
-    shown = [output for message in as_shown(session.history) if isinstance(message, User) for output in message.outputs]
+    shown = [
+        output
+        for message in visible_messages(session.history)
+        if isinstance(message, User)
+        for output in message.outputs
+    ]
     return shown[number - 1].text
 
 
@@ -167,7 +172,7 @@ async def test_pins_survive_a_new_start_a_compaction_and_another_machine(project
         await turn(session, text)
     assert (await session.compact()).strategies
     (kept,) = session.history.summary.kept
-    assert kept == Kept("r1", "Viewed a.txt – 399 lines", "r1", (Text(shown),))
+    assert kept == CarriedPart("r1", "Viewed a.txt – 399 lines", "r1", (Text(shown),))
     await turn(session, "go on")
     history = session.history
     await session.close()
@@ -235,15 +240,15 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     session = await sessions.open()
     await until(lambda: phase(session, "forge") == "ready")
     await turn(session)
-    names = {spec.name for spec in session._env.offered}
+    names = {spec.name for spec in session._env.offered_tools}
     assert {"mcp__forge__tool_1", "mcp__forge__tool_2"} <= names
     plan = (await price(session, "defer", "forge")).plan
     assert isinstance(plan, ViewEditPlan)
     assert plan.freed > 500
     event = await act(session, "defer", "forge")
     assert isinstance(event, ViewChanged)
-    assert not [spec.name for spec in session._env.offered if spec.name.startswith("mcp__forge")]
-    assert {tool.name for tool in session._env.call_runner.workspace.held_back()} >= {
+    assert not [spec.name for spec in session._env.offered_tools if spec.name.startswith("mcp__forge")]
+    assert {tool.name for tool in session._env.call_runner.workspace.deferred_tools()} >= {
         "mcp__forge__tool_1",
         "mcp__forge__tool_2",
     }
@@ -255,11 +260,13 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     session = await sessions.open(resume=id)
     assert session.history.held_back == {f"mcp__forge__tool_{n}" for n in range(6)}
     await turn(session, "go on")
-    assert not [spec.name for spec in session._env.offered if spec.name.startswith("mcp__forge")]
+    assert not [spec.name for spec in session._env.offered_tools if spec.name.startswith("mcp__forge")]
     await act(session, "offer", "mcp__forge__tool_1")
-    assert [spec.name for spec in session._env.offered if spec.name.startswith("mcp__forge")] == ["mcp__forge__tool_1"]
+    assert [spec.name for spec in session._env.offered_tools if spec.name.startswith("mcp__forge")] == [
+        "mcp__forge__tool_1"
+    ]
     await session.change(undo)
-    assert not [spec.name for spec in session._env.offered if spec.name.startswith("mcp__forge")]
+    assert not [spec.name for spec in session._env.offered_tools if spec.name.startswith("mcp__forge")]
     await turn(session, "go on")
     await session.close()
     await house.close()
@@ -270,7 +277,7 @@ async def test_what_left_the_view_by_hand_is_still_found(project: Project) -> No
     await turn(session, "please look at this text\n" + "some words of mine " * 400 + "to the end")
     (message,) = [m for m in session.history.messages if isinstance(m, User) and m.text]
     await act(session, "evict", "m0")
-    assert as_shown(session.history)[0] != message
+    assert visible_messages(session.history)[0] != message
     trace = await session.why("mine to the end")
     assert [place.fate for place in trace.places] == ["stored"]
     assert (await session._env.archive.recall.fetch(trace.places[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.calls.output_room import FILLED
+from agent.calls.output_budget import WINDOW_FULL_NOTE
 from agent.context.control_calls import FULL
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.context.preflight import Target
+from agent.context.preflight import ModelTarget
 from agent.context.settings import Caps, CompactionSettings
 from agent.debug import Debug
 from agent.events.session import ContextMeasured, FinalTurn, Noticed, TurnFinished
@@ -100,7 +100,7 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
     monkeypatch.setattr("agent.context.attachments.WORDS_SHARE", 1)  # what is said fills the window
     echo = io.StringIO()
     model = Scripted.of({"text": "hello"}, {"text": "all there is"}, context_window=4000)
-    tiny = Target("scripted", "tiny", Scripted.of(context_window=2000).window)
+    tiny = ModelTarget("scripted", "tiny", Scripted.of(context_window=2000).window)
     session = await home.open(
         Targets(model, (tiny,)), tools=(Produce(), FinalReport()), compacting=FINAL, debug=Debug(echo=echo)
     )
@@ -175,7 +175,7 @@ async def test_where_nothing_makes_room_no_call_is_run_behind_an_output_that_has
     events = await events_of(session)
     assert events[-1] == TurnFinished("answered", "fine")
     _, refused = outputs_of(session.history.messages[2])
-    assert (refused.text, refused.status, change.asked) == (FILLED, "failed", [])
+    assert (refused.text, refused.status, change.asked) == (WINDOW_FULL_NOTE, "failed", [])
 
 
 async def test_an_output_without_room_ends_in_the_report_where_that_is_wished(home: Home) -> None:

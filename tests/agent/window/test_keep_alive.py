@@ -166,7 +166,7 @@ async def test_a_view_that_was_rewritten_has_no_cache_to_keep(home: Home) -> Non
         pause = Pause(home, server)
         session = await pause.begin()
         env = session._env  # a rewrite, without what leads to one
-        env.watch.rewritten()
+        env.watch.note_rewrite()
         assert await pause.wait() is None
         await pause.provider.close()
 

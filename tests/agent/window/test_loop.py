@@ -16,10 +16,10 @@ from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.window.compact import ForcedStrategy
 from agent.window.edit_view import do_act
-from agent.window.env import Env
 from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
 from agent.window.rewrite import compact_now
-from agent.window.triggers import unheard
+from agent.window.session_context import SessionContext
+from agent.window.triggers import ignore_event
 from tests.kit.session import ASKED, ROW, SMALL, Home
 
 SUMMARY = {"when": ASKED, "text": "<retain>id 7</retain><summary>all was looked at</summary>"}
@@ -55,16 +55,16 @@ class Said:
         self.conversation = conversation
 
 
-async def said(messages: list[Message], conversation: Conversation, env: Env) -> Said:
+async def said(messages: list[Message], conversation: Conversation, env: SessionContext) -> Said:
     for message in messages:
         if isinstance(message, User):
-            await env.recorder.said(message)
+            await env.recorder.record_user_message(message)
         else:
-            await env.recorder.replied(message)
+            await env.recorder.record_reply(message)
     return Said(conversation.plus(*messages))
 
 
-def masked(conversation: Conversation, env: Env) -> Awaitable[Any]:
+def masked(conversation: Conversation, env: SessionContext) -> Awaitable[Any]:
     return compact_now(
         conversation, env, "rent", chosen=ForcedStrategy("mask", keys=frozenset(f"r{number}" for number in range(1, 9)))
     )
@@ -72,8 +72,8 @@ def masked(conversation: Conversation, env: Env) -> Awaitable[Any]:
 
 async def rewritten_by_hand(session: Session) -> None:
     preview = await session.change(preview_compaction)
-    drafted = await session.change(draft_summary, preview, unheard)
-    await session.change(apply_summary, preview, drafted.draft, drafted, unheard)
+    drafted = await session.change(draft_summary, preview, ignore_event)
+    await session.change(apply_summary, preview, drafted.draft, drafted, ignore_event)
 
 
 REWRITES: dict[str, Callable[[Session], Awaitable[Any]]] = {

@@ -4,14 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from agent.context.compaction import WORTH
+from agent.context.compaction import MAX_REMAINING_SHARE
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary import Draft, with_facts
 from agent.errors import AgentError
 from agent.events.session import Event, ReplyFinished
 from agent.events.view import ContextCompacted
 from agent.session import Session
-from agent.window.manual_compact import CHANGED, NOTHING, Drafted, apply_summary, draft_summary, preview_compaction
+from agent.window.manual_compact import (
+    NOTHING,
+    STALE_PREVIEW,
+    SummaryDraft,
+    apply_summary,
+    draft_summary,
+    preview_compaction,
+)
 from agent.window.undo import undo
 from tests.kit.session import PRICED, SUMMARY, PricedHome, reads
 
@@ -34,7 +41,7 @@ def heard(events: list[Event]) -> list[type[Event]]:
 
 async def test_the_preview_tells_what_would_become_of_each_part_and_changes_nothing(priced: PricedHome) -> None:
     session = await worked(priced)
-    before, spent = session.history, session.spent
+    before, spent = session.history, session.usage
 
     preview = await session.change(preview_compaction, "the files")
 
@@ -44,7 +51,7 @@ async def test_the_preview_tells_what_would_become_of_each_part_and_changes_noth
     fates = [item.fate for item in told.receipt]
     assert (fates[0], set(fates)) == ("summarised", {"summarised", "kept"})
     assert sum(item.tokens for item in told.receipt) <= told.before_tokens + 100
-    assert (session.history, session.spent, priced.lines.getvalue().count("context/compact")) == (before, spent, 0)
+    assert (session.history, session.usage, priced.lines.getvalue().count("context/compact")) == (before, spent, 0)
 
 
 async def test_a_summary_is_offered_only_as_long_as_it_pays(priced: PricedHome) -> None:
@@ -54,8 +61,8 @@ async def test_a_summary_is_offered_only_as_long_as_it_pays(priced: PricedHome) 
     await priced.say(session, "hi again")
     preview = await session.change(preview_compaction)
     told, caps = preview.expected, preview.floor.caps
-    fixed = preview.room.fixed
-    assert told.after_tokens - fixed < WORTH * (told.before_tokens - fixed)
+    fixed = preview.room.fixed_tokens
+    assert told.after_tokens - fixed < MAX_REMAINING_SHARE * (told.before_tokens - fixed)
     assert 0 < caps.retain + caps.summary < PRICED.retain + PRICED.summary
     assert preview.quote.written == caps.retain + caps.summary
 
@@ -152,7 +159,7 @@ async def test_a_summary_that_is_too_long_to_be_worth_it_is_refused(priced: Pric
     mine = Draft("", "very long " * 20_000)
     mine = replace(mine, summary=with_facts(mine.summary, preview.missing(mine)))
     with pytest.raises(AgentError, match="make it shorter"):
-        await session.change(apply_summary, preview, mine, Drafted(preview.conversation, None), lambda event: None)
+        await session.change(apply_summary, preview, mine, SummaryDraft(preview.conversation, None), lambda event: None)
     assert session.history == preview.conversation
 
 
@@ -173,10 +180,10 @@ async def test_a_preview_of_what_has_changed_since_is_refused(priced: PricedHome
     session = await worked(priced, {"text": "more"})
     preview = await session.change(preview_compaction)
     await priced.say(session, "one thing more")
-    with pytest.raises(AgentError, match=CHANGED[:40]):
+    with pytest.raises(AgentError, match=STALE_PREVIEW[:40]):
         await session.change(draft_summary, preview, lambda event: None)
-    with pytest.raises(AgentError, match=CHANGED[:40]):
-        await session.change(apply_summary, preview, BOTH, Drafted(preview.conversation, BOTH), lambda event: None)
+    with pytest.raises(AgentError, match=STALE_PREVIEW[:40]):
+        await session.change(apply_summary, preview, BOTH, SummaryDraft(preview.conversation, BOTH), lambda event: None)
 
 
 async def test_where_there_is_too_little_it_says_so(priced: PricedHome) -> None:

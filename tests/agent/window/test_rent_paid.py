@@ -1,12 +1,12 @@
 """What is told of rulings on rewrites."""
 
-from agent.context.rent import Rents, RewriteOffer, RewriteRuling
+from agent.context.carrying_costs import CarryingCosts, RewriteDecision, RewriteOffer
 from agent.providers.base import Prices
-from agent.window.rent_paid import evaluation, unit_prices
+from agent.window.carrying_cost import evaluation, unit_prices
 
 
 def test_a_ruling_is_told_in_numbers_that_people_read() -> None:
-    ruling = RewriteRuling("nothing", Rents(1200.4, 99.6), offer=RewriteOffer(5000, 300, 1400.2))
+    ruling = RewriteDecision("nothing", CarryingCosts(1200.4, 99.6), offer=RewriteOffer(5000, 300, 1400.2))
     assert evaluation(ruling, unit_prices(Prices(3.0, 15.0, 0.3, 3.75)), is_cold=False) == {
         "action": "nothing",
         "cold": False,

@@ -8,8 +8,8 @@ import pytest
 
 from agent.archive.archive import Archive
 from agent.archive.listing import ArchiveListing
+from agent.context.reread_model import reuse_factors
 from agent.context.settings import RewritePatience, RewritePolicy
-from agent.context.wanted_again import raised
 from agent.debug import TOPICS
 from agent.events.session import ContextMeasured, TurnFinished
 from agent.events.view import CompactionFailed
@@ -212,7 +212,7 @@ async def test_what_a_session_has_learnt_from_a_recall_survives_a_new_start_a_su
     await priced.say(session)
     learnt = session.history.recalls
     assert learnt == Recalls({"view": len(masked_in(session))}, {"r1": "view"})
-    assert raised(replace(learnt, left={})) == {"view": 2.0}
+    assert reuse_factors(replace(learnt, left={})) == {"view": 2.0}
 
     again = await priced.opened({**SUMMARY, "when": "Write down what is needed"}, ago=1.0)
     assert again.history.recalls == learnt

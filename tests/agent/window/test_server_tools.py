@@ -112,11 +112,11 @@ def test_news_are_told_in_words() -> None:
     served = ServerTools()
     served.offer(FORGE)
     assert served.news() == "2 tools of mcp__forge are new: tool_search finds, call_tool calls them"
-    served.join()
-    assert (served.news(), served.late, served.gone) == ("", (), ())
+    served.accept_present()
+    assert (served.news(), served.added_tools, served.removed_tools) == ("", (), ())
     changed = ServedTool("mcp__forge__open", "opens two issues")
     served.offer((changed, *CHAT))
-    assert (served.late, served.gone) == ((changed, *CHAT), (FORGE[1],))
+    assert (served.added_tools, served.removed_tools) == ((changed, *CHAT), (FORGE[1],))
     assert served.news() == (
         "1 tool of mcp__forge and 1 of mcp__chat are new: tool_search finds, call_tool calls them; "
         "1 tool of mcp__forge is gone"
@@ -152,7 +152,7 @@ async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home
     session, servers = await open_with(home, provider, (), late, deferral=deferral)
     await events_of(session)
     await events_of(session, "say hi")
-    servers.served.join()
+    servers.served.accept_present()
     specs = (*specs_of(USUAL_TOOLS), *servers.served.specs)
     deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
     assert deferral.held_back == {tool.name for tool in late[:-1]}

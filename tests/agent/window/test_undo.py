@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.budget import Window
-from agent.context.edit_cost import MOST, hold_after
+from agent.context.edit_cost import MAX_HOLD_TOKENS, hold_after
 from agent.context.prompt import Instructions, build_prompt
 from agent.errors import AgentError
 from agent.messages import Conversation
@@ -207,4 +207,4 @@ async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
 
 @given(st.integers(0, 10**6), st.integers(0, 2 * 10**6))
 def test_a_hold_ends_when_more_came(used: int, effective: int) -> None:
-    assert used < hold_after(used, effective) <= used + MOST
+    assert used < hold_after(used, effective) <= used + MAX_HOLD_TOKENS

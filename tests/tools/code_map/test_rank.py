@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.code_map.rank import Focus, ranked
+from tools.code_map.rank import MapFocus, rank_definitions
 from tools.code_map.tags import Definition, Tags
-from tools.code_map.text import Chosen, within
+from tools.code_map.text import MapEntry, fit_to_budget
 
 
 def file(defined: str, used: str = "") -> Tags:
@@ -23,8 +23,8 @@ PROJECT = {
 }
 
 
-def order(focus: Focus | None = None) -> list[str]:
-    return [one.name for _, one, _ in ranked(PROJECT, focus)]
+def order(focus: MapFocus | None = None) -> list[str]:
+    return [one.name for _, one, _ in rank_definitions(PROJECT, focus)]
 
 
 def test_what_much_is_built_on_comes_first() -> None:
@@ -33,14 +33,14 @@ def test_what_much_is_built_on_comes_first() -> None:
 
 
 def test_what_a_known_file_uses_comes_before_what_it_defines() -> None:
-    found = order(Focus(seen=frozenset({"c.py"})))
+    found = order(MapFocus(seen=frozenset({"c.py"})))
     assert found[0] == "beta"
     assert found.index("alpha") < found.index("gamma")
 
 
 def test_what_was_asked_for_comes_first() -> None:
-    assert order(Focus(names=frozenset({"gamma"})))[0] == "gamma"
-    assert set(order(Focus(asked=frozenset({"d.py"})))[:2]) == {"delta", "_hidden"}
+    assert order(MapFocus(names=frozenset({"gamma"})))[0] == "gamma"
+    assert set(order(MapFocus(asked=frozenset({"d.py"})))[:2]) == {"delta", "_hidden"}
 
 
 names = st.text("abcd_", min_size=1, max_size=3)
@@ -57,19 +57,19 @@ projects = st.dictionaries(st.text("xyz", min_size=1, max_size=2), tags, max_siz
 def test_every_definition_is_ranked_once_and_always_in_the_same_order(
     files: dict[str, Tags], known: set[str], asked: set[str]
 ) -> None:
-    focus = Focus(known & files.keys(), frozenset(), asked)
-    found = ranked(files, focus)
+    focus = MapFocus(known & files.keys(), frozenset(), asked)
+    found = rank_definitions(files, focus)
     every = [(path, one) for path, tags in files.items() for one in tags.definitions]
     assert sorted((path, one) for path, one, _ in found) == sorted(every)
-    assert ranked(dict(reversed(files.items())), focus) == found
+    assert rank_definitions(dict(reversed(files.items())), focus) == found
     assert all(weight >= 0 for _, _, weight in found)
 
 
 @given(
-    st.lists(st.builds(Chosen, names, st.integers(1, 99), st.integers(0, 2), names), max_size=30), st.integers(0, 300)
+    st.lists(st.builds(MapEntry, names, st.integers(1, 99), st.integers(0, 2), names), max_size=30), st.integers(0, 300)
 )
-def test_a_map_takes_no_more_than_it_may_and_as_much_as_it_can(chosen: list[Chosen], most: int) -> None:
-    told, count = within(chosen, len(chosen), most, len)
+def test_a_map_takes_no_more_than_it_may_and_as_much_as_it_can(chosen: list[MapEntry], most: int) -> None:
+    told, count = fit_to_budget(chosen, len(chosen), most, len)
     assert len(told) <= most or count == 0
     if count < len(chosen):
-        assert len(within(chosen[: count + 1], len(chosen), 10**6, len)[0]) > most
+        assert len(fit_to_budget(chosen[: count + 1], len(chosen), 10**6, len)[0]) > most

@@ -13,7 +13,7 @@ from tools.base import Result, ToolError, Workspace
 from tools.code_map import mapper
 from tools.code_map.grammars import GRAMMARS
 from tools.outputs.extent import Extent
-from tools.repo_map import MAPPED, RepoMap
+from tools.repo_map import MAPPED_SUFFIXES, RepoMap
 
 FILES = {
     "src/engine.py": "class Engine:\n    def start(self) -> None: ...\n",
@@ -111,4 +111,4 @@ async def test_where_there_is_no_code_that_is_said(workspace: Workspace) -> None
 
 
 def test_what_is_offered_knows_what_is_mapped() -> None:
-    assert set(MAPPED) == set(GRAMMARS)
+    assert set(MAPPED_SUFFIXES) == set(GRAMMARS)

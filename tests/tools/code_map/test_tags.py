@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.code_map.tags import LARGEST, NOTHING, Definition, Tags, tags_in, tags_of
+from tools.code_map.tags import MAX_FILE_BYTES, NOTHING, Definition, Tags, tags_in, tags_of
 
 PYTHON = '''
 from shapes import Circle
@@ -136,7 +136,7 @@ def test_what_is_no_code_does_no_harm(extension: str, content: bytes) -> None:
 def test_what_nobody_has_written_is_left_out(tmp_path: Path) -> None:
     contents = {
         "binary.py": b"def f(): ...\n\0",
-        "huge.py": b"def f(): ...\n" * (LARGEST // 10),
+        "huge.py": b"def f(): ...\n" * (MAX_FILE_BYTES // 10),
         "packed.js": b"function f(){}" * 2000,
     }
     for name, content in contents.items():

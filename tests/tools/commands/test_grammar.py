@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.kit.recorded_bash import RecordedBash, changed_build_lines, escapes, lines, lines_with_parts, simple_commands
 from tools.commands.command_line import Word
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.nested import hides_a_command
 
 
@@ -58,7 +58,7 @@ def test_what_is_more_than_plain_commands_gives_none(text: str) -> None:
 
 
 def test_a_word_tells_what_the_shell_may_make_of_it() -> None:
-    (command,) = read("a 'b' *.c \"$d\" \\e").commands
+    (command,) = parse_command_line("a 'b' *.c \"$d\" \\e").commands
     assert command.words == (
         Word("a"),
         Word("b", is_bare=False),
@@ -93,6 +93,6 @@ def test_bash_runs_what_was_proved_and_nothing_else(
 
 @given(st.text(alphabet="ab ;&|$()`'\"\n\\<>{}#*?~=!", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    line = read(text)
+    line = parse_command_line(text)
     assert bool(simple_commands(text)) == (not line.problem)
     assert hides_a_command(text) in (True, False)

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from tests.kit.recorded_bash import RecordedBash
 from tools.commands import here_documents
-from tools.commands.grammar import read
+from tools.commands.grammar import parse_command_line
 from tools.commands.here_documents import without_here_documents
 from tools.process.shell import shell
 
 
 def commands_of(line: str) -> list[tuple[str, ...]]:
     """The words of all commands of a line that is plain without its texts; none of another one."""
-    found = read(without_here_documents(line))
+    found = parse_command_line(without_here_documents(line))
     return [] if found.problem else [command.texts for command in found.commands]
 
 

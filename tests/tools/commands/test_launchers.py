@@ -2,13 +2,13 @@
 
 import pytest
 
-from tools.commands.grammar import read
-from tools.commands.launchers import launched
+from tools.commands.grammar import parse_command_line
+from tools.commands.launchers import tool_launch
 
 
 def tool_of(line: str) -> str:
-    (command,) = read(line).commands
-    launch = launched(command.words)
+    (command,) = parse_command_line(line).commands
+    launch = tool_launch(command.words)
     return " ".join(word.text for word in launch.words) if launch is not None else ""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.recorded_bash import SIGN
 from tools.commands.command_line import Word
-from tools.commands.line_proof import Step, prove_line
+from tools.commands.line_proof import ProvedStep, prove_line
 from tools.commands.line_text import render_line
 
 FILES = ("a.py", "b.py")
@@ -19,7 +19,7 @@ def names(pattern: str) -> Sequence[str]:
     return FILES if pattern == "*.py" else ("sub/",) if pattern == "*/" else ()
 
 
-def words(step: Step) -> tuple[str, Sequence[Word]]:
+def words(step: ProvedStep) -> tuple[str, Sequence[Word]]:
     return " ".join(step.settings), step.command.words
 
 

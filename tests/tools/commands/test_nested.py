@@ -1,7 +1,7 @@
 import pytest
 
 from tools.commands.nested import (
-    MOST_TEXTS,
+    MAX_TEXTS,
     alternatives,
     has_unread_texts,
     hides_a_command,
@@ -80,7 +80,7 @@ def test_a_long_text_for_a_shell_is_not_read_and_hides_what_it_runs() -> None:
 
 
 def test_beyond_some_texts_a_line_is_known_to_hold_more_than_was_read() -> None:
-    texts = [f"'ls {number}; rm x'" for number in range(MOST_TEXTS)]
+    texts = [f"'ls {number}; rm x'" for number in range(MAX_TEXTS)]
     whole, more = f"a {' '.join(texts)}", f"a {' '.join(texts)} 'rm y'"
     assert ("rm", "x") in readings(whole)
     assert [has_unread_texts(line) for line in (whole, more, "a " * 400)] == [False, True, False]
@@ -88,5 +88,5 @@ def test_beyond_some_texts_a_line_is_known_to_hold_more_than_was_read() -> None:
 
 
 def test_of_many_texts_that_a_shell_runs_nobody_tells_what_they_run() -> None:
-    texts = [f"'ls {number};'" for number in range(MOST_TEXTS)]
+    texts = [f"'ls {number};'" for number in range(MAX_TEXTS)]
     assert [hides_a_command(f"eval {' '.join(each)}") for each in (texts, [*texts, "'ls;'"])] == [False, True]

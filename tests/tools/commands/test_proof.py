@@ -3,12 +3,12 @@
 import pytest
 
 from tests.kit.recorded_bash import simple_commands
-from tools.commands.proof import proof_of
+from tools.commands.proof import check_read_only
 
 
 def beyond(text: str) -> int | None:
     (command,) = simple_commands(text)
-    proof = proof_of(command.words, is_fed=True)
+    proof = check_read_only(command.words, is_fed=True)
     return proof.beyond if proof is not None else None
 
 

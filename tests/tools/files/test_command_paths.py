@@ -9,7 +9,7 @@ from agent.calls.policy import Policy, decide, parse_rule
 from agent.config.options import Mode
 from tools.base import ToolError, Workspace
 from tools.bash import Bash
-from tools.commands.nested import MOST_TEXTS
+from tools.commands.nested import MAX_TEXTS
 
 TOO_LONG = "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
 
@@ -216,13 +216,13 @@ def test_a_text_for_a_shell_that_is_not_read_to_its_end_hides_no_name(root: Path
 
 
 def test_behind_many_texts_for_a_shell_names_are_told_as_well(root: Path) -> None:
-    texts = " ".join(f"'ls {number};'" for number in range(MOST_TEXTS))
+    texts = " ".join(f"'ls {number};'" for number in range(MAX_TEXTS))
     assert [reason(root, f"eval {texts} '{more}'") for more in ("cat .env", "echo x >.bashrc", "ls;")] == [
         "`.env` may hold secrets",
         "`.bashrc` can make other programs run commands: a shell runs it when it starts",
         "",
     ]
-    inner = " ".join(f"\"bash -c 'ls {number};'\"" for number in range(MOST_TEXTS))
+    inner = " ".join(f"\"bash -c 'ls {number};'\"" for number in range(MAX_TEXTS))
     assert reason(root, f"eval {inner} 'cat .env'") == "`.env` may hold secrets"
 
 

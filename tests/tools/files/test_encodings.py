@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tools.apply_patch import ApplyPatch
 from tools.base import Tool, ToolError, Workspace
 from tools.edit import Edit
-from tools.files.encodings import declared, guessed, usable
+from tools.files.encodings import declared_encoding, guessed_encoding, usable
 from tools.files.text import EncodingError, Replacement, UnsureEncodingError, decode
 from tools.read import Read
 from tools.write import Write
@@ -72,7 +72,8 @@ async def test_a_short_comment_is_shown_as_it_was_written(codec: str, comment: s
         "1\tint f(void) {",
         f"2\t    return 1; {comment}",
         "3\t}",
-        f"(not in UTF-8; shown as {guessed(raw)}, a guess: name its `encoding` before you add text outside ASCII)",
+        f"(not in UTF-8; shown as {guessed_encoding(raw)}, a guess: name its `encoding` before you add text outside "
+        "ASCII)",
     ]
 
 
@@ -92,12 +93,12 @@ def test_an_edit_of_a_part_in_ascii_changes_no_other_byte(
     codec = before[1]
     raw = before[0].encode(codec) + b"TARGET" + after[0].encode(codec, "ignore")
     file = decode(raw, usable(taken_for))
-    start, is_behind_high = file.unified.find("TARGET"), raw[: raw.find(b"TARGET")][-3:].isascii() is False
+    start, is_behind_high = file.normalised_text.find("TARGET"), raw[: raw.find(b"TARGET")][-3:].isascii() is False
     if start < 0:
         assert is_behind_high  # its first letter may be a part of a character
         return
     try:
-        edited = file.replaced([Replacement(start, start + 6, "new")]).encode()
+        edited = file.with_changes([Replacement(start, start + 6, "new")]).encode()
     except UnsureEncodingError:
         assert is_behind_high
         return
@@ -112,12 +113,12 @@ def test_an_edit_splits_no_character_of_a_file_whose_encoding_is_guessed(
     text, codec = made
     raw = text.encode(codec)
     file = decode(raw)
-    places = [at for at, character in enumerate(file.unified) if character in "\\|a~@0"]
+    places = [at for at, character in enumerate(file.normalised_text) if character in "\\|a~@0"]
     if not places or not file.is_guess:
         return
     at = data.draw(st.sampled_from(places))
     try:
-        edited = file.replaced([Replacement(at, at + 1, "!")]).encode()
+        edited = file.with_changes([Replacement(at, at + 1, "!")]).encode()
     except UnsureEncodingError:
         return
     whole = [text[:at] + "!" + text[at + 1 :] for at in range(len(text))]
@@ -131,9 +132,9 @@ def test_nothing_outside_ascii_is_added_where_the_encoding_is_a_guess(made: tupl
     if not file.is_guess or any(character in file.text for character in added):
         return
     with pytest.raises(EncodingError):
-        file.replaced([Replacement(0, 6, added)])
+        file.with_changes([Replacement(0, 6, added)])
     with pytest.raises(EncodingError):
-        file.rewritten(added)
+        file.with_text(added)
 
 
 async def test_text_outside_ascii_is_added_in_the_encoding_that_is_named(workspace: Workspace) -> None:
@@ -190,15 +191,15 @@ async def test_a_file_that_declares_its_encoding_is_written_in_it(workspace: Wor
 
 def test_only_what_declares_an_encoding_is_taken_for_it() -> None:
     assert [
-        declared(b"#!/usr/bin/python\n# -*- coding: GBK -*-\n"),
-        declared(b"/* -*- mode: c; coding: euc-jp -*- */\n"),
-        declared(b"// vim: set ts=4 fenc=cp1251 :\n"),
-        declared(b'<?xml version="1.0" encoding="ISO-8859-1"?>'),
-        declared(b"<html><head><META http-equiv=x content='text/html; charset=Shift_JIS'>"),
-        declared(b'@charset "windows-1252";'),
-        declared(b'open(path, encoding="latin-1")\n'),
-        declared(b"a\nb\n# coding: latin-1\n"),
-        declared(b"# coding: rot13\n"),
+        declared_encoding(b"#!/usr/bin/python\n# -*- coding: GBK -*-\n"),
+        declared_encoding(b"/* -*- mode: c; coding: euc-jp -*- */\n"),
+        declared_encoding(b"// vim: set ts=4 fenc=cp1251 :\n"),
+        declared_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>'),
+        declared_encoding(b"<html><head><META http-equiv=x content='text/html; charset=Shift_JIS'>"),
+        declared_encoding(b'@charset "windows-1252";'),
+        declared_encoding(b'open(path, encoding="latin-1")\n'),
+        declared_encoding(b"a\nb\n# coding: latin-1\n"),
+        declared_encoding(b"# coding: rot13\n"),
     ] == ["gbk", "euc_jp", "cp1251", "iso8859_1", "cp932", "cp1252", "", "", ""]
 
 
@@ -210,4 +211,4 @@ def test_an_encoding_is_usable_where_ascii_is_as_ever() -> None:
 @given(st.binary(), st.sampled_from(sorted(ALPHABETS)))
 def test_any_bytes_come_back_whatever_they_are_taken_for(raw: bytes, codec: str) -> None:
     assert decode(raw, usable(codec)).encode() == raw
-    assert decode(raw, usable(codec)).rewritten("a").text == "a"
+    assert decode(raw, usable(codec)).with_text("a").text == "a"

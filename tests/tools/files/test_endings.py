@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tools.files.endings import MOST_LOOKED_AT, endings_in
+from tools.files.endings import MAX_SCANNED_NAMES, endings_in
 
 
 def test_files_are_counted_by_their_endings_level_by_level(tmp_path: Path) -> None:
@@ -15,6 +15,6 @@ def test_files_are_counted_by_their_endings_level_by_level(tmp_path: Path) -> No
     found = endings_in(tmp_path)
     assert {ending: found[ending] for ending in (".py", ".ipynb", ".js")} == {".py": 2, ".ipynb": 1, ".js": 0}
     assert dict(endings_in(tmp_path / "nowhere")) == {}
-    for number in range(MOST_LOOKED_AT):
+    for number in range(MAX_SCANNED_NAMES):
         (tmp_path / f"{number}.txt").touch()
-    assert sum(endings_in(tmp_path).values()) <= MOST_LOOKED_AT
+    assert sum(endings_in(tmp_path).values()) <= MAX_SCANNED_NAMES

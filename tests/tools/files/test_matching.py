@@ -103,12 +103,12 @@ def test_the_nearest_lines_are_found_with_their_number() -> None:
 @given(st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r"])), st.data())
 def test_bytes_outside_a_change_stay(pieces: list[str], data: st.DataObject) -> None:
     file = decode("".join(pieces).encode())
-    start = data.draw(st.integers(0, len(file.unified)))
-    end = data.draw(st.integers(start, len(file.unified)))
-    after = file.replaced([Replacement(start, end, "X\nY")])
-    assert after.unified == TextFile(after.text, newline=file.newline).unified
-    expected = file.unified[:start] + "X\nY" + file.unified[end:]
-    assert after.unified == expected
+    start = data.draw(st.integers(0, len(file.normalised_text)))
+    end = data.draw(st.integers(start, len(file.normalised_text)))
+    after = file.with_changes([Replacement(start, end, "X\nY")])
+    assert after.normalised_text == TextFile(after.text, newline=file.newline).normalised_text
+    expected = file.normalised_text[:start] + "X\nY" + file.normalised_text[end:]
+    assert after.normalised_text == expected
 
 
 @given(st.binary())

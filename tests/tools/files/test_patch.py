@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.hunks import HunkTarget, placed
+from tools.files.hunks import HunkTarget, place_hunks
 from tools.files.matching import apply
 from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
 
@@ -12,7 +12,7 @@ WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 def patched(text: str, body: str) -> str:
     (update,) = parse(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")
     assert isinstance(update, Update)
-    return apply(text, [hunk.change for hunk in placed(HunkTarget("f", text), update.hunks)])
+    return apply(text, [hunk.change for hunk in place_hunks(HunkTarget("f", text), update.hunks)])
 
 
 def test_every_part_of_the_format_is_understood() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.base import Made
-from tools.files.syntax import LARGEST, broken_syntax
+from tools.base import AppliedChange
+from tools.files.syntax import MAX_PARSED_BYTES, broken_syntax
 
 ROOT = Path("/p")
 OPEN = f"`x = (1`: '(' was never closed (Python {sys.version_info.major}.{sys.version_info.minor})"
@@ -29,7 +29,7 @@ OPEN = f"`x = (1`: '(' was never closed (Python {sys.version_info.major}.{sys.ve
         ("a.js", "f()", "f(", ""),
         ("a.py", "x = 1\n", "(" * 5_000, "`a.py` does not parse any more: line 1, `"),
         ("a.py", "x = 1\n", "-" * 100_000 + "1", ""),
-        ("a.py", "x = 1\n", "x" * LARGEST + "(", ""),
+        ("a.py", "x = 1\n", "x" * MAX_PARSED_BYTES + "(", ""),
         ("a.json", "[]", "[" * 100_000, ""),
     ],
 )  # fmt: skip
@@ -37,11 +37,11 @@ def test_a_file_that_no_longer_parses_is_named_with_the_line(
     name: str, before: str | None, after: str | None, told: str
 ) -> None:
     contents = [None if each is None else each.encode() for each in (before, after)]
-    found = broken_syntax([Made(ROOT / name, contents[0], contents[1])], ROOT)
+    found = broken_syntax([AppliedChange(ROOT / name, contents[0], contents[1])], ROOT)
     assert found == told or (told.endswith("`") and found.startswith(told)), found
 
 
 def test_what_the_compiler_warns_of_is_not_printed() -> None:
     with warnings.catch_warnings(record=True) as caught:
-        assert broken_syntax([Made(ROOT / "a.py", b"", b'x = "\\d" is 5\n')], ROOT) == ""
+        assert broken_syntax([AppliedChange(ROOT / "a.py", b"", b'x = "\\d" is 5\n')], ROOT) == ""
     assert caught == []

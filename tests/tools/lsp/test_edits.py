@@ -10,15 +10,15 @@ import pytest
 
 from tests.tools.lsp.conftest import COMMAND, Starts, spec
 from tests.waiting import until
-from tools.base import Made
+from tools.base import AppliedChange
 from tools.lsp.spec import LanguageServerSpec
 from tools.outputs.new_problems import NewProblems
 
 
-def made(path: Path, before: str | None, after: str | None) -> Made:
+def made(path: Path, before: str | None, after: str | None) -> AppliedChange:
     if after is not None:
         path.write_text(after)
-    return Made(path, None if before is None else before.encode(), None if after is None else after.encode())
+    return AppliedChange(path, None if before is None else before.encode(), None if after is None else after.encode())
 
 
 @pytest.mark.parametrize("way", ["", "pull", "no versions", "other versions", "late", "asks"])
@@ -80,7 +80,7 @@ async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path)
 async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(
     fault: str, why: str, start: Starts, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.lsp.client.MOST_UNASKED", 2 * 1024**2)
+    monkeypatch.setattr("tools.lsp.client.MAX_UNREQUESTED_BYTES", 2 * 1024**2)
     servers, path = start(spec(fault)), root / "a.txt"
     for count in range(3):
         assert await servers.after_edit([made(path, f"{count}", f"{count + 1}")]) is None
@@ -110,7 +110,7 @@ async def test_what_comes_too_late_is_told_with_the_next_edit(start: Starts, roo
     assert await servers.after_edit([made(path, None, "wrong\n")]) is None
     await until(lambda: bool(servers.known_problems()))
     (server,) = await servers.servers_for(path)
-    await server.looked_at(1)
+    await server.wait_for_diagnostics(1)
     told = await servers.after_edit([made(path, "wrong\n", "\nwrong\n")])
     assert told == NewProblems(1, ("a.txt:1:1 error: wrong here [words W1]",))
 
@@ -118,8 +118,8 @@ async def test_what_comes_too_late_is_told_with_the_next_edit(start: Starts, roo
 async def test_files_that_no_server_can_read_are_told_to_none(start: Starts, root: Path, tmp_path: Path) -> None:
     servers = start(spec())
     for path, content in ((root / "a.txt", b"wrong \xff"), (root / "b.md", b"wrong"), (tmp_path / "c.txt", b"wrong")):
-        assert await servers.after_edit([Made(path, None, content)]) is None
-    assert await servers.after_edit([Made(root / "d.txt", None, b"wrong" * 300_000)]) is None
+        assert await servers.after_edit([AppliedChange(path, None, content)]) is None
+    assert await servers.after_edit([AppliedChange(root / "d.txt", None, b"wrong" * 300_000)]) is None
     assert servers.states == () or servers.states[0].phase == "idle"
 
 

@@ -12,7 +12,7 @@ import pytest
 from tools.lsp.installs import hidden_installs
 from tools.lsp.spec import LanguageServerSpec
 from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import NoSandbox, found_sandbox
 
 
 @pytest.fixture(params=["/tmp", "/var/tmp"])
@@ -59,7 +59,7 @@ def test_a_folder_that_all_share_is_never_shown() -> None:
     assert hidden_installs(("/var/tmp/bin/gopls",), "/bin") == (Path("/var/tmp/bin"),)
 
 
-@pytest.mark.skipif(isinstance(found_sandbox(), Missing), reason="this machine has no sandbox")
+@pytest.mark.skipif(isinstance(found_sandbox(), NoSandbox), reason="this machine has no sandbox")
 def test_a_language_server_sees_its_own_program_and_nothing_beside_it(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
@@ -67,7 +67,7 @@ def test_a_language_server_sees_its_own_program_and_nothing_beside_it(folder: Pa
     shell = link(folder / "sh" / "bin" / "own-sh", "/bin/sh")
     own = program(folder / "server" / "bin" / "server", f"#!{shell}\ncat {other} || . {folder}/server/lib\n")
     (folder / "server" / "lib").write_text("echo found; echo x > $0 || echo held")
-    spec = LanguageServerSpec("x", (own,), (".x",), sandbox=Sandbox(root, tmp_path / "scratch", shown=(root,)))
+    spec = LanguageServerSpec("x", (own,), (".x",), sandbox=Sandbox(root, tmp_path / "scratch", visible_paths=(root,)))
     launch = spec.launch(root)
     done = subprocess.run(
         launch.argv, env=dict(launch.environment), cwd=root, pass_fds=launch.descriptors, capture_output=True,

@@ -8,20 +8,20 @@ import pytest
 
 from tools.lsp.spec import LanguageServerSpec, known_servers
 from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import NoSandbox, found_sandbox
 
 WRITES = """
 mkdir -p "$GOCACHE" "$XDG_CACHE_HOME" && touch "$GOCACHE/a" "$XDG_CACHE_HOME/a" && ! touch here 2>/dev/null && echo held
 """
 
 
-@pytest.mark.skipif(isinstance(found_sandbox(), Missing), reason="this machine has no sandbox")
+@pytest.mark.skipif(isinstance(found_sandbox(), NoSandbox), reason="this machine has no sandbox")
 def test_in_a_sandbox_a_server_may_write_to_its_caches_and_nothing_else(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
     (gopls,) = (known for known in known_servers() if known.name == "gopls")
     spec = LanguageServerSpec("x", ("/bin/sh", "-c", WRITES), (".go",), {"GOFLAGS": "-v"}, caches=gopls.caches)
-    held = replace(spec, sandbox=Sandbox(root, tmp_path / "scratch", shown=(root,)))
+    held = replace(spec, sandbox=Sandbox(root, tmp_path / "scratch", visible_paths=(root,)))
     launch = held.launch(root)
     done = subprocess.run(
         launch.argv, env=dict(launch.environment), cwd=root, pass_fds=launch.descriptors, capture_output=True,

@@ -4,14 +4,22 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.mcp.client_handlers import Answer, ClientHandlers, Dismissed, Sample, SampleRequest, SamplingRefused, Service
+from tools.mcp.client_handlers import (
+    Answer,
+    ClientHandlers,
+    DismissedAnswer,
+    Sample,
+    SampleRequest,
+    SamplingRefusal,
+    Service,
+)
 
 
 class RecordingDesk(ClientHandlers):
     def __init__(
         self,
-        answer: Answer = Dismissed(),  # noqa: B008  # a frozen value
-        sample: Sample | SamplingRefused = SamplingRefused("no"),  # noqa: B008  # a frozen value
+        answer: Answer = DismissedAnswer(),  # noqa: B008  # a frozen value
+        sample: Sample | SamplingRefusal = SamplingRefusal("no"),  # noqa: B008  # a frozen value
         roots: tuple[Path, ...] = (),
         services: frozenset[Service] = frozenset({"elicitation", "sampling", "roots"}),
     ) -> None:
@@ -26,7 +34,7 @@ class RecordingDesk(ClientHandlers):
         self.asked.append((server, message, schema, url))
         return self._answer
 
-    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
+    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefusal:
         self.asked.append((server, request))
         return self._sample
 
@@ -36,5 +44,5 @@ class RecordingDesk(ClientHandlers):
     async def open_login(self, server: str, url: str) -> None:
         self.asked.append((server, url))
 
-    def changed(self, server: str) -> None:
+    def notify_change(self, server: str) -> None:
         self.news.set()

@@ -14,8 +14,8 @@ import pytest
 from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
-from tools.base import Result, unwatched
-from tools.mcp.client_handlers import Accepted, Sample
+from tools.base import Result, no_progress
+from tools.mcp.client_handlers import AcceptedAnswer, Sample
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
 
@@ -98,7 +98,7 @@ def spec(request: pytest.FixtureRequest, program: str) -> ServerSpec:
 
 
 async def test_everything_that_the_server_can_do(spec: ServerSpec, start: Starts) -> None:
-    handlers = RecordingDesk(Accepted({"name": "Ann"}), Sample("Knock knock.", "some-model"), (ROOT,))
+    handlers = RecordingDesk(AcceptedAnswer({"name": "Ann"}), Sample("Knock knock.", "some-model"), (ROOT,))
     server: Server = start(spec, handlers)
     state = await server.ready()
     assert (state.phase, state.detail, state.name) == ("ready", "", "Everything Reference Server")
@@ -116,4 +116,4 @@ async def test_everything_that_the_server_can_do(spec: ServerSpec, start: Starts
     assert (await server.read_resource(TEXT)).text.startswith("Resource 1: This is a plaintext resource")
     (message,) = await server.get_prompt("args-prompt", {"city": "Rome"})
     assert message.text == "What's weather in Rome?"
-    assert await server.call("echo", {"message": "still there"}, unwatched) == Result("Echo: still there")
+    assert await server.call("echo", {"message": "still there"}, no_progress) == Result("Echo: still there")

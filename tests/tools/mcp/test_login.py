@@ -16,7 +16,7 @@ import pytest
 from tests.tools.mcp.conftest import Starts, listening
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
-from tools.base import Result, ToolError, unwatched
+from tools.base import Result, ToolError, no_progress
 from tools.mcp import oauth
 from tools.mcp.oauth import callback
 from tools.mcp.offers import NeedsLogin
@@ -56,7 +56,7 @@ async def test_without_a_login_the_server_waits_for_one_and_nothing_is_asked(
     assert (await server.ready()).phase == "needs_login"
     assert (handlers.asked, credentials.exists()) == ([], False)
     with pytest.raises(ToolError, match=r"the server `guarded` cannot be used \(needs_login\)"):
-        await server.call("enter", {}, unwatched)
+        await server.call("enter", {}, no_progress)
 
 
 async def test_a_login_is_kept_in_a_file_of_its_owner_and_used_again(
@@ -65,7 +65,7 @@ async def test_a_login_is_kept_in_a_file_of_its_owner_and_used_again(
     handlers = Browser()
     server = await start.ready(ServerSpec("guarded", url=guarded), handlers)
     assert (await server.login()).phase == "ready"
-    assert await server.call("enter", {}, unwatched) == Result("let in")
+    assert await server.call("enter", {}, no_progress) == Result("let in")
     assert "You are logged in" in handlers.page
     assert (tmp_path / "credentials.json").stat().st_mode & 0o777 == 0o600
     assert "code_challenge_method=S256" in str(handlers.asked[0])
@@ -84,7 +84,7 @@ async def test_a_token_that_has_run_out_is_renewed_without_the_user(
     handlers = Browser()
     second = start(ServerSpec("guarded", url=guarded), handlers)
     assert (await second.ready()).phase == "ready"
-    assert await second.call("enter", {}, unwatched) == Result("let in")
+    assert await second.call("enter", {}, no_progress) == Result("let in")
     assert (handlers.asked, kept()["tokens"] == old["tokens"], kept()["expires"] > 1) == ([], False, True)
 
 
@@ -170,7 +170,7 @@ async def test_a_login_asks_private_places_for_servers_only_that_are_nowhere_pub
         return [IPv4Address(each) for each in known[host]]
 
     monkeypatch.setattr(oauth, "addresses_of", addresses_of)
-    asked = oauth._judged(httpx2.URL("http://other.test/"), httpx2.URL("http://server.test/"))
+    asked = oauth._check_address(httpx2.URL("http://other.test/"), httpx2.URL("http://server.test/"))
     with pytest.raises(NeedsLogin) if is_refused else nullcontext():
         await asked
 

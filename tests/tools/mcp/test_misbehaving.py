@@ -7,7 +7,7 @@ import pytest
 from tests.tools.mcp.conftest import Starts, raw
 from tests.tools.mcp.raw import OBJECT
 from tests.waiting import is_there, until
-from tools.base import Result, ToolError, unwatched
+from tools.base import Result, ToolError, no_progress
 from tools.mcp.offers import Phase
 from tools.mcp.server import Server, close_all
 
@@ -26,7 +26,7 @@ async def test_a_server_that_cannot_be_started_is_named_in_a_line(
     state = await server.ready()
     assert (state.phase, state.detail, state.tools) == (phase, detail, ())
     await other.ready()
-    assert await other.call("echo", {"text": "well"}, unwatched) == Result("well")
+    assert await other.call("echo", {"text": "well"}, no_progress) == Result("well")
 
 
 CALLS = [
@@ -56,7 +56,7 @@ CALLS = [
 async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, start: Starts) -> None:
     server = await start.ready(raw(way, "1500000", most_bytes=1_000_000))
     with pytest.raises(ToolError) as caught:
-        await server.call("echo", {}, unwatched)
+        await server.call("echo", {}, no_progress)
     assert str(caught.value) == told
     # It serves on, or is started again, which whoever calls does not notice.
     assert (await server.ready()).phase == "ready"
@@ -68,7 +68,7 @@ async def test_a_wrong_answer_ends_no_other_call(way: str, start: Starts) -> Non
     process = server.log.read_text()
     for _ in range(3):
         with pytest.raises(ToolError):
-            await server.call("echo", {}, unwatched)
+            await server.call("echo", {}, no_progress)
     assert server.log.read_text().count("started") == process.count("started") == 1
 
 
@@ -92,7 +92,7 @@ async def test_entries_of_a_list_that_mean_nothing_are_left_out_alone(start: Sta
 async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Starts) -> None:
     server = await start.ready(raw("own trouble"))
     with pytest.raises(ToolError) as caught:
-        await server.call("echo", {"text": said}, unwatched)
+        await server.call("echo", {"text": said}, no_progress)
     assert str(caught.value) == f"the server `raw` refused `echo`: {said}"
     assert (server.state.phase, server.log.read_text()) == ("ready", "started\n")
 
@@ -116,19 +116,19 @@ async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Star
 )
 async def test_what_is_not_quite_right_is_taken_as_it_is_meant(way: str, shown: str, start: Starts) -> None:
     server = await start.ready(raw(way))
-    assert await server.call("echo", {}, unwatched) == Result(shown)
+    assert await server.call("echo", {}, no_progress) == Result(shown)
 
 
 async def test_an_error_of_a_tool_reads_as_one(start: Starts) -> None:
     server = await start.ready(raw("error flag"))
     said = Result("error:\nmissing required parameter: owner", failed=True)
-    assert await server.call("echo", {}, unwatched) == said
+    assert await server.call("echo", {}, no_progress) == said
 
 
 async def test_the_details_of_an_error_are_told(start: Starts) -> None:
     server = await start.ready(raw("error details"))
     with pytest.raises(ToolError) as caught:
-        await server.call("echo", {}, unwatched)
+        await server.call("echo", {}, no_progress)
     assert str(caught.value) == (
         'the server `raw` refused `echo`: Invalid params ([{"path": ["owner"], "message": "Required\\u001b[31m"}])'
     )
@@ -154,7 +154,7 @@ async def test_a_list_that_cannot_be_had_costs_a_line_and_no_tool(way: str, why:
 async def test_tools_do_not_wait_for_lists_that_never_come(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.mcp.connection._FIRST_LISTS", 0.01)
     server = await start.ready(raw("lists late", startup_timeout=600))
-    assert await server.call("echo", {"text": "well"}, unwatched) == Result("well")
+    assert await server.call("echo", {"text": "well"}, no_progress) == Result("well")
     assert server.state.notes == (
         "its resources are not known: it has not answered `resources/list` in 0.01 s",
         "its prompts are not known: it has not answered `prompts/list` in 0.01 s",
@@ -174,14 +174,14 @@ async def test_a_server_that_says_nothing_of_what_it_offers_is_asked_for_tools(s
 
 async def test_what_a_tool_gave_back_steers_no_terminal(start: Starts) -> None:
     server = await start.ready(raw("codes"))
-    assert await server.call("echo", {}, unwatched) == Result("ab2Jc\nd\ne")
+    assert await server.call("echo", {}, no_progress) == Result("ab2Jc\nd\ne")
 
 
 async def test_a_server_that_broke_is_started_again_and_answers(start: Starts, tmp_path: Path) -> None:
     server = await start.ready(raw("dies once", cwd=tmp_path))
     with pytest.raises(ToolError, match="was lost during"):
-        await server.call("echo", {"text": "first"}, unwatched)
-    assert await server.call("echo", {"text": "second"}, unwatched) == Result("second")
+        await server.call("echo", {"text": "first"}, no_progress)
+    assert await server.call("echo", {"text": "second"}, no_progress) == Result("second")
 
 
 async def test_a_server_that_breaks_again_and_again_is_given_up(start: Starts) -> None:
@@ -189,7 +189,7 @@ async def test_a_server_that_breaks_again_and_again_is_given_up(start: Starts) -
     for _ in range(6):
         await server.ready()
         with pytest.raises(ToolError, match="was lost during"):
-            await server.call("echo", {}, unwatched)
+            await server.call("echo", {}, no_progress)
     await until(lambda: server.state.phase == "failed")
     assert server.state.detail == "it ended with exit code 3: out of luck"
     assert (await server.restart()).phase == "ready"
@@ -197,7 +197,7 @@ async def test_a_server_that_breaks_again_and_again_is_given_up(start: Starts) -
 
 async def test_chatter_between_answers_is_written_down(start: Starts) -> None:
     server = await start.ready(raw("chatter"))
-    assert await server.call("echo", {}, unwatched) == Result("done")
+    assert await server.call("echo", {}, no_progress) == Result("done")
     assert server.log.read_text() == (
         "started\n[on its standard output] just so you know: called\n[on its standard output] [1, 2\n"
     )
@@ -207,11 +207,11 @@ async def test_what_a_call_has_changed_can_be_called_at_once(start: Starts) -> N
     server = start(raw("changes"))
     assert [tool.original for tool in (await server.ready()).tools] == ["first"]
     first = server.state.tools[0]
-    assert await server.call("first", {}, unwatched) == Result("changed")
+    assert await server.call("first", {}, no_progress) == Result("changed")
     assert [tool.original for tool in server.state.tools] == ["second"]
-    assert await server.call("second", {}, unwatched) == Result("changed")
+    assert await server.call("second", {}, no_progress) == Result("changed")
     with pytest.raises(ToolError, match="the server `raw` does not offer `first` any more"):
-        await first.caller.call("first", {}, unwatched)
+        await first.caller.call("first", {}, no_progress)
 
 
 async def test_servers_that_will_not_end_are_ended_with_their_children(start: Starts) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.web import misbehaving
-from tools.base import Result, ToolError, unwatched
+from tools.base import Result, ToolError, no_progress
 from tools.mcp.spec import ServerSpec
 
 CALLS = [
@@ -28,7 +28,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, sta
         server = await start.ready(ServerSpec("web", url=address, most_bytes=1_000_000))
         for _ in range(2):
             with pytest.raises(ToolError) as caught:
-                await server.call("echo", {}, unwatched)
+                await server.call("echo", {}, no_progress)
             assert str(caught.value).startswith(f"the server `web` {told}")
             assert server.state.phase == "ready"
         await server.close()
@@ -38,7 +38,7 @@ async def test_a_call_without_an_answer_ends(start: Starts) -> None:
     with misbehaving("hang") as address:
         server = await start.ready(ServerSpec("web", url=address, call_timeout=0.1))
         with pytest.raises(ToolError, match=r"gave no answer for `echo` within 0\.1 seconds"):
-            await server.call("echo", {}, unwatched)
+            await server.call("echo", {}, no_progress)
         assert server.state.phase == "ready"
         await server.close()
 
@@ -47,7 +47,7 @@ async def test_a_call_without_an_answer_ends(start: Starts) -> None:
 async def test_a_server_that_has_forgotten_us_is_greeted_again(way: str, start: Starts) -> None:
     with misbehaving(way) as address:
         server = await start.ready(ServerSpec("web", url=address))
-        assert await server.call("echo", {}, unwatched) == Result("s2")
+        assert await server.call("echo", {}, no_progress) == Result("s2")
         await server.close()
 
 
@@ -58,7 +58,7 @@ async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
     with misbehaving("stays") as address:
         server = await start.ready(ServerSpec("web", url=address))
         assert (await server.restart()).phase == "ready"
-        assert await server.call("echo", {}, unwatched) == Result("s2")
+        assert await server.call("echo", {}, no_progress) == Result("s2")
         await server.close()
 
 
@@ -67,13 +67,13 @@ async def test_what_is_half_a_character_harms_no_connection(start: Starts) -> No
     with misbehaving("well") as address:
         server = await start.ready(ServerSpec("web", url=address))
         for asked in (
-            server.call("echo", {"text": "\udc80"}, unwatched),
+            server.call("echo", {"text": "\udc80"}, no_progress),
             server.read_resource("docs://\udc80"),
             server.get_prompt("review", {"file": "\udc80"}),
         ):
             with pytest.raises(ToolError, match=half):
                 await asked
-        assert await server.call("echo", {}, unwatched) == Result("s1")
+        assert await server.call("echo", {}, no_progress) == Result("s1")
         await server.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.desks import RecordingDesk
 from tests.tools.mcp.serving import PIXEL
-from tools.base import Picture, Result, ToolError, unwatched
+from tools.base import Picture, Result, ToolError, no_progress
 from tools.mcp.offers import PromptArgument, PromptMessage, Resource, ServerPrompt
 
 TODAY = Resource("memo://today", "today", "What is due.", "text/plain")
@@ -57,7 +57,7 @@ async def test_everything_that_is_added_is_seen(start: Starts) -> None:
     handlers = RecordingDesk()
     server = start(everything(), handlers)
     before = await server.ready()
-    assert await server.call("grow", {}, unwatched) == Result("grown")
+    assert await server.call("grow", {}, no_progress) == Result("grown")
     async with asyncio.timeout(20):
         while len(server.state.prompts) == 1 or len(server.state.resources) == 2 or server.state.tools == before.tools:
             handlers.news.clear()
@@ -66,4 +66,4 @@ async def test_everything_that_is_added_is_seen(start: Starts) -> None:
     assert [tool.original for tool in after.tools if tool not in before.tools] == ["grown"]
     assert [each.uri for each in after.resources if each not in before.resources] == ["memo://grown"]
     assert [each.name for each in after.prompts if each not in before.prompts] == ["grown"]
-    assert await server.call("grown", {"text": "new"}, unwatched) == Result("new")
+    assert await server.call("grown", {"text": "new"}, no_progress) == Result("new")

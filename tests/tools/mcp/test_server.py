@@ -8,7 +8,7 @@ import pytest
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.serving import PIXEL
 from tests.waiting import until
-from tools.base import Arguments, Picture, Result, ToolError, Workspace, unwatched
+from tools.base import Arguments, Picture, Result, ToolError, Workspace, no_progress
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
 
@@ -25,7 +25,7 @@ async def test_a_server_over_its_pipes_answers_calls(start: Starts) -> None:
     server = start(everything())
     state = await server.ready()
     assert (state.phase, state.name, state.version) == ("ready", "everything", "1.2")
-    assert [await server.call(name, arguments, unwatched) for name, arguments, _ in CALLS] == [
+    assert [await server.call(name, arguments, no_progress) for name, arguments, _ in CALLS] == [
         expected for _, _, expected in CALLS
     ]
 
@@ -36,7 +36,7 @@ async def test_a_server_at_an_address_answers_calls(start: Starts, address: str)
         f"mcp__web__{name}"
         for name in ("echo", "add", "picture", "fail", "steps", "hang", "greet", "joke", "folders", "grow")
     ]
-    assert [await server.call(name, arguments, unwatched) for name, arguments, _ in CALLS] == [
+    assert [await server.call(name, arguments, no_progress) for name, arguments, _ in CALLS] == [
         expected for _, _, expected in CALLS
     ]
 
@@ -57,12 +57,12 @@ async def test_a_cancelled_call_leaves_the_server_alive(start: Starts) -> None:
     await began.wait()
     call.cancel()
     assert isinstance((await asyncio.gather(call, return_exceptions=True))[0], asyncio.CancelledError)
-    assert await server.call("echo", {"text": "alive"}, unwatched) == Result("alive")
+    assert await server.call("echo", {"text": "alive"}, no_progress) == Result("alive")
 
 
 async def test_a_server_is_told_of_a_cancelled_call(start: Starts) -> None:
     server = await start.ready(raw("hang"))
-    call = asyncio.create_task(server.call("echo", {}, unwatched))
+    call = asyncio.create_task(server.call("echo", {}, no_progress))
     await asyncio.sleep(0)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
@@ -72,7 +72,7 @@ async def test_a_server_is_told_of_a_cancelled_call(start: Starts) -> None:
 async def test_a_call_without_an_answer_ends(start: Starts) -> None:
     server = await start.ready(raw("hang", call_timeout=0.05))
     with pytest.raises(ToolError) as caught:
-        await server.call("echo", {}, unwatched)
+        await server.call("echo", {}, no_progress)
     assert str(caught.value) == (
         "the server `raw` gave no answer for `echo` within 0.05 seconds, so it was told to stop; "
         "it may have done a part of it"
@@ -89,13 +89,13 @@ async def test_a_closed_server_says_so(start: Starts) -> None:
     await server.close()
     assert server.state.phase == "closed"
     with pytest.raises(ToolError, match=r"the server `raw` cannot be used \(closed\)"):
-        await server.call("echo", {}, unwatched)
+        await server.call("echo", {}, no_progress)
 
 
 async def test_a_server_is_started_again_on_demand(start: Starts) -> None:
     server = await start.ready(raw())
     assert (await server.restart()).phase == "ready"
-    assert await server.call("echo", {"text": "again"}, unwatched) == Result("again")
+    assert await server.call("echo", {"text": "again"}, no_progress) == Result("again")
 
 
 async def test_what_a_server_prints_goes_to_a_file_that_only_its_owner_reads(start: Starts) -> None:

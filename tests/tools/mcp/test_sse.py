@@ -11,7 +11,7 @@ import pytest
 
 from tests.tools.mcp.conftest import Starts, listening
 from tests.tools.mcp.web import answered_by
-from tools.base import Result, ToolError, unwatched
+from tools.base import Result, ToolError, no_progress
 from tools.mcp.spec import ServerSpec
 
 OLD = "2024-11-05"
@@ -78,8 +78,8 @@ async def test_an_older_server_answers_calls(start: Starts) -> None:
     with listening("serving", "sse") as address:
         server = await start.ready(ServerSpec("old", url=address.replace("/mcp", "/sse"), is_sse=True))
         assert (server.state.phase, server.state.name) == ("ready", "everything")
-        assert await server.call("echo", {"text": "hi"}, unwatched) == Result("hi")
-        assert await server.call("steps", {"count": 2}, unwatched) == Result("2 steps")
+        assert await server.call("echo", {"text": "hi"}, no_progress) == Result("hi")
+        assert await server.call("steps", {"count": 2}, no_progress) == Result("2 steps")
         await server.close()
 
 
@@ -95,7 +95,7 @@ async def test_an_address_that_takes_no_posts_is_asked_in_the_older_way(start: S
     with events("well") as address:
         server = await start.ready(ServerSpec("old", url=address))
         assert (server.state.phase, server.state.protocol) == ("ready", OLD)
-        assert await server.call("echo", {}, unwatched) == Result("well")
+        assert await server.call("echo", {}, no_progress) == Result("well")
         await server.close()
     with events("is not there") as address:
         state = await start(ServerSpec("old", url=address)).ready()
@@ -111,9 +111,9 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line_and_the_next_one_is_answ
         assert (server.state.phase, server.state.protocol) == ("ready", OLD)
         if told:
             with pytest.raises(ToolError) as caught:
-                await server.call("echo", {}, unwatched)
+                await server.call("echo", {}, no_progress)
             assert str(caught.value) == f"the server `old` {told}"
-        assert await server.call("echo", {}, unwatched) == Result("well")
+        assert await server.call("echo", {}, no_progress) == Result("well")
         await server.close()
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests.waiting import soon
 from tools.network.connection import Resolve, connect, public
-from tools.network.http_head import LONGEST
+from tools.network.http_head import MAX_HEAD_BYTES
 from tools.network.places import NetworkPlace, place_of
-from tools.network.proxy import MOST, Proxy
+from tools.network.proxy import MAX_CONNECTIONS, ProxyServer
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: keep-alive\r\nX-A: b\r\n\r\nhi\n"
 GIVEN_BACK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: b\r\nConnection: close\r\n\r\nhi\n"
@@ -71,13 +71,13 @@ class Setting:
 
     def __init__(self) -> None:
         self.server, self.client = Server(), OneClient()
-        self.proxy: Proxy | None = None
+        self.proxy: ProxyServer | None = None
 
     async def start(self, resolve: Resolve = loopback, patience: float = 10.0) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         at = {"127.0.0.1": self.client}.get
-        self.proxy = Proxy(partial(connect, resolve=resolve), at, patience)
+        self.proxy = ProxyServer(partial(connect, resolve=resolve), at, patience)
         await self.proxy.start(listener)
         self.listening = await asyncio.start_server(self.server.serve, "127.0.0.1", 0)
         self.server.port = self.listening.sockets[0].getsockname()[1]
@@ -174,7 +174,7 @@ async def test_nothing_behind_the_body_of_a_request_is_sent_on(setting: Setting,
         (b"CONNECT other.net:443 HTTP/1.1\r\n\r\n", 403),
         (b"GET http://other.net/ HTTP/1.1\r\nHost: example.org\r\n\r\n", 403),
         (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400),
-        (b"GET http://example.org/ HTTP/1.1\r\nA: " + b"b" * LONGEST + b"\r\n\r\n", 431),
+        (b"GET http://example.org/ HTTP/1.1\r\nA: " + b"b" * MAX_HEAD_BYTES + b"\r\n\r\n", 431),
     ],
 )
 async def test_what_could_be_read_in_two_ways_or_is_not_allowed_is_refused(
@@ -230,10 +230,10 @@ async def test_who_sends_too_slowly_or_nothing_is_let_go(setting: Setting) -> No
 async def test_more_connections_than_it_takes_are_told_so_and_others_still_served(setting: Setting) -> None:
     await setting.start()
     setting.client.answer = asyncio.Event()
-    opened = [await asyncio.open_connection("127.0.0.1", setting.port) for _ in range(MOST)]
+    opened = [await asyncio.open_connection("127.0.0.1", setting.port) for _ in range(MAX_CONNECTIONS)]
     for _, writer in opened:
         writer.write(b"CONNECT other.net:443 HTTP/1.1\r\n\r\n")
-    await soon(lambda: len(setting.client.asked) == MOST)
+    await soon(lambda: len(setting.client.asked) == MAX_CONNECTIONS)
     assert (await setting.said_to(b"CONNECT other.net:443 HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
     setting.client.answer.set()
     for reader, writer in opened:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.outputs.plain_text import cut_line, finished, numbered, plain
+from tools.outputs.plain_text import cut_line, number_lines, plain, split_unfinished_escape
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ def test_plain_text_holds_no_control_characters(text: str) -> None:
 
 @given(st.text(alphabet="ab\x1b[3m"))
 def test_an_unfinished_escape_is_kept_for_later(text: str) -> None:
-    assert "".join(finished(text)) == text
+    assert "".join(split_unfinished_escape(text)) == text
 
 
 def test_an_escape_cut_in_two_waits_for_its_end() -> None:
-    assert finished("a\x1b[3") == ("a", "\x1b[3")
-    assert finished("a\x1b[31mb") == ("a\x1b[31mb", "")
+    assert split_unfinished_escape("a\x1b[3") == ("a", "\x1b[3")
+    assert split_unfinished_escape("a\x1b[31mb") == ("a\x1b[31mb", "")
 
 
 def test_long_lines_say_how_long_they_are() -> None:
     assert cut_line("abcdef", 3) == "abc… [cut: 6 characters]"
-    assert numbered(["x", "y"], 9) == "9\tx\n10\ty"
+    assert number_lines(["x", "y"], 9) == "9\tx\n10\ty"

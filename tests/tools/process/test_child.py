@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
-from tools.process.child import Exit, answer_of, started
+from tools.process.child import Exit, answer_of, start_child
 from tools.process.shell import Launch
 from tools.server_log import ServerLog
 
@@ -50,7 +50,9 @@ async def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
 
 async def test_a_daemon_of_a_server_ends_with_it_though_the_server_left_first(tmp_path: Path) -> None:
     daemon = "setsid sh -c 'echo $$ > new; mv new pid; exec sleep 600' & cat >/dev/null"
-    server = await started(Launch(("/bin/sh", "-c", daemon), os.environ), tmp_path, ServerLog(tmp_path / "log"), MOST)
+    server = await start_child(
+        Launch(("/bin/sh", "-c", daemon), os.environ), tmp_path, ServerLog(tmp_path / "log"), MOST
+    )
     await soon((tmp_path / "pid").exists)
     await server.end()
     assert server.code == 0

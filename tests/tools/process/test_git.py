@@ -11,7 +11,7 @@ from tools.process.git import SETTINGS, GitError, program_outside, run_by_settin
 def test_a_file_without_end_that_a_repository_names_takes_no_more_memory_than_git_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.process.git._MOST_MEMORY", 64 << 20)
+    monkeypatch.setattr("tools.process.git._MAX_MEMORY_BYTES", 64 << 20)
     git(tmp_path, "init")
     (tmp_path / "a").touch()
     program = program_outside("git", tmp_path / "none")

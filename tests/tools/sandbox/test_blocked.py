@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.sandbox.blocked import may_have_been_blocked, what_was_blocked
+from tools.sandbox.blocked import denied_paths, may_have_been_blocked
 from tools.sandbox.boundary import Boundary
 
 BOUNDARY = Boundary({"/project": "write", "/home/me/.ssh": "hidden folder"}, "/scratch", "none")
@@ -32,6 +32,6 @@ NO_KEY = "git@github.com: Permission denied (publickey).\nfatal: Could not read 
 def test_what_a_program_complains_of_is_told_whatever_the_exit_code(command: str, printed: str, told: str) -> None:
     """empathic/clash#255: a commit that is to be signed fails in the sandbox, and nothing says why. Here that held
     where a pipe or `|| true` stood behind it."""
-    found = what_was_blocked(command, printed, BOUNDARY, "/project", lambda _: False, failed=False)
+    found = denied_paths(command, printed, BOUNDARY, "/project", lambda _: False, failed=False)
     assert found == told
     assert may_have_been_blocked(printed) or not told

@@ -19,16 +19,16 @@ from tools.base import Result, Workspace
 from tools.bash import Bash
 from tools.network import tunnel
 from tools.network.places import NetworkPlace
-from tools.network.proxy import Connection
+from tools.network.proxy import UpstreamConnection
 from tools.sandbox.network import SessionNetwork
 from tools.sandbox.network_namespace import why_no_namespace
 from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import Missing, SandboxProgram, trial_of_landlock
+from tools.sandbox.system import NoSandbox, SandboxProgram, trial_of_landlock
 
 WHY_NOT = why_no_namespace()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"the network of a sandbox is not tried: {WHY_NOT}")
 PYTHON = os.path.realpath(sys.executable)
-LANDLOCK = Missing("") if trial_of_landlock() else SandboxProgram("landlock", ())
+LANDLOCK = NoSandbox("") if trial_of_landlock() else SandboxProgram("landlock", ())
 
 
 class Rules:
@@ -71,8 +71,8 @@ async def boxed(root: Path) -> AsyncIterator[Workspace]:
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
 
-        async def connect(place: NetworkPlace, is_tunnel: bool) -> Connection:
-            return Connection(*await asyncio.open_connection("127.0.0.1", port))
+        async def connect(place: NetworkPlace, is_tunnel: bool) -> UpstreamConnection:
+            return UpstreamConnection(*await asyncio.open_connection("127.0.0.1", port))
 
         network = SessionNetwork((), connect)
         sandbox = Sandbox(root, root / "out" / "tmp", has_network=False, network=network)
@@ -226,7 +226,7 @@ async def test_commands_that_may_only_look_have_no_network(boxed: Workspace) -> 
     assert boundary.network == "none"
 
 
-@pytest.mark.skipif(isinstance(LANDLOCK, Missing), reason="the kernel has no Landlock that could be tried")
+@pytest.mark.skipif(isinstance(LANDLOCK, NoSandbox), reason="the kernel has no Landlock that could be tried")
 async def test_where_places_cannot_be_told_apart_all_are_closed_unless_all_are_open(
     boxed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.tools.sandbox.test_sandbox import place
-from tools.sandbox import places
+from tools.sandbox import mount_paths
 from tools.sandbox.boundary import Access
-from tools.sandbox.places import places_of
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.mount_paths import places_of
+from tools.sandbox.system import NoSandbox, found_sandbox
 
 __all__ = ["place"]
 
@@ -22,7 +22,7 @@ def base(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a home that has nothing in it, and one to work in."""
     for name in ("home", "work"):
         (place / name).mkdir()
-    monkeypatch.setattr(places, "_home_of_the_system", lambda: place / "home")
+    monkeypatch.setattr(mount_paths, "_home_of_the_system", lambda: place / "home")
     return place
 
 
@@ -62,7 +62,7 @@ def test_keys_are_hidden_where_variables_say_that_they_are(base: Path, monkeypat
 
 def test_keys_are_hidden_below_the_home_that_the_system_knows_too(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(base, "real/.ssh/id", "home/.netrc")
-    monkeypatch.setattr(places, "_home_of_the_system", lambda: base / "real")
+    monkeypatch.setattr(mount_paths, "_home_of_the_system", lambda: base / "real")
     assert seen(base) == {"work": "write", "real/.ssh": "hidden folder", "home/.netrc": "hidden file"}
 
 
@@ -85,6 +85,6 @@ def serving_elsewhere(base: Path) -> Iterator[Path]:
         server.kill()
 
 
-@pytest.mark.skipif(isinstance(found_sandbox(), Missing), reason="programs get no network of their own here")
+@pytest.mark.skipif(isinstance(found_sandbox(), NoSandbox), reason="programs get no network of their own here")
 def test_sockets_of_programs_with_another_network_are_hidden(base: Path, serving_elsewhere: Path) -> None:
     assert seen(base) == {"work": "write", "home/s": "hidden file"}

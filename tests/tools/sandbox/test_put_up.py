@@ -14,7 +14,7 @@ from tools.base import Workspace
 from tools.process.child import answer_of
 from tools.process.shell import Launch, in_shell
 from tools.sandbox import system
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
+from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 
@@ -28,7 +28,7 @@ __attribute__((constructor)) static void begin(void) {
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 FOUND = found_sandbox()
 needs_unshare = pytest.mark.skipif(
-    isinstance(FOUND, Missing) or not FOUND.before, reason="what is mounted meanwhile cannot be kept away here"
+    isinstance(FOUND, NoSandbox) or not FOUND.before, reason="what is mounted meanwhile cannot be kept away here"
 )
 
 

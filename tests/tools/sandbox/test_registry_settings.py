@@ -14,7 +14,7 @@ import pytest
 
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
 from tools.base import Workspace
-from tools.sandbox import places, sandbox
+from tools.sandbox import mount_paths, sandbox
 from tools.sandbox.boundary import Boundary
 from tools.sandbox.system import SandboxProgram, trial_of_landlock
 from tools.secrets.registry_settings import copy_without_secrets
@@ -27,7 +27,7 @@ TOKEN = "npm_" + "aB3" * 12
 
 @pytest.fixture(autouse=True)
 def one_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "_home_of_the_system", lambda: home)
+    monkeypatch.setattr(mount_paths, "_home_of_the_system", lambda: home)
     for name in list(os.environ):
         if name.casefold().startswith(("npm_", "pip_", "http_proxy", "https_proxy", "all_proxy")):
             monkeypatch.delenv(name)

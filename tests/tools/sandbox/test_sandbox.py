@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.calls.boundary import SessionBoundary
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Policy, decide
@@ -27,18 +27,18 @@ from tests.waiting import is_alive, soon
 from tools.base import Result, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
-from tools.process.child import started
+from tools.process.child import start_child
 from tools.process.shell import in_shell
 from tools.process.start import start
-from tools.sandbox import places
+from tools.sandbox import mount_paths
 from tools.sandbox.boundary import Access
 from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
+from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
 from tools.server_log import ServerLog
 
 FOUND = found_sandbox()
-LANDLOCK = Missing("") if trial_of_landlock() else SandboxProgram("landlock", ())
-WHY_NOT = FOUND.why if isinstance(FOUND, Missing) else FOUND.note
+LANDLOCK = NoSandbox("") if trial_of_landlock() else SandboxProgram("landlock", ())
+WHY_NOT = FOUND.why if isinstance(FOUND, NoSandbox) else FOUND.note
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"bubblewrap is not tried: {WHY_NOT}")
 SECRET = "sk-test-4f8a2c"
 PYTHON = os.path.realpath(sys.executable)
@@ -74,7 +74,7 @@ async def boxed(home: Path, place: Path) -> AsyncIterator[Workspace]:
     (ours / "config.toml").write_text("kept\n")
     root.mkdir()
     git(root, "init")
-    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(ours,), shown=(root,)))
+    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(ours,), visible_paths=(root,)))
     yield made
     await made.jobs.close()
 
@@ -168,7 +168,7 @@ async def test_nothing_that_hostile_programs_try_comes_through(
     assert _all_files(metadata, home, beside) == before
 
 
-@pytest.mark.skipif(isinstance(LANDLOCK, Missing), reason="the kernel has no Landlock that could be tried")
+@pytest.mark.skipif(isinstance(LANDLOCK, NoSandbox), reason="the kernel has no Landlock that could be tried")
 async def test_landlock_holds_all_but_what_lies_in_folders_that_can_be_written(
     boxed: Workspace, home: Path, outside: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,12 +273,12 @@ async def test_a_command_runs_although_a_place_goes_away_while_its_sandbox_is_pu
     boxed: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a socket of another program does, and the folder that it was in."""
-    known, gone = places.places_of, [str(place / "gone" / "socket")]
+    known, gone = mount_paths.places_of, [str(place / "gone" / "socket")]
 
     def places_of(*given: object) -> dict[str, Access]:
         return {**known(*given), **({gone.pop(): "hidden file"} if gone else {})}  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("tools.sandbox.places.places_of", places_of)
+    monkeypatch.setattr("tools.sandbox.mount_paths.places_of", places_of)
     result = await bash(boxed, "echo ran >> log; cat log")
     assert (result.text, gone) == ("ran\nexit code 0", [])
 
@@ -335,7 +335,7 @@ async def test_a_link_that_takes_the_place_of_a_folder_meanwhile_opens_nothing(
     assert _all_files(home) == before
 
 
-@pytest.mark.skipif(isinstance(LANDLOCK, Missing), reason="the kernel has no Landlock that could be tried")
+@pytest.mark.skipif(isinstance(LANDLOCK, NoSandbox), reason="the kernel has no Landlock that could be tried")
 @pytest.mark.parametrize("access", ["write", "read"])
 async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
     access: Access, boxed: Workspace, home: Path, monkeypatch: pytest.MonkeyPatch
@@ -344,15 +344,15 @@ async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
     monkeypatch.setattr("tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
     linked = boxed.root / "a"
     linked.symlink_to(home / ".ssh")
-    known = places.places_of
-    monkeypatch.setattr("tools.sandbox.places.places_of", lambda *given: {**known(*given), str(linked): access})
+    known = mount_paths.places_of
+    monkeypatch.setattr("tools.sandbox.mount_paths.places_of", lambda *given: {**known(*given), str(linked): access})
     told = await bash(boxed, "cat a/id_ed25519; echo x >> a/id_ed25519; echo done")
     assert [line for line in told.text.splitlines() if "Permission denied" not in line] == ["done", "exit code 0"]
 
 
 async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, home: Path, place: Path) -> None:
     assert boxed.sandbox is not None
-    approval, more = Approval(Policy(str(boxed.root)), roots=boxed.sandbox.roots), place / "more"
+    approval, more = Approver(Policy(str(boxed.root)), roots=boxed.sandbox.roots), place / "more"
     boundary = SessionBoundary(approval, boxed)
     git(more.parent, "init", "more")
     assert boundary.add("../more") == more
@@ -378,7 +378,9 @@ async def test_all_of_the_disk_as_working_folder_shows_nothing_that_is_hidden(
     home: Path, outside: dict[str, object]
 ) -> None:
     outputs = home / "outputs"
-    made = Workspace(Path("/"), outputs, sandbox=Sandbox(Path("/"), outputs / "tmp", shown=(Path("/"), outputs)))
+    made = Workspace(
+        Path("/"), outputs, sandbox=Sandbox(Path("/"), outputs / "tmp", visible_paths=(Path("/"), outputs))
+    )
     told = await bash(
         made, f"cat /dev/null; ls -A /run; ls -d {outside['named']}; ls {home}/.ssh; echo x > /tmp/x && echo written"
     )
@@ -389,13 +391,13 @@ async def test_sockets_of_others_are_hidden_where_they_lie_in_the_working_folder
     home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = place / "desk"
-    monkeypatch.setattr("tools.sandbox.places.WITH_SOCKETS", (str(root),))
+    monkeypatch.setattr("tools.sandbox.mount_paths.WITH_SOCKETS", (str(root),))
     (root / "tmux-0").mkdir(parents=True)
     monkeypatch.chdir(root)  # a path of a socket is short
     with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as beside:
         other.bind("tmux-0/default")
         beside.bind("agent")
-        made = Workspace(root, home / "out", sandbox=Sandbox(root, home / "out" / "tmp", shown=(root,)))
+        made = Workspace(root, home / "out", sandbox=Sandbox(root, home / "out" / "tmp", visible_paths=(root,)))
         told = await bash(made, "ls tmux-0; test -S agent || touch a && ls")
     assert told.text.splitlines() == ["a", "agent", "tmux-0", "exit code 0"]
 
@@ -411,7 +413,7 @@ async def test_a_server_of_the_project_talks_over_its_pipes_and_ends_whole(boxed
     assert boxed.sandbox is not None
     serves = "read line; test -e ~/.ssh/id_ed25519; echo $?; read line"
     launch = boxed.sandbox.around(in_shell(serves), boxed.root)
-    child = await started(launch, boxed.root, ServerLog(place / "log"), 1000)
+    child = await start_child(launch, boxed.root, ServerLog(place / "log"), 1000)
     child.write(b"go\n")
     assert await child.read() == b"1"
     await child.end()
@@ -479,7 +481,7 @@ async def test_what_is_shown_of_a_hidden_folder_is_seen_and_the_rest_is_not(home
         folder.mkdir(parents=True)
     (data / "sessions.db").write_text("kept")
     (outputs / "1.log").write_text("printed\n")
-    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(data,), shown=(root, outputs)))
+    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(data,), visible_paths=(root, outputs)))
     told = await bash(made, f"cat {outputs}/1.log; ls {data}; touch {data}/x {outputs}/x 2>/dev/null || echo refused")
     assert told.text == "printed\noutputs\nrefused\nexit code 0"
     await made.jobs.close()

@@ -9,7 +9,7 @@ import pytest
 
 from tools.sandbox import system, system_calls
 from tools.sandbox.landlock_program import program_of
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
+from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
 
 GENERIC = Path("/usr/include/asm-generic/unistd.h")
 X86_64 = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
@@ -54,7 +54,7 @@ def test_where_bubblewrap_cannot_be_had_landlock_is_taken_and_it_is_said_why(
 def test_a_machine_whose_system_calls_are_not_known_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="s390x", sysname="Linux"))
     monkeypatch.setattr(system, "_BUBBLEWRAP", ("/bin/true",))
-    assert found_sandbox.__wrapped__() == Missing("the system calls of s390x are not known here")
+    assert found_sandbox.__wrapped__() == NoSandbox("the system calls of s390x are not known here")
 
 
 def test_landlock_runs_no_program_of_the_folder_in_the_place_of_one_of_the_path(

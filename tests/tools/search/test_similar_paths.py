@@ -5,7 +5,7 @@ import pytest
 from tools.base import Arguments, Tool, ToolError, Workspace
 from tools.edit import Edit
 from tools.read import Read
-from tools.search.similar_paths import LOOKED_AT, meant
+from tools.search.similar_paths import MAX_SCANNED_NAMES, path_suggestion
 
 IS_IT = {
     "src/app.py": ": is it `app.py` or `src/core/app.py`?",
@@ -36,7 +36,7 @@ def project(workspace: Workspace) -> Workspace:
 
 
 def test_it_is_a_file_of_that_name_or_one_like_it(project: Workspace) -> None:
-    assert {name: meant(project.root / name, project.root) for name in IS_IT} == IS_IT
+    assert {name: path_suggestion(project.root / name, project.root) for name in IS_IT} == IS_IT
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,6 @@ async def test_a_path_that_begins_at_the_wrong_folder_is_answered_with_the_right
 def test_a_workspace_of_any_size_is_looked_at_no_further_than_that(project: Workspace) -> None:
     folder = project.root / "aa"
     folder.mkdir()
-    for number in range(LOOKED_AT):
+    for number in range(MAX_SCANNED_NAMES):
         (folder / f"{number}").touch()
-    assert meant(project.root / "no/app.py", project.root) == ": is it `app.py`?"
+    assert path_suggestion(project.root / "no/app.py", project.root) == ": is it `app.py`?"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tools.outputs.stored import InMemory
 from tools.search import words as wordscan
-from tools.search.words import Scanned, scan_words
+from tools.search.words import ScanResult, scan_words
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "Ä", "ä", "漢", "Ж", "_", "-", " ", "\n", "x" * 30])).map("".join)
 WORDS = st.lists(st.text("aäb漢ж-", min_size=1, max_size=4), min_size=1, max_size=3)
@@ -17,10 +17,10 @@ WORDS = st.lists(st.text("aäb漢ж-", min_size=1, max_size=4), min_size=1, max_
 def test_the_first_line_of_each_word_is_told_with_its_number() -> None:
     whole = ("filler\n" * 100_000 + "a Needle here\n" + "y" * 300 + " hay-stack, Ünd\n").encode()
     needle, hay = (100_001, "a Needle here"), (100_002, "… " + "y" * 79 + " hay-stack, Ünd")
-    assert scan_words(InMemory(whole), ["needle", '"HAY STACK"', "ünd"], lambda: False) == Scanned(
+    assert scan_words(InMemory(whole), ["needle", '"HAY STACK"', "ünd"], lambda: False) == ScanResult(
         (needle, hay), True, len(whole)
     )
-    assert scan_words(InMemory(whole), ["eedle", "needle"], lambda: False) == Scanned((needle,), False, len(whole))
+    assert scan_words(InMemory(whole), ["eedle", "needle"], lambda: False) == ScanResult((needle,), False, len(whole))
 
 
 @pytest.mark.parametrize("word", ["user_name", "userName", "user-name", "UserName", "HTTPUser", "user name"])
@@ -32,7 +32,7 @@ def test_the_words_of_a_name_may_be_glued_or_stand_apart(word: str) -> None:
 
 def test_what_is_over_says_how_far_it_got() -> None:
     whole = b"filler\n" * 200_000
-    assert scan_words(InMemory(whole), ["needle"], lambda: True) == Scanned((), False, wordscan.PIECE)
+    assert scan_words(InMemory(whole), ["needle"], lambda: True) == ScanResult((), False, wordscan.PIECE)
 
 
 @given(TEXTS, WORDS)
@@ -43,6 +43,6 @@ def test_no_edge_of_a_piece_hides_a_word_or_makes_one(text: str, words: list[str
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wordscan, "PIECE", 80)
-        patch.setattr(wordscan, "_SHARED", 60)
+        patch.setattr(wordscan, "_OVERLAP_BYTES", 60)
         found = scan_words(InMemory(text.encode()), words, lambda: False)
     assert found.is_found == all(map(holds, words))

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tools.secrets.redaction import redacted, without_options, without_password
+from tools.secrets.redaction import redact_text, without_options, without_password
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_secrets_are_hidden_and_the_rest_is_not(text: str, shown: str) -> None:
         "PWD": "/home/me/project",
         "OTHER": "keyboard, monkey",
     }
-    assert redacted(text, environment, ["swordfish\n2"]) == shown
+    assert redact_text(text, environment, ["swordfish\n2"]) == shown
 
 
 def test_a_known_secret_is_hidden_in_whatever_form_it_stands() -> None:
     value = "sw0rdfish/näh?"
     encoded = b64encode(f"user:{value}".encode()).decode()
     text = f"{value} {quote(value, safe='')} {value.encode().hex()} {encoded} '{value}'"
-    shown = redacted(text, {"MY_SECRET": value})
+    shown = redact_text(text, {"MY_SECRET": value})
     assert not [form for form in (value, quote(value, safe=""), value.encode().hex()) if form in shown]
     assert (shown.count("***"), encoded[8:24] in shown) == (5, False)
 

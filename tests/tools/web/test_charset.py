@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.web.charset import decoded
+from tools.web.charset import decode_page
 
 GERMAN = "Die Größe der Bäume überrascht viele Gäste – am Fluß."
 FRENCH = "L’élève a déjà été à l’école. Où est passé le garçon ?"
@@ -43,7 +43,7 @@ def test_a_page_that_says_nothing_is_read_as_it_is_written(codec: str, text: str
     page = f"<html><title>t</title><p class='x'>{text}</p>\n<p>and words of ASCII"
     for written in (text, page, "\ufeff" + page if codec.startswith("utf") else page):
         for said in ("", "utf-8", "klingon", "base64"):
-            assert decoded(written.encode(codec), said) == written.removeprefix("\ufeff")
+            assert decode_page(written.encode(codec), said) == written.removeprefix("\ufeff")
 
 
 def test_what_a_page_or_its_server_says_is_believed_where_it_can_be_true() -> None:
@@ -52,25 +52,25 @@ def test_what_a_page_or_its_server_says_is_believed_where_it_can_be_true() -> No
     xml = '<?xml version="1.0" encoding="ISO-8859-2"?><p>±</p>'
     typed = "€ – “x”"
     assert [
-        decoded(russian.encode("cp1251")),
-        decoded(russian.encode("cp1251"), "utf-8"),
-        decoded("Да".encode("koi8-r"), "koi8-r"),
-        decoded(xml.encode("latin-1")),
-        decoded(typed.encode("cp1252"), "iso-8859-1"),
-        decoded(GERMAN.encode(), "iso-8859-1"),
-        decoded(GERMAN.encode(), "utf-16"),
-        decoded(GERMAN.encode("utf-16-le"), "iso-8859-1"),
-        decoded(b"<meta charset=utf-16><p>gr\xc3\xbcn"),
+        decode_page(russian.encode("cp1251")),
+        decode_page(russian.encode("cp1251"), "utf-8"),
+        decode_page("Да".encode("koi8-r"), "koi8-r"),
+        decode_page(xml.encode("latin-1")),
+        decode_page(typed.encode("cp1252"), "iso-8859-1"),
+        decode_page(GERMAN.encode(), "iso-8859-1"),
+        decode_page(GERMAN.encode(), "utf-16"),
+        decode_page(GERMAN.encode("utf-16-le"), "iso-8859-1"),
+        decode_page(b"<meta charset=utf-16><p>gr\xc3\xbcn"),
     ] == [russian, russian, "Да", xml.replace("±", "ą"), typed, GERMAN, GERMAN, GERMAN, "<meta charset=utf-16><p>grün"]
 
 
 def test_a_page_that_is_cut_or_damaged_keeps_the_rest_of_its_signs() -> None:
     text = "你好，世界。" * 40
-    assert decoded(text.encode()[:-1], is_cut=True) == text[:-1]
-    assert decoded(text.encode("gb18030")[:-1], "gb2312", is_cut=True) == text[:-1]
-    assert decoded(GERMAN.encode() + b" \xff", "utf-8") == GERMAN + " \ufffd"
+    assert decode_page(text.encode()[:-1], is_cut=True) == text[:-1]
+    assert decode_page(text.encode("gb18030")[:-1], "gb2312", is_cut=True) == text[:-1]
+    assert decode_page(GERMAN.encode() + b" \xff", "utf-8") == GERMAN + " \ufffd"
 
 
 @pytest.mark.parametrize("raw", [bytes(range(64)), b"\0" * 99, b"\1\0\2\0\3\0" * 99, b"ab\0cd"])
 def test_what_is_no_text_is_not_made_one(raw: bytes) -> None:
-    assert [decoded(raw, said) for said in ("", "utf-8", "klingon")] == [None] * 3
+    assert [decode_page(raw, said) for said in ("", "utf-8", "klingon")] == [None] * 3

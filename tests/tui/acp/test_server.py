@@ -12,7 +12,7 @@ from acp.schema import EnvVariable, McpServerStdio, PermissionOption
 from tests.kit.editor import Editor, Pick, connected, said, served
 from tests.kit.project import Project
 from tests.kit.session import bash, call, calls
-from tui.acp.transport import LARGEST
+from tui.acp.transport import MAX_MESSAGE_BYTES
 
 EDIT = call("edit", path="a.txt", old="one", new="uno")
 TODO = call("todo", items=[{"text": "mend it", "status": "doing"}, {"text": "test it", "status": "pending"}])
@@ -261,7 +261,7 @@ async def test_files_come_by_name_or_with_their_text_and_servers_from_the_editor
 
 async def test_what_is_no_message_is_answered_and_does_no_harm(project: Project) -> None:
     hello = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {"protocolVersion": 1}}
-    large = json.dumps({"jsonrpc": "2.0", "id": 6, "method": "x", "params": "x" * LARGEST})
+    large = json.dumps({"jsonrpc": "2.0", "id": 6, "method": "x", "params": "x" * MAX_MESSAGE_BYTES})
     lines = ('{"jsonrpc":', "[]", '{"id": {}, "result": 1}', '{"id": 1, "error": "x"}', '{"method": 3}', large)
     answers: list[tuple[object, object]] = []
     async with served(project, model="scripted/none.json") as transport:

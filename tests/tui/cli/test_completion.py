@@ -10,7 +10,7 @@ import pytest
 
 from tests.running import ROOT, ebb, environment
 from tui.cli.arguments import SUBCOMMANDS
-from tui.cli.candidates import Completion, Sources, complete
+from tui.cli.candidates import ShellCompletion, Sources, complete
 from tui.cli.command_tree import all_parsers, command_parser
 from tui.cli.completion import SHELLS, split_line
 
@@ -57,13 +57,13 @@ def test_what_the_word_may_become(line: str, names: list[str]) -> None:
 
 
 def test_without_a_word_every_command_is_offered_with_what_it_does() -> None:
-    assert complete([], "", command_parser, SOURCES) == Completion(tuple(SUBCOMMANDS.items()))
+    assert complete([], "", command_parser, SOURCES) == ShellCompletion(tuple(SUBCOMMANDS.items()))
 
 
 def test_where_a_path_is_wanted_the_shell_adds_it() -> None:
-    assert complete(["-C"], "", command_parser, SOURCES) == Completion(paths="folders")
-    assert complete(["--output-schema"], "", command_parser, SOURCES) == Completion(paths="files")
-    assert complete(["mcp", "add", "x", "--"], "", command_parser, SOURCES) == Completion(paths="files")
+    assert complete(["-C"], "", command_parser, SOURCES) == ShellCompletion(paths="folders")
+    assert complete(["--output-schema"], "", command_parser, SOURCES) == ShellCompletion(paths="files")
+    assert complete(["mcp", "add", "x", "--"], "", command_parser, SOURCES) == ShellCompletion(paths="files")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from agent.archive.tree import Branch, Said, Tree
+from agent.archive.tree import Branch, MessagePreview, Tree
 from agent.errors import AgentError, StoreFailed, UsageError
 from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.session import TextDelta, TurnFailed, TurnFinished
@@ -22,7 +22,7 @@ from tools.version import VERSION
 from tui.commands import COMMANDS
 from tui.plain.app import PlainFront
 from tui.plain.command_context import COMMAND, EDITING, PRINTING
-from tui.plain.reader import PROMPT, goes_on, joined
+from tui.plain.reader import PROMPT, is_continued, join_continued
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
 from tui.view.blocks import Notice
@@ -38,7 +38,7 @@ class Typist:
     prompt: str = ""
     prompts: list[str] = field(default_factory=list)
     lines: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
-    edits: bool = False
+    has_line_editing: bool = False
     given: list[str] = field(default_factory=list)
     begun: list[tuple[str, str]] = field(default_factory=list)
     arrival: Arrival = field(default_factory=lambda: Arrival(0.0))
@@ -52,25 +52,25 @@ class Typist:
     def show(self, lines: Sequence[str]) -> None:
         self.shown += lines
 
-    async def rest(self) -> None:
+    async def wait_until_printed(self) -> None:
         """All is shown at once."""
 
     def ask(self, prompt: str) -> None:
         self.prompt = prompt
 
-    def put(self, text: str) -> bool:
+    def prefill(self, text: str) -> bool:
         self.given.append(text)
         return False
 
-    def begin(self, prompt: str, text: str) -> bool:
+    def prefill_answer(self, prompt: str, text: str) -> bool:
         self.begun.append((prompt, text))
-        return self.edits
+        return self.has_line_editing
 
-    async def lend(self, work: Callable[[], str]) -> str:
+    async def lend_terminal(self, work: Callable[[], str]) -> str:
         return await asyncio.to_thread(work)
 
     @property
-    def written(self) -> str:
+    def draft(self) -> str:
         return ""
 
     def close(self) -> None:
@@ -245,7 +245,7 @@ async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to(
 async def test_help_says_only_what_keys_do_here(edits: bool, said: str) -> None:
     async with talking(FakeSession()) as controller:
         await controller.rests()
-        controller.typist.edits = edits
+        controller.typist.has_line_editing = edits
         await controller.says("/help", shows="/quit: leave")
         assert [line for line in controller.typist.shown if line in (EDITING, PRINTING)] == [said]
         assert edits == any("Ctrl-R" in line for line in controller.typist.shown)
@@ -409,12 +409,12 @@ async def test_a_command_that_has_to_wait_says_so() -> None:
 
 
 def test_lines_that_go_on() -> None:
-    assert [goes_on(line) for line in ("a", "a\\", "a\\\\", "\\")] == [False, True, False, True]
-    assert joined(["a\\", "b\\", "c"]) == "a\nb\nc"
+    assert [is_continued(line) for line in ("a", "a\\", "a\\\\", "\\")] == [False, True, False, True]
+    assert join_continued(["a\\", "b\\", "c"]) == "a\nb\nc"
 
 
 async def test_a_message_that_is_gone_back_to_is_written_in_a_fork() -> None:
-    said = (Said("abc123", 0, "first", 0.0), Said("abc123", 2, "second\x1b[2J", 0.0))
+    said = (MessagePreview("abc123", 0, "first", 0.0), MessagePreview("abc123", 2, "second\x1b[2J", 0.0))
     tree = Tree((Branch("abc123", "", "", 0, said, ((3, "calc.py"),), 4),))
     async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as controller:
         controller.sessions.listing = FakeLibrary(branches=tree)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from agent.archive.listing import ArchiveItem
-from agent.calls.approval import Approval
+from agent.calls.approval import Approver
 from agent.calls.boundary import SessionBoundary
 from agent.calls.policy import Policy
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.undo_points import TurnPlace
-from agent.input.memory import places, remember
+from agent.input.memory import memory_files, remember
 from agent.messages import ToolCall
 from tests.agent.checkpoints.trees import project_in
 from tests.tui.doubles import (
@@ -153,7 +153,7 @@ async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
 
 async def test_folders_are_added_listed_and_removed(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
-    boundary = SessionBoundary(Approval(Policy("/w")), Workspace(Path("/w"), tmp_path))
+    boundary = SessionBoundary(Approver(Policy("/w")), Workspace(Path("/w"), tmp_path))
     async with talking(FakeSession(boundary=boundary)) as controller:
         await controller.rests()
         controller.type("/add-dir")
@@ -173,7 +173,7 @@ async def test_what_sessions_begin_with_is_listed_and_forgotten(
     setup = Setup(tmp_path)
     (setup.project / "CLAUDE.md").write_text("Be kind.\n")
     monkeypatch.setenv("EDITOR", "sed -i s/kind/brief/")
-    own = places(setup.settings.config)[1].path
+    own = memory_files(setup.settings.config)[1].path
     remember("use tabs", own)
     async with talking(FakeSession(root=setup.project), settings=setup.settings) as controller:
         await controller.rests()
@@ -186,7 +186,7 @@ async def test_what_sessions_begin_with_is_listed_and_forgotten(
 
 
 async def test_what_holds_commands_is_told(tmp_path: Path) -> None:
-    boundary = SessionBoundary(Approval(Policy("/w")), Workspace(Path("/w"), tmp_path))
+    boundary = SessionBoundary(Approver(Policy("/w")), Workspace(Path("/w"), tmp_path))
     async with talking(FakeSession(boundary=boundary)) as controller:
         await controller.rests()
         controller.type("/sandbox")
@@ -219,7 +219,7 @@ async def test_files_are_read_by_their_numbers_and_taken_back_by_a_word(tmp_path
     changed = tmp_path / "work" / "a.txt"
     before = project.states([str(changed)])
     changed.write_text("new\n")
-    project.changed(place, before)
+    project.record_changes(place, before)
     project.finish(place)
     async with talking(FakeSession(checkpoints=KeptFiles(project), changes=[None])) as controller:
         await controller.rests()

@@ -18,9 +18,9 @@ from agent.events.session import (
     TurnStarted,
 )
 from tools.process.state import ProgramState
-from tui.plain.print_events import LONGEST, Printing, lines_of, plain_lines
-from tui.text.inks import Line
-from tui.text.sanitise import visible
+from tui.plain.print_events import MAX_PENDING_CHARS, Printing, lines_of, plain_lines
+from tui.text.sanitise import sanitised
+from tui.text.spans import Line
 
 
 def printed(*events: Event, is_full: bool = False) -> list[str]:
@@ -110,12 +110,12 @@ def test_a_sentence_is_printed_as_soon_as_it_is_complete() -> None:
 def test_no_word_of_an_answer_is_lost(pieces: list[str]) -> None:
     text = "".join(pieces)
     lines = printed(*map(TextDelta, pieces), TurnFinished("answered", text))
-    assert "".join("".join(lines).split()) == "".join(visible(text).split())
+    assert "".join("".join(lines).split()) == "".join(sanitised(text).split())
 
 
 def test_what_never_ends_is_printed_all_the_same() -> None:
-    lines = printed(TextDelta("x" * (3 * LONGEST)), TextDelta("y " * LONGEST))
-    assert max(map(len, lines)) <= LONGEST
+    lines = printed(TextDelta("x" * (3 * MAX_PENDING_CHARS)), TextDelta("y " * MAX_PENDING_CHARS))
+    assert max(map(len, lines)) <= MAX_PENDING_CHARS
     assert len(lines) >= 4
 
 

@@ -6,7 +6,7 @@ from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
 from tools.commands.dangers import dangers_in
 from tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
 
 RUN = PermissionAsked(
     "q1",
@@ -147,7 +147,7 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
         "You have changed it. It is now:",
         "# Mine",
         "",
-        visible("1. \x1b[2JDo it."),
+        sanitised("1. \x1b[2JDo it."),
         "1 or y: Yes, asking before each change",
         "2: Yes, changing files without asking",
         "3 or e: Change the plan first",

@@ -9,7 +9,7 @@ import pytest
 from prompt_toolkit.keys import Keys
 
 from tui.plain.dumb_terminal import CookedReader
-from tui.plain.line_editor import _Typed
+from tui.plain.line_editor import _TimedInput
 from tui.plain.reader import LineKeys
 
 
@@ -46,7 +46,7 @@ def test_keys_that_end_several_lines_are_not_alone(line: tuple[int, int], writte
     user, program = line
     tty.setraw(program)
     with os.fdopen(os.dup(program)) as source:
-        typed = _Typed(source)
+        typed = _TimedInput(source)
         os.write(user, written)
         keys = typed.read_keys()
     assert (keys[-1].key != Keys.Escape, typed.arrival.read, typed.arrival.is_alone) == (True, 1, is_alone)

@@ -7,7 +7,7 @@ from agent.context.edit_cost import ViewEditPlan
 from agent.context.view_edits import Refusal
 from agent.events.view import Price, ViewChanged
 from agent.messages import Conversation
-from agent.window.edit_view import Acted, Priced
+from agent.window.edit_view import EditOutcome, EditQuote
 from tests.tui.doubles import FakeSession
 from tests.tui.plain.test_app import talking
 from tests.waiting import until
@@ -20,14 +20,14 @@ DONE = ViewChanged("evict", "r12", "Viewed a.py", 69_500, 61_300, 180_000, Price
 class Steered(FakeSession):
     """A session that is asked for prices and does what is wanted, in this order."""
 
-    given: list[Priced | Acted] = field(default_factory=list)
+    given: list[EditQuote | EditOutcome] = field(default_factory=list)
 
     async def change(self, *work: Any, **how: Any) -> Any:
         return self.given.pop(0)
 
 
 async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
-    session = Steered(given=[Priced(Conversation(), PLAN, 3e-6), Acted(Conversation(), (DONE,))])
+    session = Steered(given=[EditQuote(Conversation(), PLAN, 3e-6), EditOutcome(Conversation(), (DONE,))])
     async with talking(session) as controller:
         await until(lambda: controller.front.controller.session is session)
         controller.type("/context drop r12")
@@ -40,7 +40,7 @@ async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
 
 async def test_an_act_that_is_not_agreed_to_or_cannot_be_done_is_not() -> None:
     cannot = Refusal("`r12` is pinned: unpin it first")
-    session = Steered(given=[Priced(Conversation(), PLAN, None), Priced(Conversation(), cannot, None)])
+    session = Steered(given=[EditQuote(Conversation(), PLAN, None), EditQuote(Conversation(), cannot, None)])
     async with talking(session) as controller:
         await until(lambda: controller.front.controller.session is session)
         controller.type("/context drop r12")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.prompt.completion import Completion, with_files
-from tui.prompt.files import Hunt, ProjectFiles, scores, typed_exactly
+from tui.prompt.completion import PromptCompletion, with_files
+from tui.prompt.files import PathSearch, ProjectFiles, scores, typed_exactly
 from tui.widgets.completions import Completions
 
 PATHS = (
@@ -87,13 +87,13 @@ async def test_a_list_that_is_made_anew_replaces_the_old_one(tmp_path: Path) -> 
 
 
 def test_letters_find_the_same_however_the_paths_become_known() -> None:
-    at_once, bit_by_bit = Hunt("parse"), Hunt("parse")
+    at_once, bit_by_bit = PathSearch("parse"), PathSearch("parse")
     for known in range(len(PATHS) + 1):
-        while bit_by_bit.go_on(PATHS[:known]):
+        while bit_by_bit.advance(PATHS[:known]):
             pass
-    while at_once.go_on(PATHS):
+    while at_once.advance(PATHS):
         pass
-    assert at_once.found == bit_by_bit.found == tuple(ranked("parse"))
+    assert at_once.matches == bit_by_bit.matches == tuple(ranked("parse"))
 
 
 async def test_a_new_file_is_found_once_the_list_is_old(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_folder_that_is_typed_out_is_listed(tmp_path: Path) -> None:
 
 def test_what_is_taken_stands_in_the_message() -> None:
     assert with_files("see @in", "", ("src/a b.py", "src/")) == (
-        Completion('see @"src/a b.py" ', "src/a b.py", "", final=False),
-        Completion("see @src/", "src/", "", final=False),
+        PromptCompletion('see @"src/a b.py" ', "src/a b.py", "", final=False),
+        PromptCompletion("see @src/", "src/", "", final=False),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.tui.piloting import terminal
 from tui.prompt.history import History, HistorySearch, looked_for
-from tui.widgets.past_message import Past
+from tui.widgets.history_search import HistorySearchBar
 
 
 def test_messages_of_this_project_come_first_and_each_once(tmp_path: Path) -> None:
@@ -71,12 +71,12 @@ def test_several_programs_write_one_file_without_tearing(tmp_path: Path) -> None
 def test_a_search_goes_older_and_newer_and_stays_where_it_is() -> None:
     entries = ("run the tests", "Fix Tests\nnow", "other", "tests")
     search = looked_for("tests", entries)
-    assert (search.shown, search.place, search.older().shown) == ("run the tests", (8, 13), "Fix Tests\nnow")
-    assert search.older().older().older().shown == search.older().older().shown == "tests"
-    assert search.older().newer().newer().shown == "run the tests"
+    assert (search.current, search.place, search.older().current) == ("run the tests", (8, 13), "Fix Tests\nnow")
+    assert search.older().older().older().current == search.older().older().current == "tests"
+    assert search.older().newer().newer().current == "run the tests"
     assert looked_for("Tests", entries) == HistorySearch("Tests", ("Fix Tests\nnow",))
     assert looked_for("test", entries, search.older()).at == 1
-    assert looked_for("nothing", entries).shown == ""
+    assert looked_for("nothing", entries).current == ""
 
 
 async def test_ctrl_r_finds_a_message_and_enter_takes_it(tmp_path: Path) -> None:
@@ -84,19 +84,19 @@ async def test_ctrl_r_finds_a_message_and_enter_takes_it(tmp_path: Path) -> None
     for text in ("make the parser faster", "look at the tests\nand fix them", "what is this"):
         history.add(text)
     async with terminal(history_file=tmp_path / "history") as t:
-        t.prompt.put("draft")
-        await t.press("ctrl+r", until=lambda: t.app.query(Past) and not t.prompt.has_focus)
+        t.prompt.set_text("draft")
+        await t.press("ctrl+r", until=lambda: t.app.query(HistorySearchBar) and not t.prompt.has_focus)
         await t.pilot.press("t", "h", "e", "ctrl+r")
         await t.press("enter", until=lambda: t.prompt.has_focus)
         assert t.prompt.text == "make the parser faster"
-        assert not t.app.query(Past)
+        assert not t.app.query(HistorySearchBar)
 
 
 async def test_esc_leaves_a_search_with_what_was_written(tmp_path: Path) -> None:
     History(tmp_path / "history").add("earlier")
     async with terminal(history_file=tmp_path / "history", size=(10, 6)) as t:
-        t.prompt.put("draft")
-        await t.press("ctrl+r", until=lambda: t.app.query(Past) and not t.prompt.has_focus)
+        t.prompt.set_text("draft")
+        await t.press("ctrl+r", until=lambda: t.app.query(HistorySearchBar) and not t.prompt.has_focus)
         await t.press("e", "x", "escape", until=lambda: t.prompt.has_focus)
         assert t.prompt.text == "draft"
 

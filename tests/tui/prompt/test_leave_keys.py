@@ -1,6 +1,6 @@
 """What Ctrl-C and Ctrl-D mean, press after press."""
 
-from tui.prompt.double_press import TWICE, LeaveKeys
+from tui.prompt.double_press import DOUBLE_PRESS_S, LeaveKeys
 
 
 def test_ctrl_c_takes_away_the_nearest_thing_and_leaves_only_where_there_is_none() -> None:
@@ -20,6 +20,6 @@ def test_a_turn_that_is_slow_to_end_keeps_nobody_and_another_is_not_left_by_what
     assert [keys.ctrl_c(is_written=False, works=True) for _ in range(3)] == ["stop", "warn", "leave"]
     keys = LeaveKeys(lambda: now[0])
     assert [keys.ctrl_c(is_written=False, works=works) for works in (False, True)] == ["warn", "stop"]
-    now[0] += TWICE
+    now[0] += DOUBLE_PRESS_S
     assert [keys.ctrl_c(is_written=False, works=True), keys.ctrl_d(works=True)] == ["stop", "warn"]
     assert [keys.ctrl_d(works=True), keys.ctrl_d(works=False)] == ["leave", "leave"]

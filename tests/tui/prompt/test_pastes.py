@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from agent.context.mentions import pasted
+from agent.context.mentions import pasted_note
 from agent.messages import Image
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Terminal, terminal
@@ -27,8 +27,8 @@ def test_a_long_text_folds_and_goes_with_the_message() -> None:
     assert pastes.fold("x" * 5_000) == "[pasted 5,000 characters #2]"
     message = f"look at {name} and {name}"
     assert pastes.units(message) == ((8, 32), (37, 61))
-    assert pastes.beside(message) == (pasted(name, LONG),)
-    assert pastes.unfolded(f"a {name}") == f"a {LONG}"
+    assert pastes.attachments(message) == (pasted_note(name, LONG),)
+    assert pastes.unfold(f"a {name}") == f"a {LONG}"
     assert pastes.units("[pasted 9 lines #9]") == ()
 
 
@@ -36,7 +36,7 @@ def test_what_was_edited_unfolded_folds_again_where_it_is_whole() -> None:
     pastes = Pastes()
     name, other, image = pastes.fold(LONG), pastes.fold("x" * 5_000), pastes.add_picture(PNG)
     message = f"see {image}, {name} and {other}"
-    whole = pastes.unfolded(message)
+    whole = pastes.unfold(message)
     assert whole == f"see {image}, {LONG} and {'x' * 5_000}"
     assert pastes.folded_again(whole, message) == message
     assert pastes.folded_again(whole.replace("xxx", "y", 1).replace(" and", "and"), message) == (
@@ -53,7 +53,7 @@ def test_a_picture_says_its_size_and_what_is_none_is_refused() -> None:
     pastes = Pastes()
     name = pastes.add_picture(PNG)
     assert name == "[image #1 1×1]"
-    assert pastes.beside(name) == (Image("image/png", base64.b64encode(PNG).decode()),)
+    assert pastes.attachments(name) == (Image("image/png", base64.b64encode(PNG).decode()),)
     with pytest.raises(ValueError, match="do not accept"):
         pastes.add_picture(b"text")
 
@@ -92,7 +92,7 @@ async def test_a_paste_is_one_unit_of_the_prompt() -> None:
         t.prompt.move_cursor((0, 10))
         await t.press("!", "enter")
         assert session.said == ["see [pasted 12,345 lines #2]!"]
-        assert session.beside == [pasted("[pasted 12,345 lines #2]", LONG)]
+        assert session.beside == [pasted_note("[pasted 12,345 lines #2]", LONG)]
 
 
 async def test_a_paste_unfolds_in_the_prompt() -> None:

@@ -142,7 +142,7 @@ async def test_the_prompt_takes_keys_of_vi() -> None:
         await t.pilot.press("k")
         assert t.prompt.text == "two!"
         await t.pilot.press("i")
-        t.prompt.put("")
+        t.prompt.set_text("")
         await t.says("/vim")
         assert not t.prompt.border_subtitle
 
@@ -155,11 +155,11 @@ async def test_a_key_right_behind_esc_is_one_of_the_normal_mode(pause: float) ->
         heard: list[Message] = []
         typing, now = TerminalInput(heard.append, debug=False), 1.0
         with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
-            typing.hear(b"one two\x1b")
+            typing.feed_bytes(b"one two\x1b")
             now += pause
             typing.wait()
             for typed in (b"bx", b"0\x1bgg\x1bdw"):
-                typing.hear(typed)
+                typing.feed_bytes(typed)
                 now += 0.2
                 typing.wait()
         for message in heard:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tui.render.markdown import PARSER, Piece, advance_pieces
+from tui.render.markdown import PARSER, MarkdownPiece, advance_pieces
 
 BLOCKS = [
     "# Title", "words **bold**", "- a\n- b", "1. one\n2. two", "```python\nx = 1\n```", "> quote",
@@ -15,18 +15,22 @@ BLOCKS = [
 ]  # fmt: skip
 
 
-def split(text: str) -> tuple[Piece, ...]:
+def split(text: str) -> tuple[MarkdownPiece, ...]:
     """The pieces of a whole text."""
     pieces, rest, gap = advance_pieces((), text, True)
-    return (*pieces, Piece(rest, gap)) if rest.strip() else pieces
+    return (*pieces, MarkdownPiece(rest, gap)) if rest.strip() else pieces
 
 
 def test_blocks_are_pieces() -> None:
-    assert split("# A\n\ntext\nmore\n\n- x\n- y\n") == (Piece("# A"), Piece("text\nmore"), Piece("- x\n- y\n"))
+    assert split("# A\n\ntext\nmore\n\n- x\n- y\n") == (
+        MarkdownPiece("# A"),
+        MarkdownPiece("text\nmore"),
+        MarkdownPiece("- x\n- y\n"),
+    )
 
 
 def test_only_the_last_block_stays_open() -> None:
-    assert advance_pieces((), "one\n\ntwo", True) == ((Piece("one"),), "two", True)
+    assert advance_pieces((), "one\n\ntwo", True) == ((MarkdownPiece("one"),), "two", True)
 
 
 def test_a_long_open_fence_is_drawn_in_parts() -> None:
@@ -36,7 +40,7 @@ def test_a_long_open_fence_is_drawn_in_parts() -> None:
     assert all(piece.source.startswith("```python\n") and piece.source.endswith("\n```") for piece in pieces)
     assert [piece.gap for piece in pieces] == [True] + [False] * (len(pieces) - 1)
     assert not gap
-    code = [line for piece in (*pieces, Piece(rest)) for line in piece.source.split("\n") if "=" in line]
+    code = [line for piece in (*pieces, MarkdownPiece(rest)) for line in piece.source.split("\n") if "=" in line]
     assert code == source.split("\n")[1:]
 
 
@@ -73,11 +77,11 @@ def test_a_long_paragraph_is_drawn_in_parts() -> None:
 def test_pieces_do_not_depend_on_how_the_text_arrives(blocks: list[str], data: st.DataObject) -> None:
     source = "\n\n".join(blocks)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(source)), max_size=6)))
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[MarkdownPiece, ...] = ()
     rest, gap = "", True
     for start, end in zip([0, *cuts], [*cuts, len(source)], strict=True):
         pieces, rest, gap = advance_pieces(pieces, rest + source[start:end], gap)
-    whole = (*pieces, Piece(rest, gap)) if rest.strip() else pieces
+    whole = (*pieces, MarkdownPiece(rest, gap)) if rest.strip() else pieces
     assert "".join("".join(piece.source.split()) for piece in whole) == "".join(source.split())
 
 

@@ -13,7 +13,7 @@ from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, list_on, terminal
 from tui.screens.panel import PanelScreen
 from tui.view.archive import ArchiveRow, archive_line, archive_panel, rows_of
-from tui.view.panel import found
+from tui.view.panel import matching_rows
 from tui.widgets.listing import Listing
 from tui.widgets.pages import place_of
 
@@ -137,8 +137,8 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
         ("preview   ", "dim"),
     )
     panel = archive_panel(FakeShelf(), rows)
-    assert [row.value for row in found(panel, "BASH log")] == ["r2"]
-    assert [row.value for row in found(panel, "")] == ["r12", "r3", "r2", "r1"]
+    assert [row.value for row in matching_rows(panel, "BASH log")] == ["r2"]
+    assert [row.value for row in matching_rows(panel, "")] == ["r12", "r3", "r2", "r1"]
     assert place_of("r3", ContentPage((), 1, 0)) == "r3  empty"
 
 

@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from agent.records.file_change import Changes, FileChange
+from agent.records.file_change import FileChange, FileChanges
 from tests.tui.doubles import FakeFiles, FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import terminal
@@ -23,7 +23,7 @@ CHANGED = (
 
 
 def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
-    rows = rows_of(Changes("session", (CHANGED[4], *CHANGED[:3])))
+    rows = rows_of(FileChanges("session", (CHANGED[4], *CHANGED[:3])))
     assert [(row.name, row.added, row.removed, row.is_known) for row in rows] == [
         ("made.py", 1, 0, True),
         (CHANGED[1].name, 1, 1, True),
@@ -36,11 +36,11 @@ def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
         "  huge                       ?",
         "~ by_shell               +0 −1",
     ]
-    assert [row.told for row in rows[2:]] == ["what it held before was not kept", OTHER]
+    assert [row.note for row in rows[2:]] == ["what it held before was not kept", OTHER]
 
 
 def test_without_columns_a_file_is_a_sentence() -> None:
-    rows = rows_of(Changes("session", CHANGED))
+    rows = rows_of(FileChanges("session", CHANGED))
     assert [change_text(row) for row in (rows[0], rows[2], rows[4])] == [
         "made.py: 1 line added, 0 removed",
         "huge (what it held before was not kept)",
@@ -57,7 +57,7 @@ def test_the_end_of_a_long_name_is_kept(width: int) -> None:
 
 
 def test_the_headline_says_what_is_not_known() -> None:
-    rows = rows_of(Changes("turn", CHANGED))
+    rows = rows_of(FileChanges("turn", CHANGED))
     lines = [plain(line) for line in headline_of("turn", rows, ("no git\x1b[2J",))]
     assert lines == [
         "Files  4 files changed in the last turn  +2 −1; 1 more differs from the last commit",
@@ -75,7 +75,7 @@ def test_the_headline_says_what_is_not_known() -> None:
     ],
 )
 def test_files_that_only_git_knows_of_are_not_said_to_be_of_the_session(others: int, said: str) -> None:
-    rows = rows_of(Changes("session", (CHANGED[4],) * others))
+    rows = rows_of(FileChanges("session", (CHANGED[4],) * others))
     assert plain(headline_of("session", rows, ())[0]) == said
 
 

@@ -16,7 +16,7 @@ from tui.view.blocks import Notice
 from tui.view.compaction_preview import gate_lines, quote_text
 from tui.view.receipts import Compaction, UndoneReceipt
 from tui.widgets.question_panel import QuestionPanel
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 READS: list[Reply] = [calls("read", path=f"{name}.py") for name in "abcd"]
 WRITTEN: Reply = {
@@ -131,7 +131,7 @@ async def test_where_there_is_nothing_it_says_so(tmp_path: Path) -> None:
 async def test_letters_still_go_to_the_prompt_where_no_receipt_is_marked(tmp_path: Path) -> None:
     async with working(tmp_path, calls("read", path="calc.py"), {"text": "Read."}) as t:
         await t.says("read", shows="Read.")
-        t.app.query_one(Transcript).focus()
+        t.app.query_one(TranscriptView).focus()
         await t.press("u", until=lambda: t.prompt.text == "u")
 
 

@@ -70,7 +70,7 @@ def output(t: Driven, number: int) -> str:
 async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_path: Path) -> None:
     async with looking_at(tmp_path, "a.txt", "b.txt") as (t, screen):
         mark(screen, "r1")
-        before = screen._components.overview.used
+        before = screen._components.overview.used_tokens
 
         await pressed(t, screen, "e")
         assert says(screen).startswith("drop r1 from view: frees ")
@@ -81,9 +81,9 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         await pressed(t, screen, "enter")
         assert says(screen).startswith("`r1` left the view: a line stands for it (")
         assert output(t, 1) == "masked"
-        assert screen._components.overview.used < before - 1_500
-        assert screen._marked is not None
-        assert (screen._marked.key, screen._marked.state) == ("r1", "one line")
+        assert screen._components.overview.used_tokens < before - 1_500
+        assert screen._marked_row is not None
+        assert (screen._marked_row.key, screen._marked_row.state) == ("r1", "one line")
 
         await pressed(t, screen, "u")
         assert says(screen).startswith("undo the last change of the view: shows ")
@@ -100,8 +100,8 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         await pressed(t, screen, "p", "left", "right")
         assert says(screen) == "pin r1: changes no request that was sent, costs nothing"
         await pressed(t, screen, "enter")
-        assert screen._marked is not None
-        assert screen._marked.is_pinned
+        assert screen._marked_row is not None
+        assert screen._marked_row.is_pinned
         await pressed(t, screen, "e")
         assert says(screen) == "`r1` is pinned: unpin it first"
         await pressed(t, screen, "p")
@@ -138,7 +138,7 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
         await pressed(t, screen, "o")
         await pressed(t, screen, "enter")
         session = t.session
-        before, used = session.history, screen._components.overview.used
+        before, used = session.history, screen._components.overview.used_tokens
 
         await pressed(t, screen, "b")
         assert says(screen).startswith("bring r1 back to the end of the conversation: takes ")
@@ -150,9 +150,9 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
         await pressed(t, screen, "enter")
         assert says(screen).startswith("the model sees `r1` again, at the end of the conversation (")
         assert len(session.history.messages) == len(before.messages) + 1
-        assert screen._components.overview.used > used + 1_500
-        assert screen._marked is not None
-        assert (screen._marked.key, screen._marked.state) == ("r1", "preview")
+        assert screen._components.overview.used_tokens > used + 1_500
+        assert screen._marked_row is not None
+        assert (screen._marked_row.key, screen._marked_row.state) == ("r1", "preview")
 
 
 async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import ScreenType, Terminal, asks_on, terminal
 from tests.tui.ptys import ready
 from tui.prompt.key_arrivals import GUARD, Arrival, Arrivals, Purpose, purpose_of
-from tui.screens.guarded import Guarded
+from tui.screens.typeahead_guard import TypeaheadGuard
 from tui.terminal.colour_query import TerminalInput
 from tui.widgets.choices import ChoiceList
 from tui.widgets.question_panel import QuestionPanel
@@ -62,7 +62,7 @@ def test_without_a_guard_every_key_answers() -> None:
 def test_a_key_that_means_nothing_keeps_the_next_one_from_answering() -> None:
     arrivals = Arrivals(GUARD)
     assert arrivals.take(Arrival(2.0, 1), 0.0) == "answer"
-    arrivals.meant_nothing()
+    arrivals.mark_ignored()
     assert arrivals.take(Arrival(2.1, 2), 0.0) == "ahead"
     assert arrivals.take(Arrival(2.39, 3), 0.0) == "ahead"
     assert arrivals.take(Arrival(2.69, 4), 0.0) == "answer"
@@ -72,7 +72,7 @@ def test_a_key_that_means_nothing_keeps_the_next_one_from_answering() -> None:
 def test_however_a_text_is_cut_into_reads_nothing_behind_its_first_key_answers(gaps: list[float], since: float) -> None:
     arrivals, at = Arrivals(GUARD), since
     arrivals.take(Arrival(at, 1), 0.0)
-    arrivals.meant_nothing()  # as `w` of `why`
+    arrivals.mark_ignored()  # as `w` of `why`
     for read, gap in enumerate(gaps, 2):
         at += gap
         assert arrivals.take(Arrival(at, read), 0.0) != "answer"
@@ -88,7 +88,7 @@ def came(*reads: tuple[float, bytes]) -> list[tuple[str, Arrival]]:
     )
     for at, typed in reads:
         now = at
-        hearing.hear(typed)
+        hearing.feed_bytes(typed)
         hearing._parser._held_until = 0.0  # as if as much time had passed as the parser waits
         hearing._parser._timeout_time = 0.0 if hearing._parser._timeout_time is not None else None
         hearing.wait()
@@ -137,12 +137,12 @@ class Hands:
 
     def sends(self, at: float, typed: bytes) -> None:
         self.now[0] = LATER + at
-        self.reads.hear(typed)
+        self.reads.feed_bytes(typed)
 
     async def asked(self, screen: ScreenType) -> None:
         await self.terminal.asks(screen)
         shown = self.terminal.app.screen
-        assert isinstance(shown, Guarded)
+        assert isinstance(shown, TypeaheadGuard)
         await self.terminal.until(lambda: shown.painted is not None)
         shown.painted = LATER + 100.0
 
@@ -227,7 +227,7 @@ async def test_what_is_still_to_be_fitted_when_a_question_goes_is_left() -> None
         await asked.remove()
         assert not asked.children
         asked.fit()
-        asked.stands("2 of 2")
+        asked.show_position("2 of 2")
         asked.take_focus()
         assert user.terminal.app.screen.focused is not asked
 
@@ -326,7 +326,7 @@ async def test_a_confirmation_is_guarded_too_over_whatever_is_shown() -> None:
                 await user.goes_back(103.0, QuestionPanel)
             user.sends(104.0 + 10 * number, b"\r")
             assert await asked
-            t.prompt.put("")
+            t.prompt.set_text("")
 
 
 async def test_a_click_too_soon_or_with_keys_chooses_nothing() -> None:

@@ -3,28 +3,30 @@
 from dataclasses import dataclass, field, replace
 
 from agent.config.hook_tables import HookEntry, HookEvent, HttpTarget
-from agent.extensions.trust import Item, Standing, Verdict
-from agent.hooks.declared import Hook, HookFile
+from agent.extensions.trust import Standing, TrustItem, Verdict
+from agent.hooks.declarations import DeclaredHook, HookFile
 from agent.hooks.runner import HookRecord
 from agent.hooks.session_hooks import SessionHooks
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tui.actions.extensions import _hooks_panel
-from tui.view.panel import about_row, in_words
+from tui.view.panel import about_row, row_words
 
-FILE = HookFile(Item("hook", ".claude/settings.json", "project", ".claude/settings.json", "d1", ()), lambda: "d1")
-MINE = HookFile(Item("hook", "~/.claude/settings.json", "project", "~/.claude/settings.json", "d2", ()), lambda: "d2")
+FILE = HookFile(TrustItem("hook", ".claude/settings.json", "project", ".claude/settings.json", "d1", ()), lambda: "d1")
+MINE = HookFile(
+    TrustItem("hook", "~/.claude/settings.json", "project", "~/.claude/settings.json", "d2", ()), lambda: "d2"
+)
 GUARD = '"$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh'
 BROKEN = "the hook `npx prettier` for PostToolUse exited with 127: npx: command not found; it goes on without it"
 
 
-def hook(event: HookEvent, file: HookFile | None, **entry: object) -> Hook:
+def hook(event: HookEvent, file: HookFile | None, **entry: object) -> DeclaredHook:
     source = "config.toml" if file is None else file.item.source
     made = replace(HookEntry(event, "", "true"), **entry)  # type: ignore[arg-type]  # fields by name
-    return Hook(made, "project" if file is FILE else "user", source, file)
+    return DeclaredHook(made, "project" if file is FILE else "user", source, file)
 
 
-RECORDS: tuple[tuple[Hook, HookRecord], ...] = (
+RECORDS: tuple[tuple[DeclaredHook, HookRecord], ...] = (
     (hook("Stop", None, action="make -s test >&2 || exit 2", status="runs the tests"), HookRecord(3, 2)),
     (hook("PostToolUse", MINE, matcher="Edit|Write", action="npx prettier"), HookRecord(4, 0, 4, BROKEN)),
     (hook("PreToolUse", MINE, action=HttpTarget("http://localhost:8080/guard"), once=True), HookRecord()),
@@ -35,28 +37,28 @@ LEFT_OUT = "`.claude/settings.json`: a hook for `Stop` is left out: its `type` i
 
 @dataclass
 class PlayedHooks(SessionHooks):
-    kept: tuple[tuple[Hook, HookRecord], ...] = RECORDS
+    kept: tuple[tuple[DeclaredHook, HookRecord], ...] = RECORDS
     problems: tuple[str, ...] = (LEFT_OUT,)
     verdicts: dict[str, Verdict | None] = field(default_factory=lambda: {MINE.item.source: "approved"})
     has_begun: bool = False
 
     @property
-    def records(self) -> tuple[tuple[Hook, Standing, HookRecord], ...]:
+    def records(self) -> tuple[tuple[DeclaredHook, Standing, HookRecord], ...]:
         return tuple((hook, self._standing(hook), record) for hook, record in self.kept)
 
-    def _standing(self, hook: Hook) -> Standing:
+    def _standing(self, hook: DeclaredHook) -> Standing:
         if hook.file is None:
             return "on"
         verdict = self.verdicts.get(hook.source)
         return "on" if verdict == "approved" else "refused" if verdict else "not approved"
 
-    def decide(self, hook: Hook, verdict: Verdict | None) -> None:
+    def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
         self.verdicts[hook.source] = verdict
 
 
 def test_hooks_stand_by_what_they_wait_for_with_what_became_of_them() -> None:
     rows = _hooks_panel(PlayedHooks(), ()).rows
-    assert [in_words(row) for row in rows] == [
+    assert [row_words(row) for row in rows] == [
         "PreToolUse",
         "*  tells http://localhost:8080/guard",
         f"Bash, if Bash(git *)  {GUARD}  not approved  ran once",

@@ -2,20 +2,23 @@
 
 import pytest
 
-from agent.events.permissions import Decision, PermissionAsked, Tried
+from agent.events.permissions import Decision, PermissionAsked, RuleTrial
 from agent.events.session import Noticed, TextDelta, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import asks_on, terminal
 from tui.view.permission import changeable, dry_run_of, headline_of, panel_of_call
-from tui.view.question import Marked
+from tui.view.question import AnswerState
 from tui.view.question_lines import rows_of
 from tui.view.rule_wording import words_of_rule
 from tui.widgets.choices import ChoiceList
 from tui.widgets.diffview import DiffView
 from tui.widgets.field import CommandField
 
-TRIED = (Tried("bash(=pytest -x)", 0, 31), Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")))
+TRIED = (
+    RuleTrial("bash(=pytest -x)", 0, 31),
+    RuleTrial("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")),
+)
 QUESTION = PermissionAsked(
     "q", "1", "bash", {"command": "pytest -x", "timeout": 5}, "ask mode asks before a command runs", "",
     ("bash(=pytest -x)", "bash(pytest)"), TRIED, "/home/me/.config/ebbtide/rules.json",
@@ -25,7 +28,7 @@ DONE = TurnFinished("answered", "ok")
 
 def listed(question: PermissionAsked, width: int, at: int = 0, *, for_project: bool = False) -> list[str]:
     """The list with the choice `at` marked."""
-    rows = rows_of(panel_of_call(question), Marked(at, for_project=for_project), width)
+    rows = rows_of(panel_of_call(question), AnswerState(at, for_project=for_project), width)
     return [plain(line).rstrip() for _, line in rows]
 
 
@@ -48,8 +51,8 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
         "❯ 2 a Yes, and exactly this command, in this project, from now on",
         "      would have allowed none of 31 earlier calls; kept in /home/me/.config/ebbtide/rules.json",
     ]
-    assert dry_run_of(Tried("x", 0, 0)) == "nothing like this was asked about so far"
-    assert dry_run_of(Tried("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
+    assert dry_run_of(RuleTrial("x", 0, 0)) == "nothing like this was asked about so far"
+    assert dry_run_of(RuleTrial("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +180,7 @@ async def test_a_click_marks_and_a_second_one_chooses(size: tuple[int, int]) -> 
         await t.type("go", asks=PermissionAsked)
         listed = t.app.screen.query_one(ChoiceList)
         await t.pilot.click(listed, offset=(5, 0))
-        assert (session.answers, t.asked.marked) == ({}, panel_of_call(QUESTION).choices[0])
+        assert (session.answers, t.asked.marked_choice) == ({}, panel_of_call(QUESTION).choices[0])
         await t.pilot.click(listed, offset=(5, 0))
         await t.until(lambda: session.answers == {"q": Decision("allow")})
 
@@ -281,7 +284,7 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
 async def test_the_marked_choice_is_on_the_screen_whatever_stands_beside_it(size: tuple[int, int]) -> None:
     told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again, `/mcp` shows what it printed")
     async with terminal(FakeSession([[told, QUESTION]]), size=size) as t:
-        t.prompt.put("a draft\n\n\nof many lines\n\n")
+        t.prompt.set_text("a draft\n\n\nof many lines\n\n")
         t.app.jobs.send("go")
         await t.asks(PermissionAsked)
         await t.pilot.press("up", "up", "down")

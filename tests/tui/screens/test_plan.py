@@ -88,7 +88,7 @@ async def test_a_text_that_arrives_in_one_write_decides_nothing() -> None:
             user.sends(101.2 + number, b"z")  # and what comes at once behind it
             await t.until(lambda: user.prompt.endswith("z"))
             assert session.answers == {}, typed
-            t.prompt.put("")
+            t.prompt.set_text("")
             await t.until(lambda: asks_on(t.app, PlanSubmitted))
         user.sends(120.0, b"2")
         await t.until(lambda: session.answers == {"p": PlanDecision("accept", "accept-edits")})
@@ -129,7 +129,7 @@ async def test_a_click_chooses() -> None:
             assert session.answers == {}
             user.sends(at, click)
             user.sends(at + 0.1, click[:-1] + b"m")
-            await t.until(lambda: t.asked.marked == t.asked.spec.choices[1])
+            await t.until(lambda: t.asked.marked_choice == t.asked.spec.choices[1])
         await t.until(lambda: session.answers == {"p": PlanDecision("accept", "accept-edits")})
 
 
@@ -141,6 +141,6 @@ async def test_what_was_read_and_marked_stays_when_the_window_changes_its_size()
         for size in ((40, 12), (10, 3), (200, 60), (80, 24)):
             await t.pilot.resize_terminal(*size)
         subject = t.app.screen.query_one(MarkdownView)
-        assert (t.asked.marked, subject.scroll_offset.y > 0) == (t.asked.spec.choices[1], True)
+        assert (t.asked.marked_choice, subject.scroll_offset.y > 0) == (t.asked.spec.choices[1], True)
         await t.press("enter")
         await t.until(lambda: session.answers == {"p": PlanDecision("accept", "accept-edits")})

@@ -2,21 +2,22 @@
 
 from pathlib import Path
 
-from agent.archive.tree import Branch, Said, Tree, rows_of
+from agent.archive.tree import Branch, MessagePreview, Tree, rows_of
 from agent.events.permissions import PermissionAsked
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
 from tests.tui.inked import plain
 from tests.tui.piloting import list_on, started
 from tests.tui.test_real_session import Reply, calls, working
 from tui.view.blocks import Notice
-from tui.view.panel import in_words
-from tui.view.session_tree import FILES, MOST_FILES, file_lines, rewound, tree_line
+from tui.view.panel import row_words
+from tui.view.session_tree import FILES, MAX_LISTED_FILES, file_lines, rewound, tree_line
 
 TREE = Tree(
     (
-        Branch("abc123", "parser", "", 0, (Said("abc123", 0, "fix the parser", 0.0), Said("abc123", 2, "test it", 5.0)),
+        Branch("abc123", "parser", "", 0,
+               (MessagePreview("abc123", 0, "fix the parser", 0.0), MessagePreview("abc123", 2, "test it", 5.0)),
                ((1, "parser.py"), (3, "tests.py")), 4),
-        Branch("fork1", "parser", "abc123", 2, (Said("fork1", 2, "document it", 9.0),), (), 4),
+        Branch("fork1", "parser", "abc123", 2, (MessagePreview("fork1", 2, "document it", 9.0),), (), 4),
     )
 )  # fmt: skip
 
@@ -44,9 +45,9 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         assert notice.text.endswith("Files are as they were: calc.py changed since")
         assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
 
-        t.prompt.put("")
+        t.prompt.set_text("")
         screen = await t.opens("/rewind")
-        assert [in_words(row).split(",")[0] for row in screen.rows] == ["hi", "mend it"]
+        assert [row_words(row).split(",")[0] for row in screen.rows] == ["hi", "mend it"]
         await t.press("down", "o")
         assert t.session.id == first.id
         assert t.session.history.messages == first.history.messages
@@ -60,7 +61,7 @@ async def test_the_first_message_can_be_said_anew(tmp_path: Path) -> None:
         await t.opens("/rewind")
         await t.press("enter")
         assert (t.session.history.messages, t.prompt.text) == ((), "hi")
-        t.prompt.put("hey")
+        t.prompt.set_text("hey")
         await t.press("enter", shows="hey")
 
 
@@ -68,10 +69,10 @@ async def test_esc_twice_in_an_empty_prompt_goes_there_too() -> None:
     opener = FakeSessions([FakeSession(history=conversation(1))], listing=FakeLibrary(branches=TREE))
     async with started(opener) as t:
         await t.rests()
-        t.prompt.put("x")
+        t.prompt.set_text("x")
         await t.pilot.press("escape", "escape")
         assert not list_on(t.app, "rewind")
-        t.prompt.put("")
+        t.prompt.set_text("")
         await t.pilot.press("escape")
         await t.pilot.press("escape")
         await t.lists("rewind")
@@ -97,7 +98,7 @@ def test_a_line_shows_where_it_stands_in_the_tree() -> None:
 
 def test_files_that_were_changed_are_named_as_far_as_there_is_room() -> None:
     assert [plain(line) for line in file_lines(())][1].startswith("No tool for files has changed any since")
-    many = [f"{number}.py" for number in range(MOST_FILES + 2)]
+    many = [f"{number}.py" for number in range(MAX_LISTED_FILES + 2)]
     assert [plain(line) for line in file_lines(many)][-1] == "  … 2 more"
     assert rewound(many).endswith(" and 2 more changed since")
     assert "Files" not in rewound(())

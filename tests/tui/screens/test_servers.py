@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.mcp.declared import Declared, WrittenServer
+from agent.mcp.declarations import DeclaredServer, WrittenServer
 from agent.mcp.running import RunningServers
 from agent.mcp.status import ServerStatus, ToolStatus
 from tests.tui.doubles import FakeSession
@@ -20,7 +20,7 @@ SOURCE = "/home/me/project/.mcp.json"
 COMMAND = ("forge-mcp", "--stdio")
 ARGUMENTS = (PromptArgument("file", required=True), PromptArgument("style"))
 FORGE = ServerStatus(
-    Declared(
+    DeclaredServer(
         ServerSpec("forge", COMMAND, cwd=Path("/home/me/project")), "project", SOURCE, "d1", WrittenServer(COMMAND)
     ),
     ServerState(
@@ -39,7 +39,7 @@ FORGE = ServerStatus(
     ),
 )
 CHAT = ServerStatus(
-    Declared(ServerSpec("chat"), "project", SOURCE, "d2", WrittenServer(url="https://chat.example/mcp")),
+    DeclaredServer(ServerSpec("chat"), "project", SOURCE, "d2", WrittenServer(url="https://chat.example/mcp")),
     ServerState("failed", "`chat-mcp`: No such file or directory"),
     log=None,
 )
@@ -55,7 +55,7 @@ class FakeBoard(RunningServers):
     def servers(self) -> tuple[ServerStatus, ...]:
         return tuple(self.seen)
 
-    def named(self) -> tuple[ServerStatus, ...]:
+    def statuses(self) -> tuple[ServerStatus, ...]:
         return tuple(replace(each, tools=()) for each in self.seen)
 
     def watch(self, changed: Callable[[], None] | None) -> None:
@@ -158,7 +158,7 @@ def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:
 
 def test_the_prompt_offers_prompts_and_resources_of_servers() -> None:
     def offered(text: str) -> list[tuple[str, bool]]:
-        return [(candidate.insert, candidate.final) for candidate in candidates(text, FakeBoard().named())]
+        return [(candidate.insert, candidate.final) for candidate in candidates(text, FakeBoard().statuses())]
 
     assert offered("/mcp_") == [("/mcp__forge__review ", False)]
     assert offered("see @ru") == [("see @forge:forge://rules ", False)]

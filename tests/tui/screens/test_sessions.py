@@ -18,7 +18,7 @@ from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, started, terminal
 from tests.tui.test_real_session import working
 from tui.screens.panel import PanelScreen
-from tui.view.panel import PanelRow, drawn
+from tui.view.panel import PanelRow, row_line
 from tui.view.sessions import about_lines, headline, session_line
 from tui.widgets.listing import Listing
 
@@ -47,7 +47,7 @@ def ids(rows: Sequence[PanelRow]) -> list[str]:
 
 
 def words_of(row: PanelRow) -> str:
-    return plain(drawn(row, 60))
+    return plain(row_line(row, 60))
 
 
 async def test_what_was_said_is_found_and_shown_beside_its_title() -> None:
@@ -110,10 +110,10 @@ async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun()
 
 async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
     async with listed() as (t, screen):
-        monkeypatch.setattr("tui.session.session_list.PAUSE", 3_600.0)
+        monkeypatch.setattr("tui.session.session_list.SEARCH_DELAY_S", 3_600.0)
         await t.pilot.press("f", "l", "a", "g")
         await t.until(lambda: ids(screen.rows) == ["bb2"] and "searching what was said" in t.reads("headline"))
-        monkeypatch.setattr("tui.session.session_list.PAUSE", 0.0)
+        monkeypatch.setattr("tui.session.session_list.SEARCH_DELAY_S", 0.0)
         await t.pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
         assert "searching" not in t.reads("headline")

@@ -13,7 +13,7 @@ from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
 from tui.view.panel import about_row
-from tui.view.settings import allowed, lines_about, setting_line
+from tui.view.settings import allowed_values, lines_about, setting_line
 from tui.view.themes import themes_panel
 from tui.widgets.keyline import KeyLine
 
@@ -110,7 +110,7 @@ async def test_where_nothing_can_be_changed_it_is_said() -> None:
 
 def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:
     for option in OPTIONS:
-        assert allowed(option.key) != "anything"
+        assert allowed_values(option.key) != "anything"
     rows = {row.key: row for row in Setup(tmp_path, MINE).settings.rows()}
     assert setting_line(rows["agent.model"], 100)[1:] == (("ollama/qwen3            ", "strong"), ("yours", "accent"))
     about = [words for line in lines_about(rows["recall.scope"]) for words, _ in line]

@@ -14,7 +14,7 @@ from agent.hooks.session_hooks import EndReason
 from agent.messages import Usage
 from agent.records.token_key import KEY_FILE, token_key
 from agent.window.compact import CompactResult
-from agent.window.triggers import unheard
+from agent.window.triggers import ignore_event
 from tests.kit.project import Project
 from tests.kit.session import bash, calls
 from tests.tools.secrets.test_key_formats import KEYS
@@ -28,7 +28,7 @@ from tui.view.receipts import Compaction, RunningCompaction
 class Short(FakeSession):
     """A session with nothing to compact."""
 
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event) -> CompactResult:
         hear(CompactionStarted(90_000))
         hear(NothingCompacted())
         return replace(COMPACTED, strategies=())
@@ -71,7 +71,9 @@ async def test_where_nothing_can_be_compacted_it_says_so() -> None:
 async def test_an_interrupted_compaction_says_that_nothing_has_changed() -> None:
     @dataclass
     class Stopped(FakeSession):
-        async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
+        async def compact(
+            self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event
+        ) -> CompactResult:
             hear(CompactionStarted(90_000))
             hear(NothingCompacted())
             return replace(COMPACTED, strategies=(), is_interrupted=True)

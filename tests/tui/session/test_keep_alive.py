@@ -20,7 +20,7 @@ from tests.tui.doubles import FakeSessions
 from tui.commands import Invocation
 from tui.session.controller import SessionController
 from tui.session.job_queue import JobQueue
-from tui.session.keep_alive import CacheKeeper
+from tui.session.keep_alive import CacheKeepAlive
 
 ADAPTER = replace(ADAPTERS[0], facts=replace(ADAPTERS[0].facts, prices=Prices(5.0, 25.0, 0.5, 6.25), renews_cache=True))
 FIRST = Turn(text="done", usage=Usage(input=10, cache_write=40_000, output=5))
@@ -38,7 +38,7 @@ class Jobs(JobQueue):
         self.waits: list[float] = []
         self.thinks = 0
         """How many waits are over at once; the next one lasts until something is to be done."""
-        self._cache = CacheKeeper(lambda: controller, self.sleep, lambda: self.now + self.asleep)
+        self._cache = CacheKeepAlive(lambda: controller, self.sleep, lambda: self.now + self.asleep)
         self.jobs: list[asyncio.Task[None]] = []
         self.waiting = asyncio.Event()
 
@@ -58,18 +58,18 @@ class Jobs(JobQueue):
         self.jobs.append(asyncio.create_task(work))
         return self.jobs[-1]
 
-    run_aside = run_job
+    run_in_background = run_job
 
     async def do(self, invocation: Invocation) -> None: ...
 
     async def open_session(self) -> bool:
         return True
 
-    def queued(self, *, later: bool) -> None: ...
+    def on_message_queued(self, *, later: bool) -> None: ...
 
-    def take_back_queue(self) -> None: ...
+    def return_queue_to_prompt(self) -> None: ...
 
-    def put_back(self, written: str) -> None: ...
+    def restore_to_prompt(self, written: str) -> None: ...
 
     async def say(self, text: str, thinks: int = 0) -> None:
         """Says it, to its end, and then thinks."""
@@ -113,11 +113,11 @@ async def test_the_cache_is_kept_alive_until_the_user_speaks_again(place: Place)
         await jobs.say("go", thinks=2)
         await jobs.waiting.wait()
         assert jobs.waits == pytest.approx([270.0] * 3)
-        assert jobs.controller.view.kept == 2
-        assert jobs.controller.view.kept_cost == pytest.approx(2 * 0.020_075)
+        assert jobs.controller.view.keep_alive_count == 2
+        assert jobs.controller.view.keep_alive_cost == pytest.approx(2 * 0.020_075)
         await jobs.say("and now?")
         assert asked(server) == [2_000, 1, 1, 2_000]
-        assert jobs.controller.view.kept == 0
+        assert jobs.controller.view.keep_alive_count == 0
         await jobs.end("")
 
 
@@ -140,7 +140,7 @@ async def test_a_machine_that_slept_meanwhile_sends_nothing(place: Place) -> Non
             woken.set()
 
         woken = asyncio.Event()
-        jobs._cache = CacheKeeper(lambda: jobs.controller, sleeps, lambda: jobs.now + jobs.asleep)
+        jobs._cache = CacheKeepAlive(lambda: jobs.controller, sleeps, lambda: jobs.now + jobs.asleep)
         await jobs.say("go", thinks=1)
         await woken.wait()
         await jobs.say("and now?")
@@ -165,7 +165,7 @@ async def test_a_request_under_way_is_broken_off_when_the_user(leaves: bool, pla
         await jobs.end("")
         assert server.wait_gone()
         assert asked(server) == [2_000, 1, *([] if leaves else [2_000])]
-        assert jobs.controller.view.kept == 0
+        assert jobs.controller.view.keep_alive_count == 0
 
 
 async def test_what_is_changed_by_hand_takes_the_cache_as_it_finds_it(place: Place) -> None:
@@ -176,7 +176,7 @@ async def test_what_is_changed_by_hand_takes_the_cache_as_it_finds_it(place: Pla
         await jobs.waiting.wait()
         session = jobs.controller.session
         assert session is not None
-        session._env.watch.rewritten()
+        session._env.watch.note_rewrite()
         jobs.start()
         await jobs.jobs[-1]
         await jobs.end("")

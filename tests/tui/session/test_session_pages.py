@@ -5,7 +5,7 @@ from collections.abc import Callable
 from agent.archive.library import SessionMatch
 from tests.tui.doubles import FakeLibrary, session_info
 from tools.outputs.recalled import no_progress
-from tui.session.session_list import Listed
+from tui.session.session_list import ListedSessions
 
 INFOS = tuple(session_info(f"{number}a", f"title {number}") for number in range(3))
 
@@ -26,11 +26,11 @@ class Slow(FakeLibrary):
         return tuple(SessionMatch(info, f"words of {info.id}") for info in reversed(INFOS[: self.read]))
 
 
-async def listed(library: Slow) -> tuple[Listed, list[str]]:
-    found, seen = Listed(library), list[str]()
+async def listed(library: Slow) -> tuple[ListedSessions, list[str]]:
+    found, seen = ListedSessions(library), list[str]()
     found.words = "words"
     await found.begin()
-    await found.add_said(lambda: seen.append(f"{len(found.sessions)} {found.searching}"))
+    await found.add_text_matches(lambda: seen.append(f"{len(found.sessions)} {found.searching}"))
     return found, seen
 
 

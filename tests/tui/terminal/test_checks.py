@@ -2,7 +2,7 @@
 
 import pytest
 
-from tui.terminal.checks import described
+from tui.terminal.checks import terminal_finding
 
 
 @pytest.mark.parametrize(
@@ -32,5 +32,5 @@ from tui.terminal.checks import described
     ],
 )
 def test_a_terminal_is_described(environment: dict[str, str], size: tuple[int, int], state: str, words: str) -> None:
-    found = described(environment, *size)
+    found = terminal_finding(environment, *size)
     assert (found.state, found.text) == (state, words)

@@ -20,9 +20,9 @@ from tests.tui.piloting import terminal
 from tests.tui.ptys import SAYS, ready
 from tests.tui.test_pty import SCRIPT
 from tui.app import EbbApp
-from tui.terminal.colour_query import QUESTION, GroundTold, TerminalInput, ground_of
+from tui.terminal.colour_query import QUESTION, BackgroundColour, TerminalInput, ground_of
 from tui.terminal.replies import REPLY_TIMEOUT, TerminalReplies
-from tui.terminal.size_query import SizeTold
+from tui.terminal.size_query import SizeReported
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
 
@@ -44,15 +44,15 @@ def test_an_answer_says_light_or_dark(answer: str, ground: str | None) -> None:
 
 
 def test_answers_are_taken_out_of_what_is_typed() -> None:
-    assert TerminalReplies().taken_from(f"he{WHITE}llo{BLACK}\x1b[A") == (("he", "llo", "\x1b[A"), (WHITE, BLACK))
+    assert TerminalReplies().split_replies(f"he{WHITE}llo{BLACK}\x1b[A") == (("he", "llo", "\x1b[A"), (WHITE, BLACK))
 
 
 @pytest.mark.parametrize("cut", range(1, len(WHITE)))
 def test_an_answer_in_pieces_is_heard(cut: int) -> None:
     replies = TerminalReplies()
-    assert replies.taken_from(f"a{WHITE[:cut]}") == (("a",), ())
-    assert replies.taken_from(f"{WHITE[cut:]}b") == (("", "b"), (WHITE,))
-    assert replies.given_up() == ""
+    assert replies.split_replies(f"a{WHITE[:cut]}") == (("a",), ())
+    assert replies.split_replies(f"{WHITE[cut:]}b") == (("", "b"), (WHITE,))
+    assert replies.give_up() == ""
 
 
 @pytest.mark.parametrize(
@@ -64,19 +64,19 @@ def test_an_answer_in_pieces_is_heard(cut: int) -> None:
 )  # fmt: skip
 def test_what_can_only_be_half_a_reply_is_no_key(begun: str, typed: str) -> None:
     replies = TerminalReplies()
-    assert replies.taken_from(f"a{begun}") == (("a",), ())
-    assert replies.given_up() == typed
+    assert replies.split_replies(f"a{begun}") == (("a",), ())
+    assert replies.give_up() == typed
 
 
 @pytest.mark.parametrize("key", ["\x03", "\r", "\x1b[A", "\x1bOA", "\x7f"])
 @pytest.mark.parametrize("begun", ["\x1b]11;rgb:1e1e/", "\x1bP>|tmu", "\x1b_Gi=1"])
 def test_a_key_ends_a_reply_that_was_cut_off(begun: str, key: str) -> None:
-    assert "".join(TerminalReplies().taken_from(f"a{begun}{key}")[0]) == f"a{key}"
+    assert "".join(TerminalReplies().split_replies(f"a{begun}{key}")[0]) == f"a{key}"
 
 
 def test_alt_and_a_letter_in_one_read_with_text_is_no_reply() -> None:
     for typed in ("\x1bPlease", "\x1b]hello", "\x1bXy"):
-        assert TerminalReplies().taken_from(typed) == ((typed,), ())
+        assert TerminalReplies().split_replies(typed) == ((typed,), ())
 
 
 async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_terminal() -> None:
@@ -84,7 +84,7 @@ async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_termin
     for theme, worn in expected.items():
         app = EbbApp(FakeSessions(), theme=theme)
         async with app.run_test() as pilot:
-            app.post_message(GroundTold("light"))
+            app.post_message(BackgroundColour("light"))
             await pilot.pause()
             assert app.theme == worn
 
@@ -92,7 +92,7 @@ async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_termin
 async def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with terminal(FakeSession()) as t:
-        t.app.post_message(GroundTold("light"))
+        t.app.post_message(BackgroundColour("light"))
         await t.pilot.pause()
         assert t.app.theme == "ebb-ansi"
         assert t.app.native_ansi_color
@@ -121,8 +121,8 @@ KEYS = (
 @given(st.lists(st.sampled_from(REPLIES + KEYS), max_size=8))
 def test_replies_are_taken_out_and_no_key_is_lost(sent: list[str]) -> None:
     replies = TerminalReplies()
-    typed = "".join(replies.taken_from("".join(sent))[0])
-    assert typed + replies.given_up() == "".join(key for key in sent if key in KEYS)
+    typed = "".join(replies.split_replies("".join(sent))[0])
+    assert typed + replies.give_up() == "".join(key for key in sent if key in KEYS)
 
 
 Heard = tuple[object, ...]
@@ -167,16 +167,16 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
     now = 1.0
     with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
         for start, end in pairwise(places):
-            hearing.hear(raw[start:end])
+            hearing.feed_bytes(raw[start:end])
             hearing.wait()
         now += constants.ESCAPE_DELAY
         hearing.wait()
         apart = {PASTE: f"\0{PASTE}\0", **dict.fromkeys((*REPLIES, WHITE, BLACK), "\0")}
         segments = "".join(apart.get(each, each) for each in sent).replace("\x1b\r", "\x1b[13;3u").split("\0")
-        assert [told(each) for each in heard if not isinstance(each, GroundTold | SizeTold)] == told_by_textual(
-            segments
-        )
-    grounds = [each.ground for each in heard if isinstance(each, GroundTold)]
+        assert [
+            told(each) for each in heard if not isinstance(each, BackgroundColour | SizeReported)
+        ] == told_by_textual(segments)
+    grounds = [each.ground for each in heard if isinstance(each, BackgroundColour)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
 
 
@@ -186,11 +186,11 @@ def keys_of_two_reads(first: str, second: str, pause: float) -> list[str]:
     hearing = TerminalInput(heard.append, debug=False)
     now = 1.0
     with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
-        hearing.hear(first.encode())
+        hearing.feed_bytes(first.encode())
         for _ in range(round(pause / 0.01)):
             now += 0.01
             hearing.wait()
-        hearing.hear(second.encode())
+        hearing.feed_bytes(second.encode())
     return [each.key for each in heard if isinstance(each, Key)]
 
 
@@ -212,7 +212,7 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
     hearing = TerminalInput(heard.append, debug=False)
     now = 1.0
     with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
-        hearing.hear(b"\x1b")
+        hearing.feed_bytes(b"\x1b")
         hearing.wait()
         assert heard == []
         now += constants.ESCAPE_DELAY
@@ -230,7 +230,7 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
 )  # fmt: skip
 def test_enter_keeps_what_is_held_with_it(typed: str, key: str) -> None:
     heard: list[Message] = []
-    TerminalInput(heard.append, debug=False).hear(typed.encode())
+    TerminalInput(heard.append, debug=False).feed_bytes(typed.encode())
     assert [event.key for event in heard if isinstance(event, Key)] == [key]
 
 
@@ -249,7 +249,7 @@ def test_what_has_always_been_one_key_with_ctrl_still_is(typed: str, key: str) -
     tells the two apart. letta-ai/letta-code#4565: nor does Ctrl-H delete. ghostty-org/ghostty#3320: nor is Ctrl-M
     Enter. Kohaku-Lab/KohakuTerrarium#31: Ctrl-D as xterm sends it with `modifyOtherKeys`."""
     heard: list[Message] = []
-    TerminalInput(heard.append, debug=False).hear(typed.encode())
+    TerminalInput(heard.append, debug=False).feed_bytes(typed.encode())
     assert [event.key for event in heard if isinstance(event, Key)] == [key]
 
 
@@ -273,7 +273,7 @@ def test_alt_is_told_of_each_key_that_it_is_held_with(reads: list[str], keys: li
     now = 1.0
     with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
         for read in reads:
-            hearing.hear(read.encode())
+            hearing.feed_bytes(read.encode())
             now += 0.03
             hearing.wait()
         now += 1.0
@@ -287,7 +287,7 @@ def test_the_end_of_a_paste_may_come_late() -> None:
     now = 1.0
     with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
         for piece in (b"\x1b[200~one\xc3", b"\xa9", b"\x1b", b"[201", b"~y"):
-            hearing.hear(piece)
+            hearing.feed_bytes(piece)
             now += 10
             hearing.wait()
     assert [told(each)[:4] for each in heard] == [("Paste", "", "", "oneé"), ("Key", "y", "y", "")]
@@ -304,7 +304,7 @@ def test_ctrl_c_ends_a_paste_whose_end_never_comes() -> None:
         (b"\x03", 2.0),
         (b"\x03", 0.0),
     ):
-        hearing.hear(typed)
+        hearing.feed_bytes(typed)
         now += pause
     assert said(told) == ["one\x03two\r\x1b[20", "ctrl+c"]
 
@@ -329,7 +329,7 @@ def test_what_is_pasted_is_one_text_and_no_key_however_it_comes(parts: list[str]
     hearing = TerminalInput(told.append, debug=False)
     while sent:
         size = sizes[len(sent) % len(sizes)]
-        hearing.hear(sent[:size])
+        hearing.feed_bytes(sent[:size])
         sent = sent[size:]
     assert said(told) == ["x", text, "y"]
 
@@ -342,9 +342,9 @@ def said(told: list[Message]) -> list[str]:
 def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
     told: list[Message] = []
     hearing = TerminalInput(told.append, debug=False)
-    hearing.hear(b"\x1b[200~one\x1b[201~\x1b[200~tw\0o\x1b[201~")
-    hearing.hear(b"\x1b[200~" + b"long " * 200_000)
-    hearing.hear(b"\x1b[201~z")
+    hearing.feed_bytes(b"\x1b[200~one\x1b[201~\x1b[200~tw\0o\x1b[201~")
+    hearing.feed_bytes(b"\x1b[200~" + b"long " * 200_000)
+    hearing.feed_bytes(b"\x1b[201~z")
     assert said(told) == ["one", "two", "long " * 200_000, "z"]
 
 
@@ -364,7 +364,7 @@ def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
 )
 def test_text_behind_a_line_end_in_one_read_is_a_paste(typed: str, heard: list[str]) -> None:
     told: list[Message] = []
-    TerminalInput(told.append, debug=False).hear(typed.encode())
+    TerminalInput(told.append, debug=False).feed_bytes(typed.encode())
     assert said(told) == heard
 
 

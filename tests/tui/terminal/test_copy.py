@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.terminal.copy import MOST_SENT, copy, harmless, programs_for, sequence_for, within
+from tui.terminal.copy import MAX_OSC_52_BYTES, copy, harmless, programs_for, sequence_for, within
 
 NOWHERE = {"PATH": ""}
 MARKDOWN = "It **works**:\n\n```python\nprint(1)\n```\n"
@@ -28,17 +28,17 @@ def test_what_is_pasted_steers_no_terminal(text: str) -> None:
     assert sent(sequence_for(plain, {})) == plain
 
 
-@given(st.sampled_from(["a", "é", "語", "👩‍👩‍👧"]), st.integers(MOST_SENT - 8, MOST_SENT + 8))
+@given(st.sampled_from(["a", "é", "語", "👩‍👩‍👧"]), st.integers(MAX_OSC_52_BYTES - 8, MAX_OSC_52_BYTES + 8))
 def test_a_terminal_is_sent_no_more_than_it_takes_and_no_part_of_a_character(character: str, count: int) -> None:
     text = character * count
     assert text.startswith(within(text))
-    assert MOST_SENT - 4 < len(within(text).encode()) <= MOST_SENT or within(text) == text
+    assert MAX_OSC_52_BYTES - 4 < len(within(text).encode()) <= MAX_OSC_52_BYTES or within(text) == text
 
 
 async def test_too_much_is_said_to_be_too_much() -> None:
     written: list[str] = []
     assert await copy("x" * 80_000, NOWHERE, "linux", written.append) == "copied the first 74,000 of 80,000 characters"
-    assert sent("".join(written)) == "x" * MOST_SENT
+    assert sent("".join(written)) == "x" * MAX_OSC_52_BYTES
     assert await copy("x", NOWHERE, "linux", written.append) == "copied 1 character"
     assert await copy("", NOWHERE, "linux", written.append) == "nothing to copy"
 
@@ -75,7 +75,7 @@ async def test_tmux_is_given_the_text_and_where_it_takes_none_the_terminal_is(
 async def test_a_script_whose_child_never_takes_the_text_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.terminal.copy._PATIENCE", 0.2)
+    monkeypatch.setattr("tui.terminal.copy._COPY_TIMEOUT_S", 0.2)
     program = tmp_path / "xclip"
     program.write_text("#!/bin/sh\nsleep 1000\nexit 0\n")
     program.chmod(0o755)
@@ -100,9 +100,9 @@ async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
         await t.press("enter", "up", "y", until=lambda: t.app.clipboard == "go")
         await t.press("Y", until=lambda: t.app.clipboard == MARKDOWN)
         await t.press("y", "down", "down", "down", "y", until=lambda: t.app.clipboard == MARKDOWN)
-        assert t.transcript.opened == ()
+        assert t.transcript.opened_blocks == ()
         await t.press("x", until=lambda: t.prompt.text == "x")
-        t.prompt.put("/copy")
+        t.prompt.set_text("/copy")
         t.app._clipboard = ""
         await t.press("enter", until=lambda: t.app.clipboard == MARKDOWN)
 

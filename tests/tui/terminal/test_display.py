@@ -48,7 +48,7 @@ class Both:
         for _ in range(2):
             self._changes.feed("".join(self.written))
             self.written.clear()
-            self.display.rested()
+            self.display.mark_idle()
             self.display.draw()
 
     def look_the_same(self) -> bool:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.running import ROOT
-from tui.terminal.edit_text import changed_by
+from tui.terminal.edit_text import edit_with
 
 EDITS = r"""
 from tools.process.own_memory import close_own_memory
@@ -34,4 +34,4 @@ def test_an_editor_has_the_keys_of_its_user_that_other_programs_do_not_get() -> 
 def test_line_ends_and_the_mark_of_windows_come_only_from_the_text_itself(
     before: str, written: str, after: str
 ) -> None:
-    assert changed_by(["sh", "-c", f"printf '{written}' > \"$1\"", "editor"], before, "text.md") == after
+    assert edit_with(["sh", "-c", f"printf '{written}' > \"$1\"", "editor"], before, "text.md") == after

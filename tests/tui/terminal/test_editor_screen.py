@@ -6,13 +6,13 @@ import pytest
 
 from agent.config.settings import Settings
 from agent.errors import UsageError
-from agent.input.memory import places, remember, take_back
+from agent.input.memory import memory_files, remember, undo_remember
 from agent.messages import Note, User
 from tests.kit.project import Project
 from tests.tui.piloting import Driven, terminal
 from tests.tui.ptys import ready
 from tui.app import EbbApp
-from tui.terminal.edit_text import changed_by
+from tui.terminal.edit_text import edit_with
 
 
 def program(folder: Path, body: str) -> Path:
@@ -24,21 +24,21 @@ def program(folder: Path, body: str) -> Path:
 
 def test_a_text_comes_back_as_it_was_edited(tmp_path: Path) -> None:
     file = program(tmp_path, 'test "$1" = --wait && printf "more\\n日本\\n" >> "$2"')
-    assert changed_by([str(file), "--wait"], "begun ", "a.md") == "begun more\n日本"
+    assert edit_with([str(file), "--wait"], "begun ", "a.md") == "begun more\n日本"
 
 
 def test_an_editor_that_fails_leaves_the_text_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exit code 3"):
-        changed_by([str(program(tmp_path, "exit 3"))], "text", "a.md")
+        edit_with([str(program(tmp_path, "exit 3"))], "text", "a.md")
     with pytest.raises(UsageError, match="could not be used"):
-        changed_by([str(tmp_path / "gone")], "text", "a.md")
+        edit_with([str(tmp_path / "gone")], "text", "a.md")
 
 
 async def test_without_a_terminal_for_it_the_text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "true")
     monkeypatch.delenv("VISUAL", raising=False)
     async with terminal(size=(80, 24)) as t:
-        t.prompt.put("draft")
+        t.prompt.set_text("draft")
         await t.press("ctrl+g", shows="cannot be given to an editor")
         assert t.prompt.text == "draft"
 
@@ -90,17 +90,17 @@ def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, bef
     file = tmp_path / "notes.md"
     if before is not None:
         file.write_bytes(before)
-    take_back(remember("never mind", file))
+    undo_remember(remember("never mind", file))
     assert (file.read_bytes() if file.exists() else None) == before
     kept = remember("mine", file)
     with file.open("a") as other:
         other.write("- theirs\n")
     with pytest.raises(UsageError, match="has changed since: take the line out of it yourself"):
-        take_back(kept)
+        undo_remember(kept)
     assert file.read_text().endswith("- mine\n- theirs\n")
     file.unlink()
     with pytest.raises(UsageError, match="cannot write to"):
-        take_back(kept)
+        undo_remember(kept)
     assert not file.exists()
 
 
@@ -112,9 +112,11 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(projec
         t = Driven(app, pilot)
         await t.rests()
         assert app.controller.session is not None
-        for place in places(config):
+        for place in memory_files(config):
             await t.type("# tests run with tox", lists="remember")
-            await pilot.press(*([] if place == places(config)[0] else ["down"] * places(config).index(place)), "enter")
+            await pilot.press(
+                *([] if place == memory_files(config)[0] else ["down"] * memory_files(config).index(place)), "enter"
+            )
             await t.rests()
             assert place.path.read_text() == "- tests run with tox\n"
         told = app.controller.session.history.messages[0]
@@ -123,7 +125,7 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(projec
         await pilot.press("enter")
         await t.rests()
         await t.says("/undo", shows="taken out of")
-        assert places(config)[0].path.read_text() == "- tests run with tox\n"
+        assert memory_files(config)[0].path.read_text() == "- tests run with tox\n"
         told = app.controller.session.history.messages[-1]
         assert told == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
         await t.type("/undo", shows="there is nothing to undo")

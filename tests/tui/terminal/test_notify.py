@@ -12,9 +12,9 @@ from agent.config.options import NOTIFY, NotifyName
 from agent.events.permissions import QuestionAsked
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
-from tui.terminal.notify import notify, program_for, sequence_for, told
-from tui.terminal.window import AWAY, LONG, TerminalWindow, set_title
-from tui.text.sanitise import visible_line
+from tui.terminal.notify import notification_text, notify, program_for, sequence_for
+from tui.terminal.window import IDLE_AFTER_S, MIN_NEWS_TURN_S, TerminalWindow, set_title
+from tui.text.sanitise import sanitised_line
 from tui.view.blocks import SessionView
 
 PLAIN: dict[str, str] = {"TERM": "xterm-256color"}
@@ -46,9 +46,9 @@ def test_a_terminal_is_told_in_its_own_words(way: NotifyName, environment: dict[
 @given(st.sampled_from(NOTIFY), st.text(), st.text(), st.sampled_from(["foot", "xterm", "xterm-kitty"]))
 def test_no_title_and_no_text_ends_the_sequence_they_are_in(way: NotifyName, title: str, text: str, term: str) -> None:
     sequence = sequence_for(way, title, text, {"TERM": term})
-    assert sequence.strip("\x07\x1b") == visible_line(sequence.strip("\x07\x1b"))
+    assert sequence.strip("\x07\x1b") == sanitised_line(sequence.strip("\x07\x1b"))
     assert sequence.count("\x07") <= 1
-    assert set_title(title)[4:-1] == told(title)
+    assert set_title(title)[4:-1] == notification_text(title)
 
 
 def test_programs_get_words_and_no_shell() -> None:
@@ -106,20 +106,20 @@ QUESTION = QuestionAsked("q", "Which?")
 def test_the_end_of_a_long_turn_is_told_to_who_looks_elsewhere_and_of_a_short_one_to_nobody() -> None:
     looked = Looked()
     looked.window.saw(AppFocus())
-    assert looked.turn(LONG) == []
+    assert looked.turn(MIN_NEWS_TURN_S) == []
     looked.window.saw(AppBlur())
-    assert looked.turn(LONG) == [("ebb · fix it", "is done")]
-    assert looked.turn(LONG - 0.1) == []
+    assert looked.turn(MIN_NEWS_TURN_S) == [("ebb · fix it", "is done")]
+    assert looked.turn(MIN_NEWS_TURN_S - 0.1) == []
     looked.window.saw(Key("a", "a"))
-    assert looked.turn(LONG) == []
+    assert looked.turn(MIN_NEWS_TURN_S) == []
 
 
 def test_where_the_terminal_does_not_tell_who_has_not_typed_for_long_looks_elsewhere() -> None:
     looked = Looked()
-    assert looked.turn(AWAY - 0.1) == []
-    assert looked.turn(LONG) == [("ebb · fix it", "is done")]
+    assert looked.turn(IDLE_AFTER_S - 0.1) == []
+    assert looked.turn(MIN_NEWS_TURN_S) == [("ebb · fix it", "is done")]
     looked.window.saw(Key("a", "a"))
-    assert looked.turn(LONG) == []
+    assert looked.turn(MIN_NEWS_TURN_S) == []
 
 
 def test_a_question_is_told_once() -> None:
@@ -143,7 +143,7 @@ def test_the_title_says_what_goes_on_and_is_written_when_it_changes() -> None:
         SessionView(busy=True, asked=(QUESTION,)),
     ):
         looked.window.show(view, "two\nlines\x07\x1b]52;c;x")
-    looked.window.again()
+    looked.window.restore_title()
     title = "ebb · two lines␇␛]52;c;x"
     assert looked.written == [f"\x1b]2;{mark}{title}\x07" for mark in ("", "● ", "? ", "? ")]
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tui.ptys import left_behind, ready
-from tui.terminal.scrollback import printed
-from tui.view.blocks import AnswerText, Call, Notice, Thought, UserText
+from tui.terminal.scrollback import ansi_blocks
+from tui.view.blocks import AnswerText, Call, Notice, ReasoningBlock, UserText
 
 REPLIES = """
 [[reply]]
@@ -28,7 +28,7 @@ texts = st.text(max_size=40)
     st.lists(
         st.builds(UserText, texts)
         | st.builds(AnswerText, texts)
-        | st.builds(Thought, texts)
+        | st.builds(ReasoningBlock, texts)
         | st.builds(Notice, texts)
         | st.builds(Call, st.just("1"), texts, st.fixed_dictionaries({"command": texts}), st.just("done"), text=texts),
         max_size=4,
@@ -36,15 +36,15 @@ texts = st.text(max_size=40)
     st.integers(1, 60),
 )
 def test_nothing_that_is_printed_steers_a_terminal(blocks: list[UserText], width: int) -> None:
-    for text in printed(blocks, width, colorless=True):
+    for text in ansi_blocks(blocks, width, colorless=True):
         assert not any(ord(character) < 0x20 and character != "\n" for character in text)
 
 
 def test_everything_is_opened_and_keeps_its_own_colours() -> None:
     call = Call("1", "bash", {"command": "make"}, "done", text="built\nfine")
-    (plain,) = printed([call], 40, colorless=True)
+    (plain,) = ansi_blocks([call], 40, colorless=True)
     assert plain == "● bash  make  2 lines\n  │ make\n  │\n  │ built\n  │ fine\n\n"
-    (colored,) = printed([AnswerText("`x` [a](https://example.org)")], 40)
+    (colored,) = ansi_blocks([AnswerText("`x` [a](https://example.org)")], 40)
     assert "\x1b]8;" not in colored
     assert "38;2;" not in colored
 

@@ -5,7 +5,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from tui.terminal.colour_query import TerminalInput
-from tui.terminal.size_query import BelievedSize, SizeContradicted, SizeTold, size_of
+from tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
 
 REAL, LIE, OTHER = Size(80, 24), Size(500, 200), Size(120, 40)
 
@@ -31,9 +31,9 @@ def test_an_answer_is_no_typing_wherever_it_is_cut() -> None:
         heard: list[Message] = []
         hearing = TerminalInput(heard.append, debug=False)
         for piece in (whole[:cut], whole[cut:]):
-            hearing.hear(piece) if piece else None
-        told = [message.size for message in heard if isinstance(message, SizeTold)]
-        assert (told, [getattr(message, "key", "") for message in heard if not isinstance(message, SizeTold)]) == (
+            hearing.feed_bytes(piece) if piece else None
+        told = [message.size for message in heard if isinstance(message, SizeReported)]
+        assert (told, [getattr(message, "key", "") for message in heard if not isinstance(message, SizeReported)]) == (
             [REAL],
             ["a", "b"],
         )
@@ -41,24 +41,24 @@ def test_an_answer_is_no_typing_wherever_it_is_cut() -> None:
 
 def test_the_terminal_is_believed_until_the_system_has_news() -> None:
     believed = BelievedSize()
-    believed.asked(LIE)
-    assert (believed.answered(REAL, LIE), believed.of(LIE)) == (True, REAL)
-    assert believed.answered(REAL, LIE) is False
-    believed.changed()
+    believed.record_query(LIE)
+    assert (believed.record_reply(REAL, LIE), believed.of(LIE)) == (True, REAL)
+    assert believed.record_reply(REAL, LIE) is False
+    believed.reset()
     assert believed.of(OTHER) == OTHER
 
 
 def test_an_answer_that_agrees_or_that_a_change_has_overtaken_changes_nothing() -> None:
     believed = BelievedSize()
-    assert believed.answered(REAL, LIE) is False
-    believed.asked(REAL)
-    assert (believed.answered(REAL, REAL), believed.of(REAL)) == (False, REAL)
-    believed.asked(LIE)
-    assert (believed.answered(REAL, OTHER), believed.of(OTHER)) == (False, OTHER)
+    assert believed.record_reply(REAL, LIE) is False
+    believed.record_query(REAL)
+    assert (believed.record_reply(REAL, REAL), believed.of(REAL)) == (False, REAL)
+    believed.record_query(LIE)
+    assert (believed.record_reply(REAL, OTHER), believed.of(OTHER)) == (False, OTHER)
 
 
 def test_what_is_said_names_both_sizes_and_what_to_do() -> None:
-    assert SizeContradicted(REAL, LIE).told == (
+    assert SizeMismatch(REAL, LIE).message_text == (
         "the terminal says that it is 80×24, the system says 500×200: the terminal is believed; "
         "`stty cols 80 rows 24` tells the system"
     )

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.text.sanitise import (
-    decided,
-    drawn,
-    drawn_line,
     invisible_count,
     invisible_words,
+    line_with_control_pictures,
     pasted_text,
-    visible,
-    visible_line,
+    sanitised,
+    sanitised_line,
+    stable_prefix,
+    with_control_pictures,
 )
 
 
@@ -41,7 +41,7 @@ from tui.text.sanitise import (
     ],
 )
 def test_what_steers_or_hides_becomes_visible(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert sanitised(text) == shown
 
 
 EMOJI = st.sampled_from(
@@ -71,10 +71,10 @@ EMOJI = st.sampled_from(
 def test_a_text_in_pieces_becomes_what_it_becomes_as_a_whole(text: str, data: st.DataObject) -> None:
     shown, seen = "", 0
     for end in (data.draw(st.integers(0, len(text))), len(text)):
-        piece = decided(text[:end])
-        shown += visible(piece[seen:], piece[:seen])
+        piece = stable_prefix(text[:end])
+        shown += sanitised(piece[seen:], piece[:seen])
         seen = max(seen, len(piece))
-    assert shown == visible(decided(text))
+    assert shown == sanitised(stable_prefix(text))
 
 
 PREPENDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -88,18 +88,18 @@ def test_no_control_or_format_character_is_left(text: str) -> None:
     hidden = ("Cc", "Cs", "Cf", "Zl", "Zp")
     assert not [
         char
-        for char in visible(text)
+        for char in sanitised(text)
         if unicodedata.category(char) in hidden and char not in f"\n\t\u200c\u200d{PREPENDED}"
     ]
-    assert not re.search(f"(?<!{SPELT})\u200c|\u200c(?!{SPELT})", visible(text))
-    assert not re.search(f"(?<!{PICTURE})\u200d|\u200d(?!{PICTURE})", visible(text))
-    assert "\n" not in visible_line(text)
+    assert not re.search(f"(?<!{SPELT})\u200c|\u200c(?!{SPELT})", sanitised(text))
+    assert not re.search(f"(?<!{PICTURE})\u200d|\u200d(?!{PICTURE})", sanitised(text))
+    assert "\n" not in sanitised_line(text)
 
 
 @given(st.text(st.characters(categories=("Cc", "Cf", "Cs", "Zl", "Zp", "Mn", "So", "Lu"))) | st.text())
 def test_as_many_characters_are_drawn_as_there_are(text: str) -> None:
-    assert len(drawn(text)) == len(text) == len(drawn_line(text))
-    assert drawn_line(text) == visible_line(drawn_line(text))
+    assert len(with_control_pictures(text)) == len(text) == len(line_with_control_pictures(text))
+    assert line_with_control_pictures(text) == sanitised_line(line_with_control_pictures(text))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from textual.color import Color
 from textual.theme import Theme
 
 from agent.config.options import THEMES as NAMES
-from tui.text.contrast import LEAST, contrast, readable
+from tui.text.contrast import MIN_CONTRAST, contrast, readable
 from tui.text.styles import Palette, palette_of
 from tui.text.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, OWN, Ground, theme_for
-from tui.view.themes import OFFERED
+from tui.view.themes import OFFERED_THEMES
 
 TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "named")
 INKS = (*TEXT, "dim", "comment", "faint")
@@ -67,7 +67,7 @@ def test_contrast_is_counted_as_the_guidelines_do() -> None:
 
 @pytest.mark.parametrize("theme", MIXED, ids=lambda theme: theme.name)
 def test_every_ink_can_be_read_on_every_ground(theme: Theme) -> None:
-    own, least = palette(theme), 7.0 if theme is HIGH_CONTRAST else LEAST
+    own, least = palette(theme), 7.0 if theme is HIGH_CONTRAST else MIN_CONTRAST
     colors = colors_of(theme)
     grounds = {name: ground(own, name) for name in GROUNDS}
     grounds |= {name: Color.parse(colors[name]) for name in ("background", "surface", "panel")}
@@ -91,8 +91,8 @@ CHANNEL = st.integers(0, 255)
 def test_a_colour_is_moved_until_it_can_be_read_and_no_further(color: Color, behind: Color) -> None:
     found = readable(color, behind)
     best = max(contrast(Color.parse(end), behind) for end in ("#000000", "#ffffff"))
-    assert contrast(found, behind) >= min(LEAST, best)
-    assert found == color or contrast(found, behind) < LEAST * 1.1
+    assert contrast(found, behind) >= min(MIN_CONTRAST, best)
+    assert found == color or contrast(found, behind) < MIN_CONTRAST * 1.1
 
 
 def test_a_colour_that_is_made_readable_keeps_its_hue() -> None:
@@ -135,5 +135,5 @@ def test_each_setting_has_its_theme() -> None:
     always = {"dark": DARK, "light": LIGHT, "high-contrast": HIGH_CONTRAST, **adopted}
     for on, expected in cases:
         assert {name: theme_for(name, on) for name in NAMES} == {**always, **expected}
-    assert [offered.name for offered in OFFERED] == list(NAMES)
+    assert [offered.name for offered in OFFERED_THEMES] == list(NAMES)
     assert len({theme.name for theme in (*OWN, *adopted.values())}) == len(OWN) + len(NAMES[5:])

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from agent.messages import Recalls, Usage
-from agent.overview import Epoch, HeldBack, Overview
+from agent.overview import DeferredTools, Epoch, Overview
 from agent.records.usage import RequestUsage, Rewrite
 from tests.tui.doubles import overview
 from tests.tui.inked import plain
-from tui.text.inks import Line
+from tui.text.spans import Line
 from tui.view.context import (
-    MOST_REQUESTS,
+    MAX_LISTED_REQUESTS,
     bar,
     budget_lines,
     epoch_lines,
@@ -41,7 +41,7 @@ def test_each_component_has_its_tokens_share_source_and_bar() -> None:
 
 
 def test_tools_that_are_held_back_are_counted_apart() -> None:
-    lines = texts(budget_lines(replace(overview("s"), held_back=HeldBack(60, 6923)), 80))
+    lines = texts(budget_lines(replace(overview("s"), held_back=DeferredTools(60, 6923)), 80))
     assert lines[9] == "  held back        6.9k          60 tools, found by tool_search"
     assert lines[:9] + lines[10:] == texts(budget_lines(overview("s"), 80))
 
@@ -73,7 +73,7 @@ def test_epochs_add_their_requests_up() -> None:
 
 
 def test_the_newest_requests_come_first_and_the_list_ends() -> None:
-    asked = [RequestUsage("step", "m", Usage(10, 90, 0, n), 0.5, 0.0) for n in range(MOST_REQUESTS + 2)]
+    asked = [RequestUsage("step", "m", Usage(10, 90, 0, n), 0.5, 0.0) for n in range(MAX_LISTED_REQUESTS + 2)]
     lines = texts(request_lines(asked))
     assert lines[1].split() == ["202", "90%", "10", "90", "0", "201", "$0.50"]
     assert lines[-1].strip().startswith("2 earlier ones")

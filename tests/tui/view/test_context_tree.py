@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agent.context.view_items import ItemKind, ViewItem, ViewState
-from agent.overview import HeldBack, Number, Overview, ServerShare, ToolShare
+from agent.overview import DeferredTools, Overview, ServerShare, SourcedNumber, ToolShare
 from tests.tui.doubles import overview
 from tests.tui.inked import plain
-from tui.text.sanitise import visible_line
-from tui.view.context_tree import LARGE, ComponentRow, component_line, component_table, head_line, stacked_bar
+from tui.text.sanitise import sanitised_line
+from tui.view.context_tree import MIN_ROW_TOKENS, ComponentRow, component_line, component_table, head_line, stacked_bar
 
 
 def item(
@@ -34,8 +34,8 @@ ITEMS = (
 )
 SEEN = replace(
     overview("s"),
-    components=(Number("system", 2_400, "estimated"), Number("tools", 1_790, "estimated"),
-                Number("summary", 700, "estimated"), Number("history", 11_500, "counted")),
+    components=(SourcedNumber("system", 2_400, "estimated"), SourcedNumber("tools", 1_790, "estimated"),
+                SourcedNumber("summary", 700, "estimated"), SourcedNumber("history", 11_500, "counted")),
     items=ITEMS,
     pins=(item("r9", "pin", 500, is_pinned=True),),
     tools=(ToolShare("mcp__forge__create", 600),
@@ -92,10 +92,10 @@ def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
 def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
     found = {row.key: row for row in component_table(SEEN).rows() if row.key}
     assert found["r1"].source == "counted"
-    assert found["r1"].rent == pytest.approx(9_000 * 0.3e-6)
-    assert (found["r9"].age, found["r9"].rent, found["r9"].is_pinned) == (None, None, True)
+    assert found["r1"].carrying_cost == pytest.approx(9_000 * 0.3e-6)
+    assert (found["r9"].age, found["r9"].carrying_cost, found["r9"].is_pinned) == (None, None, True)
     assert found["mcp__monitoring_eu"].state == "kept out"
-    assert {row.rent for row in component_table(replace(SEEN, prices_again=None)).rows()} == {None}
+    assert {row.carrying_cost for row in component_table(replace(SEEN, prices_again=None)).rows()} == {None}
     words, *rest = component_line(found["r1"], 100, 100_000, component_table(SEEN).columns)
     assert words[0].startswith("  r1  what r1 is")
     assert plain(rest).split() == [
@@ -104,7 +104,7 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
 
 
 def test_tools_that_are_held_back_are_named() -> None:
-    rows = component_table(replace(SEEN, held_back=HeldBack(60, 6_923))).rows()
+    rows = component_table(replace(SEEN, held_back=DeferredTools(60, 6_923))).rows()
     assert "held back: 60 tools, 6.9k not sent" in [row.name for row in rows]
 
 
@@ -132,9 +132,10 @@ def overviews(draw: st.DrawFn) -> Overview:
     sizes = st.integers(0, 5_000)
     spare = draw(st.sampled_from([0, 0, 77]))
     components = tuple(
-        Number(name, draw(sizes), "estimated") for name in draw(st.sampled_from([("system", "tools"), ("tools",)]))
+        SourcedNumber(name, draw(sizes), "estimated")
+        for name in draw(st.sampled_from([("system", "tools"), ("tools",)]))
     )
-    history = Number("history", sum(item.tokens for item in found) + spare, "counted")
+    history = SourcedNumber("history", sum(item.tokens for item in found) + spare, "counted")
     own = next(component.tokens for component in components if component.name == "tools")
     servers = (ServerShare("mcp__forge", 1, 2, own // 2),) if draw(st.booleans()) else ()
     return replace(overview("s"), components=(*components, history), items=found, servers=servers, pins=(), tools=())
@@ -143,7 +144,7 @@ def overviews(draw: st.DrawFn) -> Overview:
 @given(overviews(), st.sampled_from(["order", "tokens"]))
 def test_components_are_the_request_and_parts_are_their_component(found: Overview, order: str) -> None:
     rows = component_table(found).rows(order)  # type: ignore[arg-type]  # one of the orders
-    assert sum(row.tokens for row in rows if row.level == 0) == found.used
+    assert sum(row.tokens for row in rows if row.level == 0) == found.used_tokens
     head, parts = ComponentRow("", 0), 0
     for row in (*rows, ComponentRow("end", 0)):
         if row.level == 0:
@@ -151,7 +152,7 @@ def test_components_are_the_request_and_parts_are_their_component(found: Overvie
             head, parts = row, 0
         elif row.level == 1:
             parts += row.tokens
-    assert all(row.tokens >= LARGE or row.is_pinned or row.state in ("one line", "summarised")
+    assert all(row.tokens >= MIN_ROW_TOKENS or row.is_pinned or row.state in ("one line", "summarised")
                for row in rows if row.level == 1 and row.key and not row.is_tool)  # fmt: skip
 
 
@@ -161,7 +162,7 @@ def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(fou
     for row in table.rows():
         text = plain(component_line(row, width, found.effective, table.columns))
         assert cell_len(text) == max(width, 8)
-        assert visible_line(text) == text
+        assert sanitised_line(text) == text
     assert cell_len(plain(head_line(width, table.columns))) == max(width, 8)
 
 
@@ -169,8 +170,8 @@ def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(fou
 def test_the_bar_is_the_window(found: Overview, width: int) -> None:
     table = component_table(found)
     line = plain(stacked_bar(table, width))
-    taken = min(round(width * found.used / found.effective), width)
-    assert line == "█" * max(taken, bool(found.used)) + "░" * (width - max(taken, bool(found.used)))
+    taken = min(round(width * found.used_tokens / found.effective), width)
+    assert line == "█" * max(taken, bool(found.used_tokens)) + "░" * (width - max(taken, bool(found.used_tokens)))
 
 
 def test_columns_of_which_nothing_is_said_are_left_out() -> None:

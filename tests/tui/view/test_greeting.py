@@ -10,7 +10,16 @@ from tests.tui.inked import plain
 from tools.version import VERSION
 from tui.commands import COMMANDS
 from tui.keys import KEYS
-from tui.view.greeting import MARK, TIPS, Greeting, chosen, greeting_lines, greeting_words, indented, tip_of
+from tui.view.greeting import (
+    MARK,
+    TIPS,
+    Greeting,
+    greeting_lines,
+    greeting_words,
+    indent_lines,
+    session_by_number,
+    tip_of,
+)
 
 SESSIONS = (
     session_info("s1", "mend the lexer", updated_at=1_000_000.0 - 7_200),
@@ -63,8 +72,8 @@ def test_whoever_has_no_session_is_told_what_may_be_said() -> None:
 
 def test_it_can_stand_away_from_the_edge() -> None:
     lines = greeting_lines(FULL, 76, 25)
-    assert [plain(line) for line in indented(lines, 22)] == [" " * 22 + plain(line) for line in lines]
-    assert indented(lines, 0) == lines
+    assert [plain(line) for line in indent_lines(lines, 22)] == [" " * 22 + plain(line) for line in lines]
+    assert indent_lines(lines, 0) == lines
 
 
 @pytest.mark.parametrize("height", range(1, 30))
@@ -101,13 +110,13 @@ def test_in_lines_it_takes_three_or_four() -> None:
 
 
 def test_only_a_number_that_is_offered_chooses_a_session() -> None:
-    found = {text: chosen(text, SESSIONS) for text in ("1", " 2 ", "0", "3", "12", "1.", "one", "", "²")}
+    found = {text: session_by_number(text, SESSIONS) for text in ("1", " 2 ", "0", "3", "12", "1.", "one", "", "²")}
     assert {text: info.id for text, info in found.items() if info is not None} == {"1": "s1", " 2 ": "s2"}
 
 
 def test_tips_name_what_there_is_and_change_by_day_and_by_session() -> None:
     commands = {command.name for command in COMMANDS}
-    keys = " ".join(key.shown for key in KEYS)
+    keys = " ".join(key.label for key in KEYS)
     for tip in TIPS:
         assert {word for word in re.findall(r"`/([a-z]+)", tip)} <= commands, tip
         assert all(key in keys for key in re.findall(r"(?:Ctrl|Shift)-\w+", tip)), tip

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.tui.inked import plain
-from tui.view.key_hints import MOST, key_lines
+from tui.view.key_hints import MAX_HINT_LINES, key_lines
 
 SAID = "Up, Down files  PgUp, PgDn read  r renames  Ctrl-N adds what is missing  empty: as before  Esc closes"
 
@@ -37,5 +37,5 @@ def test_no_line_breaks_within_a_phrase() -> None:
 def test_there_are_never_many_lines_and_none_is_wider_than_its_longest_phrase(phrases: list[str], width: int) -> None:
     lines = key_lines("  ".join(phrases), width)
     longest = max((cell_len(phrase) for phrase in phrases), default=0)
-    assert len(lines) <= MOST
+    assert len(lines) <= MAX_HINT_LINES
     assert all(cell_len(plain(line)) <= max(width, longest) for line in lines)

@@ -11,7 +11,7 @@ from tools.outputs.new_problems import NewProblems
 from tools.process.state import ProgramState
 from tui.render.blocks import paint
 from tui.view.blocks import Call, SessionView
-from tui.view.outcomes import FEW, diff_of, few_lines, outcome_of
+from tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, outcome_of
 from tui.view.reduce import advance
 
 TRACE = "echo started; echo; echo 'Traceback (most recent call last):'; echo '  in f'; echo 'ValueError: no' >&2"
@@ -97,7 +97,7 @@ def test_a_sentence_of_a_tool_is_read_to_its_end() -> None:
     sentence = "the arguments are not right, so it was not run: `items.2.status` is not one of todo, doing, done"
     long = Call("1", "todo", {}, "failed", text=" ".join([sentence] * 9))
     drawn = ["".join(segment.text for segment in line) for line in paint(long, "normal", 60, INKS)]
-    assert len(drawn) == 1 + FEW
+    assert len(drawn) == 1 + MAX_FAILURE_LINES
     short = [line.partition("│ ")[2] for line in drawn_of(Call("1", "todo", {}, "failed", text=sentence))]
     assert " ".join(" ".join(short).split()) == sentence
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told, heading
-from tui.view.panel_room import MOST_TOLD, lines_needed
+from tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
+from tui.view.panel_height import MAX_ABOUT_LINES, lines_needed
 
 
 def row(value: str, told: int = 0) -> PanelRow:
@@ -22,14 +22,14 @@ def test_a_list_needs_its_rows_and_what_stands_around_them() -> None:
 
 
 def test_it_has_room_for_the_longest_of_what_is_told_and_for_words_that_are_asked_for() -> None:
-    long = replace(PANEL, rows=(*ROWS, row("three", MOST_TOLD + 4)))
-    assert lines_needed(long, 80) == lines_needed(PANEL, 80) + 1 + MOST_TOLD - 2
+    long = replace(PANEL, rows=(*ROWS, row("three", MAX_ABOUT_LINES + 4)))
+    assert lines_needed(long, 80) == lines_needed(PANEL, 80) + 1 + MAX_ABOUT_LINES - 2
     assert lines_needed(replace(long, reads=True), 80) == lines_needed(long, 80) + 4
 
-    async def do(row: PanelRow, words: str) -> Told:
-        return Told(words)
+    async def do(row: PanelRow, words: str) -> ShowMessage:
+        return ShowMessage(words)
 
-    asking = PanelAction(("enter",), do=do, asks=Asks(lambda row: "", "", ""))
+    asking = PanelAction(("enter",), do=do, asks=AskForText(lambda row: "", "", ""))
     assert lines_needed(replace(PANEL, actions=(asking,)), 80) == lines_needed(PANEL, 80) + 2
 
 
@@ -41,5 +41,5 @@ def test_lines_that_are_longer_than_it_is_wide_count_as_they_are_folded() -> Non
 def test_what_is_not_known_before_it_is_read_has_all_the_room() -> None:
     asked_for = replace(row("one"), about=lambda: ())
     assert lines_needed(replace(PANEL, rows=(*ROWS, asked_for)), 80) == 0
-    assert lines_needed(replace(PANEL, beside=100), 80) == 0
+    assert lines_needed(replace(PANEL, min_width_beside=100), 80) == 0
     assert lines_needed(replace(PANEL, rows=(row("one"),) * 1_000), 80) == 0

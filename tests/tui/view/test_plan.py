@@ -4,13 +4,13 @@ from agent.events.session import ToolFinished
 from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tools.submit_plan import ACCEPTED
+from tools.submit_plan import PLAN_ACCEPTED
 from tui.plain.print_events import Printing, lines_of, words_of
-from tui.text.sanitise import visible
+from tui.text.sanitise import sanitised
 from tui.view.blocks import Call, UserText
 from tui.view.plan import plan_in, plan_panel
 
-MINE = Call("1", "submit_plan", {"plan": "# Mine\n\n1. Do it."}, "done", text=ACCEPTED)
+MINE = Call("1", "submit_plan", {"plan": "# Mine\n\n1. Do it."}, "done", text=PLAN_ACCEPTED)
 REJECTED = Call("2", "submit_plan", {"plan": "# Another\x1b[2J"}, "denied", text="the user rejected the plan: no")
 EMPTY = Call("3", "submit_plan", {"plan": ""}, "failed", text="the plan is empty")
 
@@ -23,26 +23,26 @@ def test_the_newest_plan_that_could_be_decided_about_is_the_last_one() -> None:
 
 def test_it_is_shown_with_what_was_decided() -> None:
     panel = plan_panel(MINE)
-    assert (panel.head[0][1][0], panel.said) == ("accepted", "# Mine\n\n1. Do it.")
+    assert (panel.head[0][1][0], panel.plain_head) == ("accepted", "# Mine\n\n1. Do it.")
     assert plan_panel(REJECTED).head[0][1][0] == "not accepted"
-    assert "\x1b" not in plan_panel(REJECTED).said
+    assert "\x1b" not in plan_panel(REJECTED).plain_head
 
 
 def test_in_lines_it_is_printed_whole_with_what_was_decided() -> None:
     assert words_of(MINE) == ("Plan, accepted:", "# Mine", "", "1. Do it.")
-    assert words_of(REJECTED) == ("Plan, not accepted:", visible("# Another\x1b[2J"))
+    assert words_of(REJECTED) == ("Plan, not accepted:", sanitised("# Another\x1b[2J"))
     assert words_of(EMPTY) == ("Plan, failed:",)
-    finished = ToolFinished("1", "submit_plan", "done", ACCEPTED)
+    finished = ToolFinished("1", "submit_plan", "done", PLAN_ACCEPTED)
     asked = Call("1", "submit_plan", {"plan": "Mine"})
     assert lines_of(Printing(calls={"1": asked}), finished)[1] == ("Tool submit_plan  Mine: accepted.",)
 
 
 async def test_the_plan_of_a_session_that_goes_on_is_found_as_the_user_changed_it() -> None:
     reply = Assistant((ToolCall("1", "submit_plan", {"plan": "# Mine"}),), "a/b")
-    said = User((ToolOutput("1", f"[The user changed the plan.]\n{ACCEPTED}", edited={"plan": "# Theirs"}),))
+    said = User((ToolOutput("1", f"[The user changed the plan.]\n{PLAN_ACCEPTED}", edited={"plan": "# Theirs"}),))
     async with terminal(FakeSession(history=Conversation((reply, said)))) as t:
         shown = await t.opens("/plan")
-        assert shown.panel.said == "# Theirs"
+        assert shown.panel.plain_head == "# Theirs"
         assert shown.panel.head[0][1][0] == "as you changed it  accepted"
 
 

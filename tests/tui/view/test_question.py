@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from agent.events.permissions import PermissionAsked, QuestionAsked
 from tui.view.permission import panel_of_call
-from tui.view.question import Marked, Pressed, QuestionSpec, Writing, is_known, pressed, pressed_in_words
-from tui.view.question_lines import Part, allotted, keys_told
+from tui.view.question import AnswerState, KeyEffect, QuestionSpec, Writing, is_known, key_effect, key_effect_in_text
+from tui.view.question_lines import Part, allot_lines, question_key_hints
 from tui.view.questions import panel_of
 
 QUESTION = PermissionAsked(
@@ -22,7 +22,7 @@ WORDS = panel_of(QuestionAsked("q", "What?", ()))
 
 @given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(Part)), st.integers(0, 300)))
 def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, wanted: dict[Part, int]) -> None:
-    shares = allotted(lines, wanted)
+    shares = allot_lines(lines, wanted)
     assert sum(shares.values()) <= lines
     assert all(count <= wanted.get(part, 0) for part, count in shares.items())
     assert shares["list"] or not wanted.get("list") or lines == 1
@@ -49,8 +49,8 @@ def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, w
         ("f5", "nothing", 0),
     ],
 )
-def test_a_key_alone_keeps_no_rule(key: str, did: Pressed, at: int) -> None:
-    assert pressed(key, panel_of_call(QUESTION), Marked()) == (did, Marked(at))
+def test_a_key_alone_keeps_no_rule(key: str, did: KeyEffect, at: int) -> None:
+    assert key_effect(key, panel_of_call(QUESTION), AnswerState()) == (did, AnswerState(at))
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,16 @@ def test_a_key_alone_keeps_no_rule(key: str, did: Pressed, at: int) -> None:
     ],
 )
 def test_what_is_seen_whole_is_read_by_keys(
-    key: str, spec: QuestionSpec, is_whole: bool, did: Pressed, at: int
+    key: str, spec: QuestionSpec, is_whole: bool, did: KeyEffect, at: int
 ) -> None:
-    result, marked = pressed(key, spec, Marked(), is_whole=is_whole)
+    result, marked = key_effect(key, spec, AnswerState(), is_whole=is_whole)
     assert (result, marked.at) == (did, at)
-    assert is_known(key, spec, Marked(), is_whole=is_whole) == (did not in ("text", "nothing"))
+    assert is_known(key, spec, AnswerState(), is_whole=is_whole) == (did not in ("text", "nothing"))
 
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
-    assert pressed("down", ONE, Marked(1)) == ("to words", Marked(1))
-    assert pressed("down", panel_of_call(QUESTION), Marked(5)) == ("moved", Marked(0))
+    assert key_effect("down", ONE, AnswerState(1)) == ("to words", AnswerState(1))
+    assert key_effect("down", panel_of_call(QUESTION), AnswerState(5)) == ("moved", AnswerState(0))
 
 
 @pytest.mark.parametrize(
@@ -99,29 +99,29 @@ def test_behind_the_last_choice_is_the_line_for_words() -> None:
     ],
 )
 def test_a_line_of_words_leaves_few_keys_to_the_question(
-    key: str, spec: QuestionSpec, is_writing: bool, is_empty: bool, did: Pressed, at: int
+    key: str, spec: QuestionSpec, is_writing: bool, is_empty: bool, did: KeyEffect, at: int
 ) -> None:
-    found = pressed_in_words(key, spec, Marked(1), is_writing=is_writing, is_empty=is_empty, is_whole=True)
-    assert found == (did, Marked(at))
+    found = key_effect_in_text(key, spec, AnswerState(1), is_writing=is_writing, is_empty=is_empty, is_whole=True)
+    assert found == (did, AnswerState(at))
 
 
 @pytest.mark.parametrize(
     ("spec", "marked", "writing", "is_whole", "hidden", "told"),
     [
-        (ONE, Marked(), None, False, 0, "Enter chooses  Esc stops the turn"),
-        (ONE, Marked(), None, False, 1, "Enter chooses  Esc stops the turn  Ctrl-O shows one more line"),
+        (ONE, AnswerState(), None, False, 0, "Enter chooses  Esc stops the turn"),
+        (ONE, AnswerState(), None, False, 1, "Enter chooses  Esc stops the turn  Ctrl-O shows one more line"),
         (
             SEVERAL,
-            Marked(),
+            AnswerState(),
             None,
             False,
             1_200,
             "Space ticks  Enter sends  Esc stops the turn  Ctrl-O shows 1,200 more lines",
         ),
-        (ONE, Marked(), None, True, 9, "Enter chooses  Esc stops the turn  Ctrl-O folds  PgUp, PgDn read"),
+        (ONE, AnswerState(), None, True, 9, "Enter chooses  Esc stops the turn  Ctrl-O folds  PgUp, PgDn read"),
         (
             panel_of_call(QUESTION),
-            Marked(),
+            AnswerState(),
             None,
             False,
             0,
@@ -129,20 +129,21 @@ def test_a_line_of_words_leaves_few_keys_to_the_question(
         ),
         (
             panel_of_call(QUESTION),
-            Marked(for_project=True),
+            AnswerState(for_project=True),
             None,
             False,
             0,
             "Enter chooses  Esc stops the turn  p keeps rules for this session",
         ),
-        (ONE, Marked(), Writing("words", str), False, 3, "Enter sends it  Esc goes back"),
-        (ONE, Marked(), Writing("command", str), False, 3, "Enter runs it  Ctrl-J begins a line  Esc goes back"),
+        (ONE, AnswerState(), Writing("words", str), False, 3, "Enter sends it  Esc goes back"),
+        (ONE, AnswerState(), Writing("command", str), False, 3, "Enter runs it  Ctrl-J begins a line  Esc goes back"),
     ],
 )
 def test_the_keys_that_mean_something_now_are_named(
-    spec: QuestionSpec, marked: Marked, writing: Writing | None, is_whole: bool, hidden: int, told: str
+    spec: QuestionSpec, marked: AnswerState, writing: Writing | None, is_whole: bool, hidden: int, told: str
 ) -> None:
-    assert keys_told(spec, marked, writing, is_away=False, is_whole=is_whole, hidden=hidden) == told
+    assert question_key_hints(spec, marked, writing, is_away=False, is_whole=is_whole, hidden=hidden) == told
     assert (
-        keys_told(spec, marked, writing, is_away=True, is_whole=is_whole, hidden=0) == "Tab goes back to the question"
+        question_key_hints(spec, marked, writing, is_away=True, is_whole=is_whole, hidden=0)
+        == "Tab goes back to the question"
     )

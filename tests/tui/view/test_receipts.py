@@ -15,7 +15,7 @@ from agent.events.view import (
 from tui.view.blocks import Failure, Notice, SessionView, UserText
 from tui.view.receipts import (
     BACK,
-    MOST,
+    MAX_LISTED_ITEMS,
     Compaction,
     RunningCompaction,
     UndoneReceipt,
@@ -90,9 +90,9 @@ def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
 
 
 def test_a_long_receipt_is_cut() -> None:
-    block = Compaction(ContextCompacted(9, 1, 9, 1, (), receipt=ITEMS[:1] * (MOST + 5)))
+    block = Compaction(ContextCompacted(9, 1, 9, 1, (), receipt=ITEMS[:1] * (MAX_LISTED_ITEMS + 5)))
     assert details_of(block)[-2] == ("item", "       …  5 more")
-    assert len(details_of(block)) == MOST + 4
+    assert len(details_of(block)) == MAX_LISTED_ITEMS + 4
 
 
 def test_an_undo_is_a_line_with_its_price() -> None:

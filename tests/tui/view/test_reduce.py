@@ -28,7 +28,17 @@ from agent.events.session import (
 )
 from agent.events.view import CompactionStarted, ContextCompacted
 from agent.messages import Assistant, Conversation, Image, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
-from tui.view.blocks import AnswerText, Call, Failure, Notice, Retry, SessionView, SummaryBlock, Thought, UserText
+from tui.view.blocks import (
+    AnswerText,
+    Call,
+    Failure,
+    Notice,
+    ReasoningBlock,
+    Retry,
+    SessionView,
+    SummaryBlock,
+    UserText,
+)
 from tui.view.receipts import Compaction, RunningCompaction
 from tui.view.reduce import advance
 from tui.view.reduce_calls import TAIL
@@ -64,7 +74,7 @@ def test_a_streamed_answer_grows_in_one_block_and_settles() -> None:
 
 
 def test_reasoning_settles_when_the_answer_begins() -> None:
-    assert blocks_after(ReasoningDelta("hm"), TextDelta("a")) == (Thought("hm"), AnswerText("a", streaming=True))
+    assert blocks_after(ReasoningDelta("hm"), TextDelta("a")) == (ReasoningBlock("hm"), AnswerText("a", streaming=True))
 
 
 def test_an_answer_that_was_not_streamed_is_shown_at_the_end() -> None:
@@ -225,7 +235,7 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
         (
             SummaryBlock("before"),
             UserText("look\n[image, image/png]"),
-            Thought("hm"),
+            ReasoningBlock("hm"),
             AnswerText("so"),
             Call("1", "read", {"path": "a"}, "failed", text="text"),
             Call("2", "bash", {}, "interrupted"),
@@ -287,7 +297,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 def test_any_events_in_any_order_give_a_view(events: list[Event]) -> None:
     view = reduce(advance, events, SessionView())
     assert view.step_start <= max(1, len(view.turn))
-    streaming = [block for block in view.blocks if isinstance(block, AnswerText | Thought) and block.streaming]
+    streaming = [block for block in view.blocks if isinstance(block, AnswerText | ReasoningBlock) and block.streaming]
     assert streaming in ([], [view.blocks[-1]] if view.blocks else [])
     if not view.busy and events and isinstance(events[-1], TurnFinished | TurnFailed):
         assert not [block for block in view.blocks if isinstance(block, Call) and block.status in ("asking", "running")]

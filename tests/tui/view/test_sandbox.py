@@ -13,7 +13,7 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
     }
     limits = Boundary(places, "/x", "proxy")  # type: ignore[arg-type]  # mypy takes the words for any others
     panel = sandbox_panel("bubblewrap", "", limits, "/home/me")
-    assert panel.said.splitlines() == [
+    assert panel.plain_head.splitlines() == [
         "commands of the model run in bubblewrap",
         "network: closed, but for domains that a rule opens, such as `network(example.org)`",
         "may be written: one file or folder",
@@ -31,6 +31,6 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
 def test_that_nothing_holds_commands_is_told_with_the_reason() -> None:
     panel = sandbox_panel("none", "bubblewrap is not installed", None, "/home/me")
     assert (
-        panel.said
+        panel.plain_head
         == "there is no sandbox: the questions that you are asked are all the protection\nbubblewrap is not installed"
     )

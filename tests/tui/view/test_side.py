@@ -2,7 +2,16 @@
 
 from tests.tui.inked import plain
 from tui.view.blocks import Block, Call, SessionView, UserText
-from tui.view.side import Done, FileWork, ServerFacts, done_in, file_at, side_lines, side_of, together
+from tui.view.side_panel import (
+    CallEffects,
+    FileWork,
+    ServerFacts,
+    effects_of_calls,
+    file_at,
+    merge_effects,
+    side_lines,
+    side_of,
+)
 
 
 def edit(call_id: str, name: str, old: str, new: str) -> Call:
@@ -15,15 +24,15 @@ NOW: tuple[Block, ...] = (edit("2", "src/a.py", "y = 3", "y = 4"), Call("3", "ba
 
 
 def test_calls_leave_files_with_what_each_of_them_did_and_the_last_list() -> None:
-    done = together(done_in(BEFORE), done_in(NOW))
+    done = merge_effects(effects_of_calls(BEFORE), effects_of_calls(NOW))
     assert done.files == (FileWork("src/a.py", 3, 2), FileWork("b"), FileWork("c"))
     assert done.todos is not None
     assert [item.status for item in done.todos] == ["done", "doing"]
-    assert together(done_in(BEFORE), Done(())).todos == ()
+    assert merge_effects(effects_of_calls(BEFORE), CallEffects(())).todos == ()
 
 
 def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
-    done = together(done_in(BEFORE), done_in(NOW))
+    done = merge_effects(effects_of_calls(BEFORE), effects_of_calls(NOW))
     view = SessionView(used=24_100, room=180_000)
     side = side_of(view, done, (ServerFacts("forge", "ready", 12), ServerFacts("chat", "failed", 0)), 2)
     lines = side_lines(side, 30)
@@ -48,12 +57,12 @@ def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
     ]
     found = [(at, name) for at in range(len(lines)) if (name := file_at(side, lines, at)) is not None]
     assert found == [(7, ""), (8, "c"), (9, "b"), (10, "src/a.py")]
-    assert [plain(line) for line in side_lines(side_of(SessionView(), Done(), (), 0), 30)] == [
+    assert [plain(line) for line in side_lines(side_of(SessionView(), CallEffects(), (), 0), 30)] == [
         "Context",
         "nothing counted yet",
     ]
 
 
 def test_of_a_long_name_the_end_is_kept() -> None:
-    done = Done((), (FileWork("a/very/long/way/to/some/file.py", 1, 0),))
+    done = CallEffects((), (FileWork("a/very/long/way/to/some/file.py", 1, 0),))
     assert plain(side_lines(side_of(SessionView(), done, (), 0), 26)[-1]) == "…/to/some/file.py    +1 −0"

@@ -25,16 +25,16 @@ from agent.input.instructions import branch_of
 from agent.messages import Usage
 from tests.tui.inked import plain
 from tui.view.blocks import SessionView
-from tui.view.elapsed import Elapsed, Pace, Took
+from tui.view.elapsed import ElapsedSeconds, ElapsedTimer, ReplyPace
 from tui.view.reduce import advance
-from tui.view.status import CELLS, Shown, bar, status_line
+from tui.view.status import CELLS, StatusLineState, bar, status_line
 
 PARTS = (("system", 2_000), ("instructions", 1_000), ("tools", 5_000), ("history", 80_000), ("pending", 12_000))
 VIEW = SessionView(
     model="anthropic/claude", mode="ask", used=100_000, room=200_000, cost=1.4, parts=PARTS, turn_cost=0.25,
     prompted=200_000, read=180_000,
 )  # fmt: skip
-WHOLE = Shown(VIEW, branch="main", pace=80, wanted=STATUS)
+WHOLE = StatusLineState(VIEW, branch="main", pace=80, wanted=STATUS)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_the_least_important_gives_way_first(width: int, said: str) -> None:
 def test_it_never_takes_more_than_there_is_beside_what_goes_on(
     wanted: list[StatusPart], width: int, busy: bool, branch: str
 ) -> None:
-    shown = Shown(
+    shown = StatusLineState(
         SessionView(busy=busy, activity="x", mode="auto", cost=2.0, used=3), branch=branch, wanted=tuple(wanted)
     )
-    alone = cell_len(plain(status_line(Shown(shown.view, wanted=()), 0)))
+    alone = cell_len(plain(status_line(StatusLineState(shown.view, wanted=()), 0)))
     assert cell_len(plain(status_line(shown, width))) <= max(width, alone)
 
 
@@ -94,10 +94,12 @@ def test_where_nothing_holds_commands_it_says_so() -> None:
         ("ask", "off", ("sandbox off", "dim")),
         ("auto", "off", ("sandbox off", "warn")),
     ):
-        line = status_line(Shown(SessionView(mode=mode, cost=1.0), sandbox=state), 30)
+        line = status_line(StatusLineState(SessionView(mode=mode, cost=1.0), sandbox=state), 30)
         assert [span for span in line if span[0].strip()][-1] == last
         assert line[0] == (f"{mode} mode", "dim")
-    assert plain(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan mode")
+    assert plain(status_line(StatusLineState(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith(
+        "  plan mode"
+    )
 
 
 def test_an_estimate_has_its_sign() -> None:
@@ -106,7 +108,7 @@ def test_an_estimate_has_its_sign() -> None:
         (SessionView(used=12_300, is_guess=True), "~12.3k tokens"),
         (SessionView(is_guess=True), ""),
     ):
-        assert plain(status_line(Shown(view, wanted=("context",)), 40)).strip() == said
+        assert plain(status_line(StatusLineState(view, wanted=("context",)), 40)).strip() == said
 
 
 def test_a_turn_counts_its_own_cost_and_cache() -> None:
@@ -123,10 +125,10 @@ def test_what_keeps_the_cache_alive_is_shown_with_its_price_until_the_next_turn(
     for _ in range(2):
         view = advance(view, ReplyFinished("m", "max_tokens", Usage(cache_read=90_000, output=1), 0.25, "keep-alive"))
     assert (view.cost, view.turn_cost, view.used, view.prompted) == (1.5, 0.25, 0, 0)
-    said = plain(status_line(Shown(view, wanted=("turn", "cost")), 60)).strip()
+    said = plain(status_line(StatusLineState(view, wanted=("turn", "cost")), 60)).strip()
     assert said == "turn $0.25, cache kept 2×, $0.50  $1.50"
     view = advance(view, TurnStarted("s", "m", "go"))
-    assert plain(status_line(Shown(view, wanted=("turn", "cost")), 60)).endswith("  $1.50")
+    assert plain(status_line(StatusLineState(view, wanted=("turn", "cost")), 60)).endswith("  $1.50")
 
 
 def test_what_streams_in_is_counted_with_the_calls_that_are_written() -> None:
@@ -145,7 +147,7 @@ def test_what_streams_in_is_counted_with_the_calls_that_are_written() -> None:
 
 
 def test_the_pace_is_that_of_one_reply() -> None:
-    pace = Pace()
+    pace = ReplyPace()
     assert [pace.at(streamed, now) for streamed, now in ((40, 1.0), (240, 1.5), (440, 2.0), (840, 3.0))] == [
         0,
         0,
@@ -179,22 +181,22 @@ def test_only_parts_that_there_are_may_be_set() -> None:
 
 
 def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
-    happened: list[tuple[float, Event | None, Took]] = [
-        (100.0, TurnStarted("s", "m", "go"), Took(0, 0)),
-        (103.0, CallDelta("bash", 10), Took(0, 0)),
-        (105.0, CallDelta("bash", 900), Took(2, 2)),
-        (106.0, ToolStarted("1", "bash", {}), Took(0, 6)),
-        (106.0, PermissionAsked("q", "1", "bash", {}, ""), Took(0, 6)),
-        (144.0, PermissionAnswered("q", "allow"), Took(0, 6)),
-        (152.0, None, Took(8, 14)),
-        (153.0, ToolFinished("1", "bash", "done", ""), Took(0, 15)),
-        (153.0, ToolStarted("2", "bash", {}), Took(0, 15)),
-        (155.5, None, Took(2, 17)),
-        (156.0, TurnFinished("answered", ""), Took(0, 0)),
-        (400.0, TurnStarted("s", "m", "go"), Took(0, 0)),
-        (401.0, None, Took(1, 1)),
+    happened: list[tuple[float, Event | None, ElapsedSeconds]] = [
+        (100.0, TurnStarted("s", "m", "go"), ElapsedSeconds(0, 0)),
+        (103.0, CallDelta("bash", 10), ElapsedSeconds(0, 0)),
+        (105.0, CallDelta("bash", 900), ElapsedSeconds(2, 2)),
+        (106.0, ToolStarted("1", "bash", {}), ElapsedSeconds(0, 6)),
+        (106.0, PermissionAsked("q", "1", "bash", {}, ""), ElapsedSeconds(0, 6)),
+        (144.0, PermissionAnswered("q", "allow"), ElapsedSeconds(0, 6)),
+        (152.0, None, ElapsedSeconds(8, 14)),
+        (153.0, ToolFinished("1", "bash", "done", ""), ElapsedSeconds(0, 15)),
+        (153.0, ToolStarted("2", "bash", {}), ElapsedSeconds(0, 15)),
+        (155.5, None, ElapsedSeconds(2, 17)),
+        (156.0, TurnFinished("answered", ""), ElapsedSeconds(0, 0)),
+        (400.0, TurnStarted("s", "m", "go"), ElapsedSeconds(0, 0)),
+        (401.0, None, ElapsedSeconds(1, 1)),
     ]
-    view, elapsed, counted = SessionView(), Elapsed(), []
+    view, elapsed, counted = SessionView(), ElapsedTimer(), []
     for now, event, _ in happened:
         view = advance(view, event) if event is not None else view
         counted.append(elapsed.at(view, now))
@@ -202,10 +204,12 @@ def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
 
 
 def test_a_call_that_follows_another_at_once_begins_anew() -> None:
-    view, elapsed = advance(SessionView(busy=True), ToolStarted("1", "bash", {})), Elapsed()
+    view, elapsed = advance(SessionView(busy=True), ToolStarted("1", "bash", {})), ElapsedTimer()
     elapsed.at(view, 1.0)
-    assert elapsed.at(view, 9.0) == Took(8, 8)
+    assert elapsed.at(view, 9.0) == ElapsedSeconds(8, 8)
     for event in (ToolFinished("1", "bash", "done", ""), ToolStarted("2", "bash", {})):
         view = advance(view, event)
-    assert elapsed.at(view, 9.0) == Took(0, 8)
-    assert plain(status_line(Shown(view, Took(3, 71)), 80)).startswith("● running bash  3s of 1m 11s  Esc interrupts")
+    assert elapsed.at(view, 9.0) == ElapsedSeconds(0, 8)
+    assert plain(status_line(StatusLineState(view, ElapsedSeconds(3, 71)), 80)).startswith(
+        "● running bash  3s of 1m 11s  Esc interrupts"
+    )

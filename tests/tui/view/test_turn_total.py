@@ -3,7 +3,7 @@ from agent.events.view import FilesChanged
 from agent.messages import Usage
 from tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
 from tui.view.reduce import advance
-from tui.view.turn_total import TurnTime, total_told, total_words, with_total
+from tui.view.turn_total import TurnTime, total_text, total_words, with_total
 
 CHANGED = FilesChanged(("a.py", "b.py"), added=10, removed=3)
 
@@ -35,14 +35,14 @@ def test_the_line_says_the_cost_or_else_the_tokens_and_how_files_come_back() -> 
     ):
         total = view.turn[-1]
         assert isinstance(total, TurnTotal)
-        assert (total_told(total), total_words(total)) == (told, words)
+        assert (total_text(total), total_words(total)) == (told, words)
 
 
 def test_what_cannot_be_undone_is_said_also_while_the_turn_goes_on() -> None:
     view = advance(SessionView(turn=(AnswerText("Done."),)), FilesChanged((), "the folder is too large"))
     total = view.turn[-1]
     assert isinstance(total, TurnTotal)
-    assert total_told(total) == "what commands change here is not covered by `/undo`: the folder is too large"
+    assert total_text(total) == "what commands change here is not covered by `/undo`: the folder is too large"
 
 
 def test_the_time_in_which_the_user_is_asked_does_not_count() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from tui.web.access import COOKIE_LASTS, TOKEN_LASTS, AccessVerdict, BrowserAccess
+from tui.web.access import COOKIE_LIFETIME_S, TOKEN_LIFETIME_S, AccessVerdict, BrowserAccess
 
 GATE = BrowserAccess(4000, "f", "token", 5.0, {"secret": 100.0})
 HOST = {"host": "127.0.0.1:4000"}
@@ -71,12 +71,15 @@ def test_a_token_is_used_once_and_each_browser_has_a_cookie_of_its_own_for_a_whi
     gate.renew("two", 100.0)
     assert (first(gate, "one", 101.0), first(gate, "two", 101.0)) == ("refuse", "give a cookie")
     gate.admit("b", 101.0)
-    assert [again(gate, cookie, COOKIE_LASTS) for cookie in "ab"] == ["let in", "let in"]
-    assert [again(gate, cookie, COOKIE_LASTS + 50) for cookie in "ab"] == ["refuse", "let in"]
-    gate.admit("c", COOKIE_LASTS + 60)
+    assert [again(gate, cookie, COOKIE_LIFETIME_S) for cookie in "ab"] == ["let in", "let in"]
+    assert [again(gate, cookie, COOKIE_LIFETIME_S + 50) for cookie in "ab"] == ["refuse", "let in"]
+    gate.admit("c", COOKIE_LIFETIME_S + 60)
     assert list(gate.cookies) == ["b", "c"]
 
 
 def test_an_address_that_nobody_opened_is_worth_nothing_after_a_while() -> None:
     gate = BrowserAccess(4000, "f", "one", 50.0)
-    assert (first(gate, "one", 49 + TOKEN_LASTS), first(gate, "one", 50 + TOKEN_LASTS)) == ("give a cookie", "refuse")
+    assert (first(gate, "one", 49 + TOKEN_LIFETIME_S), first(gate, "one", 50 + TOKEN_LIFETIME_S)) == (
+        "give a cookie",
+        "refuse",
+    )

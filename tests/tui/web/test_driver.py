@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from textual.drivers._byte_stream import ByteStream
 
-from tui.terminal.replies import PAUSE
+from tui.terminal.replies import READ_PAUSE_S
 from tui.web.driver import ServedDriver
 
 
@@ -36,7 +36,9 @@ class Heard(list[bytes]):
     def wait(self) -> None: ...
 
 
-@pytest.mark.parametrize(("is_asking", "heard", "pause"), [(True, [b"yes"], PAUSE), (False, [b"y", b"e", b"s"], 0.1)])
+@pytest.mark.parametrize(
+    ("is_asking", "heard", "pause"), [(True, [b"yes"], READ_PAUSE_S), (False, [b"y", b"e", b"s"], 0.1)]
+)
 def test_keys_with_hardly_a_pause_are_one_read_while_something_is_asked(
     is_asking: bool, heard: list[bytes], pause: float
 ) -> None:
@@ -44,5 +46,5 @@ def test_keys_with_hardly_a_pause_are_one_read_while_something_is_asked(
     reads, hearing = Reads(b"yes"), Heard()
     driver._input_reader = cast(Any, reads)
     driver.gathers = lambda: is_asking
-    driver._hear(cast(Any, hearing), ByteStream())
+    driver._read_loop(cast(Any, hearing), ByteStream())
     assert (hearing, reads.pauses, reads.timeout) == (heard, {pause}, 0.1)

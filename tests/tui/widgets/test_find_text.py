@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from agent.events.view import ContextCompacted
 from tui.view.blocks import AnswerText, Call, Notice, UserText
 from tui.view.receipts import Compaction
-from tui.widgets.find_text import FoundSpan, FoundText, Places, TextFinder, spans_of, texts_of
+from tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of, texts_of
 
 
 def test_words_are_found_as_they_are_drawn() -> None:
@@ -37,7 +37,7 @@ def test_what_a_receipt_says_is_found() -> None:
 
 @given(st.lists(st.integers(0, 4)))
 def test_places_are_counted_through(counts: list[int]) -> None:
-    places = Places(counts)
+    places = FoundPositions(counts)
     listed = [FoundText(row, nth) for row, count in enumerate(counts) for nth in range(count)]
     assert [places.at(index) for index in range(len(places))] == listed
     for row in range(len(counts) + 1):

@@ -10,7 +10,7 @@ from agent.events.session import ToolFinished, ToolStarted, TurnFailed, TurnFini
 from tests.tui.doubles import FakeSession, Hears, Hold, conversation
 from tests.tui.piloting import Terminal, terminal
 from tui.session.drafts import Drafts
-from tui.session.queue import MOST_LINES, Queue, Queued, first_shown, queue_lines
+from tui.session.queue import MAX_QUEUE_LINES, Queue, QueuedMessage, first_visible, queue_lines
 from tui.view.blocks import Call, Notice, UserText
 from tui.widgets.queue import QueueLines
 
@@ -30,18 +30,18 @@ def test_a_step_takes_what_is_not_for_later_and_a_turn_begins_with_the_oldest_of
     queue = filled("later a", "b", "c", "later d")
     assert queue.pop() == "b"
     assert (queue.take_for_step(), queue.take_for_step()) == (("c",), ())
-    assert queue.items == (Queued("later a", True), Queued("later d", True))
+    assert queue.items == (QueuedMessage("later a", True), QueuedMessage("later d", True))
     assert queue.texts == ("c", "later a", "later d")
-    queue.heard("c")
+    queue.confirm_delivered("c")
     assert (queue.pop(), queue.pop()) == ("later a", "later d")
 
 
 def test_what_a_turn_took_and_did_not_hear_waits_again() -> None:
     queue = filled("a", "b", "later c")
     queue.take_for_step()
-    queue.heard("a")
-    queue.give_back()
-    assert queue.items == (Queued("b"), Queued("later c", True))
+    queue.confirm_delivered("a")
+    queue.return_undelivered()
+    assert queue.items == (QueuedMessage("b"), QueuedMessage("later c", True))
 
 
 @given(st.lists(st.sampled_from(["add", "later", "pop", "step", "heard", "back"]), max_size=30))
@@ -60,28 +60,28 @@ def test_nothing_is_lost_or_doubled(acts: list[str]) -> None:
             case "step":
                 lent += queue.take_for_step()
             case "heard" if lent:
-                queue.heard(lent[0])
+                queue.confirm_delivered(lent[0])
                 gone.append(lent.pop(0))
             case "back":
-                queue.give_back()
+                queue.return_undelivered()
                 lent.clear()
         assert sorted((*gone, *queue.texts)) == sorted(added)
 
 
 @given(st.integers(0, 12), st.none() | st.integers(0, 11))
 def test_the_marked_line_and_the_last_one_are_on_the_screen(count: int, marked: int | None) -> None:
-    items = tuple(Queued(f"message {number}") for number in range(count))
+    items = tuple(QueuedMessage(f"message {number}") for number in range(count))
     marked = None if marked is None or marked >= count else marked
-    first = first_shown(count, marked)
+    first = first_visible(count, marked)
     lines = queue_lines(items, marked)
-    assert len(lines) == min(count, MOST_LINES)
-    assert 0 <= first <= max(0, count - MOST_LINES)
-    assert marked is None or first <= marked < first + MOST_LINES
+    assert len(lines) == min(count, MAX_QUEUE_LINES)
+    assert 0 <= first <= max(0, count - MAX_QUEUE_LINES)
+    assert marked is None or first <= marked < first + MAX_QUEUE_LINES
     assert marked is not None or first + len(lines) == count
 
 
 def test_a_line_shows_nothing_that_steers_a_terminal() -> None:
-    ((*_, (text, _)),) = queue_lines((Queued("two\nlines \x1b]0;x\x07"),), None)
+    ((*_, (text, _)),) = queue_lines((QueuedMessage("two\nlines \x1b]0;x\x07"),), None)
     assert text == "two lines ␛]0;x␇"
 
 
@@ -159,18 +159,18 @@ async def test_what_waits_is_in_the_prompt_when_the_session_goes_on(tmp_path: Pa
     async with terminal(session, drafts=drafts) as t:
         await t.type("go", until=lambda: session.said)
         await t.type("one")
-        assert Drafts(tmp_path / "drafts").holds(session.id)  # also when the program is killed now
+        assert Drafts(tmp_path / "drafts").has_draft(session.id)  # also when the program is killed now
         await t.type("/later two")
-        t.prompt.put("half a thou")
+        t.prompt.set_text("half a thou")
         t.app.action_command("quit")
         await t.until(lambda: session.closed)
-    assert drafts.holds(session.id)
+    assert drafts.has_draft(session.id)
     async with terminal(FakeSession(history=conversation(1)), drafts=Drafts(tmp_path / "drafts")) as t:
         assert t.prompt.text == "one\n\ntwo\n\nhalf a thou"
         notice = "what you had not sent when this session was left is in the prompt again"
         assert t.app.controller.view.blocks[-1] == Notice(notice)
-        t.prompt.put("")
-        await t.until(lambda: not drafts.holds(session.id))
+        t.prompt.set_text("")
+        await t.until(lambda: not drafts.has_draft(session.id))
 
 
 async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_that_is_open(tmp_path: Path) -> None:
@@ -180,20 +180,20 @@ async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_tha
     def kept(id: str) -> tuple[str, ...]:
         found = Drafts(tmp_path / "drafts")
         texts = found.take(id)
-        found.keep(id, texts)
+        found.save(id, texts)
         return texts
 
     async with terminal(first, second, drafts=drafts) as t:
-        t.prompt.put("half a thought")
+        t.prompt.set_text("half a thought")
         await t.until(lambda: kept("first") == ("half a thought",))
         await t.press("enter")
-        await t.until(lambda: not drafts.holds("first"))
+        await t.until(lambda: not drafts.has_draft("first"))
         assert first.said == ["half a thought"]
-        t.prompt.put("another")
-        await t.until(lambda: drafts.holds("first"))
+        t.prompt.set_text("another")
+        await t.until(lambda: drafts.has_draft("first"))
         await t.app.controller.open("second")
-        assert not drafts.holds("first")
-        t.prompt.put("another one")
+        assert not drafts.has_draft("first")
+        t.prompt.set_text("another one")
         await t.until(lambda: kept("second") == ("another one",))
         await t.app.controller.open("second", "scripted/other")
         t.app.context.showing.session()
@@ -221,17 +221,17 @@ async def test_a_turn_that_fails_gives_back_what_it_had_taken_too() -> None:
 
 def test_drafts_are_of_one_session_and_given_once(tmp_path: Path) -> None:
     drafts = Drafts(tmp_path / "deep" / "drafts")
-    drafts.keep("a", ["one", "two\n\ud800"])
-    drafts.keep("b", ["three"])
-    drafts.keep("b", [])
-    assert (drafts.holds("a"), drafts.holds("b")) == (True, False)
+    drafts.save("a", ["one", "two\n\ud800"])
+    drafts.save("b", ["three"])
+    drafts.save("b", [])
+    assert (drafts.has_draft("a"), drafts.has_draft("b")) == (True, False)
     assert (drafts.take("a"), drafts.take("a"), drafts.take("b")) == (("one", "two\n\ud800"), (), ())
 
 
 def test_a_folder_that_cannot_be_written_or_a_file_that_is_none_costs_only_the_draft(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     nowhere = Drafts(tmp_path / "file")
-    nowhere.keep("a", ["one"])
+    nowhere.save("a", ["one"])
     assert (nowhere.take("a"), Drafts(None).take("a")) == ((), ())
     (tmp_path / "b.json").write_text("[1, ")
     (tmp_path / "c.json").write_text('{"a": 1}')
@@ -248,8 +248,8 @@ async def test_a_message_that_was_heard_meanwhile_is_neither_edited_nor_removed(
         first, _ = t.app.controller.queue.items
         assert t.app.controller.queue.pop() == "one"
         lines = t.app.main.query_one(QueueLines)
-        lines.post_message(QueueLines.Edited(first))
-        lines.post_message(QueueLines.Removed(first))
+        lines.post_message(QueueLines.EditRequested(first))
+        lines.post_message(QueueLines.RemoveRequested(first))
         await t.pilot.pause()
         assert (t.prompt.text, t.app.controller.queue.texts) == ("", ("two",))
         hold.event.set()

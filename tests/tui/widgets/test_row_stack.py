@@ -7,15 +7,15 @@ from textual.theme import BUILTIN_THEMES
 from tui.render.prose import PaletteConsole
 from tui.text.styles import palette_of
 from tui.view.blocks import AnswerText, Block, Notice, UserText
-from tui.widgets.row_stack import Stack
+from tui.widgets.row_stack import RowStack
 
 INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
 TEXTS = st.sampled_from(["word", "several words " * 9, "one\n\ntwo", "- a\n- b\n- c"])
 BLOCKS = st.lists(st.one_of(TEXTS.map(UserText), TEXTS.map(AnswerText), TEXTS.map(Notice)), max_size=6)
 
 
-def stack_of(past: tuple[Block, ...], turn: tuple[Block, ...] = ()) -> Stack:
-    stack = Stack()
+def stack_of(past: tuple[Block, ...], turn: tuple[Block, ...] = ()) -> RowStack:
+    stack = RowStack()
     stack.inks = INKS
     stack.resize(30)
     stack.show(past, turn)

@@ -48,7 +48,7 @@ async def test_what_is_typed_is_what_is_written(text: str) -> None:
         heard: list[Message] = []
         typing = TerminalInput(heard.append, debug=False)
         for byte in f"x{text}".encode():
-            typing.hear(bytes([byte]))
+            typing.feed_bytes(bytes([byte]))
         for message in heard:
             t.app.post_message(message)
         await t.until(lambda: t.prompt.text == f"x{text}")
@@ -67,10 +67,10 @@ async def test_an_answer_in_words_is_given_as_it_was_pasted(text: str) -> None:
 @pytest.mark.parametrize("seen", [FLAG, FAMILY, "é", "1\ufe0f\u20e3", "👍🏽", "한", "क्षि"])
 async def test_one_key_moves_over_and_deletes_what_is_seen_as_one(seen: str) -> None:
     async with terminal(FakeSession([])) as t:
-        t.prompt.put(f"a{seen}b")
+        t.prompt.set_text(f"a{seen}b")
         await t.pilot.press("left", "left", "x", "right", "backspace", "backspace")
         assert t.prompt.text == "ab"
-        t.prompt.put(f"a{seen}b")
+        t.prompt.set_text(f"a{seen}b")
         await t.pilot.press("left", "left", "delete")
         assert t.prompt.text == "ab"
         await t.press("ctrl+r", until=lambda: t.app.screen.query("#past-sought:focus"))
@@ -99,7 +99,7 @@ async def test_keys_of_shells_and_terminals_move_and_delete_by_words(key: str, l
     """openai/codex#687: Alt with arrows and Delete do nothing. google-gemini/gemini-cli#19296: nor does Alt-D.
     kovidgoyal/kitty#3329: Shift with Backspace comes as a key of its own, which is to delete as well."""
     async with terminal(FakeSession([])) as t:
-        t.prompt.put("alpha beta gamma")
+        t.prompt.set_text("alpha beta gamma")
         await t.pilot.press(*key.split())
         await t.pilot.press("|")
         assert t.prompt.text == left
@@ -119,7 +119,7 @@ async def test_what_nobody_sees_is_counted_beside_the_prompt_also_in_what_is_fol
         await t.until(lambda: t.prompt.border_title == "12 invisible characters")
         t.prompt.post_message(Paste("line\u200b\n" * 30))
         await t.until(lambda: t.prompt.border_title == "42 invisible characters")
-        t.prompt.put("")
+        t.prompt.set_text("")
         await t.until(lambda: t.prompt.border_title == "")
         await t.press("ctrl+r", until=lambda: t.app.screen.query("#past-sought:focus"))
         t.app.post_message(Paste("a\u200bb"))

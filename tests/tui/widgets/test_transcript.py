@@ -9,15 +9,15 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.text.themes import DARK
-from tui.view.blocks import AnswerText, Block, Call, Notice, SummaryBlock, Thought, UserText
-from tui.widgets.transcript import Transcript
+from tui.view.blocks import AnswerText, Block, Call, Notice, ReasoningBlock, SummaryBlock, UserText
+from tui.widgets.transcript import TranscriptView
 
 
 class Stage(App[None]):
     CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
 
     def compose(self) -> ComposeResult:
-        yield Transcript()
+        yield TranscriptView()
 
     def on_mount(self) -> None:
         self.animation_level = "none"
@@ -26,10 +26,10 @@ class Stage(App[None]):
 
 
 @asynccontextmanager
-async def stage(*blocks: Block, size: tuple[int, int] = (60, 20)) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
+async def stage(*blocks: Block, size: tuple[int, int] = (60, 20)) -> AsyncIterator[tuple[TranscriptView, Pilot[None]]]:
     app = Stage()
     async with app.run_test(size=size) as pilot:
-        transcript = app.query_one(Transcript)
+        transcript = app.query_one(TranscriptView)
         transcript.show(blocks)
         await pilot.pause()
         yield transcript, pilot
@@ -68,7 +68,7 @@ async def test_above_the_end_the_message_stands_at_the_top_that_the_screen_belon
         first, *rest = transcript.visible_text().splitlines()
         assert first.split() == ["▌", "the", "first", "Ctrl-Up"]
         assert rest[-1] == below[1]  # nothing has moved for it
-        await pilot.click(Transcript, offset=(3, 0))
+        await pilot.click(TranscriptView, offset=(3, 0))
         assert transcript.visible_text().splitlines()[:2] == ["▌ the first", "▌ of two lines"]
 
 
@@ -148,9 +148,9 @@ async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_
     assert lines == ["● bash  2 lines", "│ a", "│ b", "● bash  2 of 9,000 lines", "│ a", "│ …"]
 
 
-def toggle_last(transcript: Transcript) -> None:
+def toggle_last(transcript: TranscriptView) -> None:
     """Opens or closes the last call, as Enter does on it."""
-    if transcript.marked is None:
+    if transcript.marked_block is None:
         transcript.action_mark(-1)
     transcript.action_toggle_marked()
 
@@ -178,7 +178,7 @@ async def test_a_tiny_screen_breaks_nothing() -> None:
     blocks = (
         *controller(5),
         Call("1", "bash", {"command": "make " * 20}, "failed", text="x" * 500),
-        Thought("hm " * 50),
+        ReasoningBlock("hm " * 50),
     )
     async with stage(*blocks) as (transcript, _):
         never_tiny = transcript.visible_text()
@@ -231,7 +231,7 @@ async def test_dragging_selects_and_opens_nothing() -> None:
         await pilot.mouse_up(transcript, offset=(12, 0))
         await pilot.pause()
         assert transcript.screen.get_selected_text() == "bash  make"
-        assert transcript.opened == ()
+        assert transcript.opened_blocks == ()
 
 
 async def test_a_new_theme_repaints_what_is_shown() -> None:
@@ -286,7 +286,7 @@ async def test_what_is_folded_opens_while_words_in_it_are_looked_at() -> None:
         assert "│ the needle" in transcript.visible_text()
         transcript.find("question 3")
         await pilot.pause()
-        assert transcript.opened == ()
+        assert transcript.opened_blocks == ()
 
 
 async def test_a_new_size_is_drawn_right_at_once() -> None:
@@ -320,7 +320,7 @@ async def test_its_own_keys_scroll_at_once_however_long_the_way_is() -> None:
 READS = tuple(Call(name, "read", {"path": name}, "done", text=f"text of {name}") for name in ("a.py", "b.py", "c.py"))
 
 
-def lines_of(transcript: Transcript) -> list[str]:
+def lines_of(transcript: TranscriptView) -> list[str]:
     return [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
-from agent.headless.batch.journal import BatchJournal, Begun, opened_journal
+from agent.headless.batch.journal import BatchJournal, StartedTask, open_journal
 from agent.headless.batch.tasks import BatchTask, read_tasks
 from tests.running import ROOT
 
@@ -27,7 +27,7 @@ def result(task: BatchTask, code: int = 0) -> dict[str, object]:
 def written(output: Path) -> Path:
     """Three tasks: one done, one failed, one stopped in the middle."""
     first, second, third = tasks(3)
-    with opened_journal(output) as journal:
+    with open_journal(output) as journal:
         for number, task in enumerate((first, second, third)):
             journal.begin(task, f"{number:012x}")
         journal.finish(first, result(first))
@@ -38,9 +38,11 @@ def written(output: Path) -> Path:
 
 def test_what_was_begun_stopped_and_done_is_known_again(tmp_path: Path) -> None:
     first, second, third = tasks(3)
-    with opened_journal(written(tmp_path / "out.jsonl")) as journal:
+    with open_journal(written(tmp_path / "out.jsonl")) as journal:
         assert journal.results == {"t0": result(first), "t1": result(second, 1)}
-        assert journal.begun == {f"t{n}": Begun(t.digest, f"{n:012x}") for n, t in enumerate((first, second, third))}
+        assert journal.begun == {
+            f"t{n}": StartedTask(t.digest, f"{n:012x}") for n, t in enumerate((first, second, third))
+        }
         assert journal.stopped == {"t2"}
 
 
@@ -52,7 +54,7 @@ def test_a_cut_at_any_byte_leaves_what_was_whole(suffix: str, tmp_path: Path) ->
     first_line = whole.index(b"\n") + 1
     for end in range(first_line if suffix else 0, len(whole)):
         path.write_bytes(whole[:end])
-        with opened_journal(output) as journal:
+        with open_journal(output) as journal:
             rows = len(journal.results) if not suffix else 1 + len(journal.begun) + len(journal.stopped)
             assert rows == whole[:end].count(b"\n")
             journal.finish(tasks(9)[8], result(tasks(9)[8])) if not suffix else journal.stop("t8")
@@ -65,11 +67,11 @@ def test_a_cut_at_any_byte_leaves_what_was_whole(suffix: str, tmp_path: Path) ->
 def test_failed_tasks_are_opened_again_with_their_sessions(tmp_path: Path) -> None:
     output = written(tmp_path / "out.jsonl")
     first, second, _ = tasks(3)
-    with opened_journal(output) as journal:
+    with open_journal(output) as journal:
         journal.reopen("t1")
         assert [*journal.results] == ["t0"]
         journal.finish(second, result(second))
-    with opened_journal(output) as journal:
+    with open_journal(output) as journal:
         assert journal.results == {"t0": result(first), "t1": result(second)}
         assert journal.begun["t1"].session == f"{1:012x}"
         assert journal.stopped == {"t1", "t2"}
@@ -78,9 +80,9 @@ def test_failed_tasks_are_opened_again_with_their_sessions(tmp_path: Path) -> No
 
 def test_one_batch_at_a_time_has_the_file(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
-    with opened_journal(output), pytest.raises(UsageError, match="another `ebb batch` works on"):
+    with open_journal(output), pytest.raises(UsageError, match="another `ebb batch` works on"):
         BatchJournal(output)
-    with opened_journal(output) as journal:
+    with open_journal(output) as journal:
         assert not journal.results
 
 
@@ -113,7 +115,7 @@ def test_a_line_that_means_nothing_is_named_and_nothing_is_changed(suffix: str, 
 )
 def test_a_file_of_something_else_is_left_as_it_is(name: str, content: str, says: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(UsageError, match=says), opened_journal(tmp_path / "out.jsonl"):
+    with pytest.raises(UsageError, match=says), open_journal(tmp_path / "out.jsonl"):
         pass
     assert (tmp_path / name).read_text() == content
 
@@ -121,7 +123,7 @@ def test_a_file_of_something_else_is_left_as_it_is(name: str, content: str, says
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match=r"cannot write `.*/none/out.jsonl`"),
-        opened_journal(tmp_path / "none/out.jsonl"),
+        open_journal(tmp_path / "none/out.jsonl"),
     ):
         pass
 
@@ -138,7 +140,7 @@ def test_a_place_that_fails_while_it_is_opened_keeps_no_file_open(
         with pytest.raises(UsageError, match=r"cannot write `.*out.jsonl`: Input/output error"):
             written(tmp_path / "out.jsonl")
     assert len(os.listdir("/proc/self/fd")) == before
-    with opened_journal(written(tmp_path / "out.jsonl")) as journal:
+    with open_journal(written(tmp_path / "out.jsonl")) as journal:
         assert len(journal.begun) == 3
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from agent.context.budget import Window
 from agent.context.prefix import Breakpoints
 from agent.context.tool_selection import ToolSpec
-from agent.messages import Assistant, Image, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Image, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, Request
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.wires.adapter import WireProvider
@@ -129,7 +129,7 @@ def everything(adapter: Adapter) -> Request:
             Assistant(
                 (
                     Reasoning("Hm.", {"type": "thinking", "thinking": "Hm.", "signature": "of another"}),
-                    Opaque({"type": "server_tool_use", "id": "x"}),
+                    ProviderItem({"type": "server_tool_use", "id": "x"}),
                     Text("I look."),
                     ToolCall("call_1", "read", {"path": "a.txt"}, source='{"path":"a.txt"}'),
                 ),

@@ -7,7 +7,7 @@ from agent.messages import (
     Image,
     Message,
     Native,
-    Opaque,
+    ProviderItem,
     Reasoning,
     Text,
     ToolCall,
@@ -25,7 +25,7 @@ def spoken_by(message: Message, adapter: Adapter, *, own: bool) -> Message:
     ones."""
     if isinstance(message, User):
         return User(tuple(_pictured(part) for part in message.parts))
-    parts = tuple(_issued(part, adapter.name) for part in message.parts if not isinstance(part, Opaque))
+    parts = tuple(_issued(part, adapter.name) for part in message.parts if not isinstance(part, ProviderItem))
     return replace(message, parts=parts, model=adapter.facts.id if own else "other/model")
 
 

@@ -23,7 +23,7 @@ from agent.messages import (
     Image,
     Message,
     Note,
-    Opaque,
+    ProviderItem,
     Reasoning,
     Text,
     ToolCall,
@@ -191,7 +191,7 @@ def test_a_note_is_a_message_of_its_own_where_outputs_are() -> None:
 
 def test_a_paused_reply_is_sent_back_last() -> None:
     thinking = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
-    searches = Opaque({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
+    searches = ProviderItem({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
     paused = talk(user("go"), said(Text("so far"), thinking, searches, model=ANTHROPIC.facts.id))
     body = anthropic.body(replace(paused, breakpoints=Breakpoints((), (3,))), ANTHROPIC.facts)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant"]

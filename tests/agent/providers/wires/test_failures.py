@@ -11,8 +11,8 @@ from agent.errors import (
     AuthFailed,
     BadRequest,
     ContextOverflow,
+    ImageRejected,
     Overloaded,
-    PictureRefused,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -71,15 +71,13 @@ def test_a_request_that_fails_for_another_reason(case: dict[str, Any]) -> None:
 )
 def test_a_picture_that_is_not_taken_is_told_from_a_request_that_is_not(says: str) -> None:
     error = classify(400, {}, told(says, type="invalid_request_error"), "p/m")
-    assert (type(error), error.code) == (PictureRefused, "bad_request")
+    assert (type(error), error.code) == (ImageRejected, "bad_request")
 
 
 def test_nothing_else_is_taken_for_a_picture_that_is_not_taken() -> None:
     cases = (*ERRORS, *NO_OVERFLOWS)
     refused = {
-        case["server"]
-        for case in cases
-        if isinstance(classify(case["status"], {}, case["body"], "p/m"), PictureRefused)
+        case["server"] for case in cases if isinstance(classify(case["status"], {}, case["body"], "p/m"), ImageRejected)
     }
     assert refused == {"anthropic, a picture of too many bytes", "anthropic, a picture of too many pixels"}
 

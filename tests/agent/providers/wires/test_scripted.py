@@ -7,12 +7,12 @@ import pytest
 from agent.errors import BadRequest
 from agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Request
-from agent.providers.wires.scripted import Scripted, parse_script, refusal, signed
+from agent.providers.wires.scripted import Scripted, parse_script, refusal, signed_reasoning
 from tests.agent.providers.wires.cases import READ, hello, last
 
 NAME = "scripted/script"
 ASKS = User((Text("go"),))
-CALLS = Assistant((Reasoning("Hm.", signed("Hm.")), ToolCall("c", "read", {})), NAME)
+CALLS = Assistant((Reasoning("Hm.", signed_reasoning("Hm.")), ToolCall("c", "read", {})), NAME)
 READS = User((ToolOutput("c", "the file"),))
 GOOD = replace(hello(), messages=(ASKS, CALLS, READS))
 
@@ -30,8 +30,8 @@ BAD = [
     (replace(GOOD, messages=(ASKS, CALLS, CALLS, READS)), "the call `c` has no output"),
     (replace(GOOD, tools=(READ, READ)), "`read` is defined twice"),
     (replace(GOOD, max_output_tokens=0), "no room"),
-    (with_thought("Hm!", dict(signed("Hm."))), "a thought is not as"),
-    (with_thought("Hm!", {**signed("Hm."), "text": "Hm!"}), "a thought is not as"),
+    (with_thought("Hm!", dict(signed_reasoning("Hm."))), "a thought is not as"),
+    (with_thought("Hm!", {**signed_reasoning("Hm."), "text": "Hm!"}), "a thought is not as"),
     (with_thought("Hm.", {"type": "reasoning", "text": "Hm."}), "a thought is not as"),
 ]
 

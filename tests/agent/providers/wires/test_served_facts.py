@@ -107,7 +107,7 @@ async def test_a_small_model_is_asked_to_be_steady_where_nobody_has_chosen_how_i
 async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(served_facts, "PATIENCE_HERE", 0.05)
+    monkeypatch.setattr(served_facts, "LOCAL_TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
         assert await with_served_facts(endpoint, UNKNOWN) == UNKNOWN
@@ -115,7 +115,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long
 
 
 async def test_what_a_server_answers_counts_where_it_is_silent_about_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served_facts, "PATIENCE_HERE", 1.0)
+    monkeypatch.setattr(served_facts, "LOCAL_TIMEOUT_S", 1.0)
     closing = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from agent.errors import BadRequest, ContextOverflow, Overloaded, RateLimited, StreamCut
-from agent.messages import Assistant, AssistantPart, Opaque, Reasoning, StopReason, Text, ToolCall, Usage
+from agent.messages import Assistant, AssistantPart, ProviderItem, Reasoning, StopReason, Text, ToolCall, Usage
 from agent.providers.base import CallChunk, Chunk, Endpoint, ReasoningChunk, Reply, TextChunk
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.wires.decoder import Decoder, decode
-from agent.providers.wires.http import DONE, EventReader, Json, LineReader, NdjsonReader, SseReader, parse_event
+from agent.providers.wires.http import STREAM_END, EventReader, Json, LineReader, NdjsonReader, SseReader, parse_event
 from agent.providers.wires.origin import Origin
 
 STREAMS = Path(__file__).parent / "streams"
@@ -59,7 +59,7 @@ def test_a_recorded_anthropic_stream(size: int) -> None:
                     Reasoning("The file comes first.", thinking),
                     Reasoning("", {"type": "redacted_thinking", "data": "EmwKAh=="}),
                     Text(said, {"type": "text", "text": said, "citations": [citation]}),
-                    Opaque(search),
+                    ProviderItem(search),
                     ToolCall("toolu_01", "read", {"path": "a.txt"}, '{"path": "a.txt"}'),
                     ToolCall("toolu_02", "list", {}),
                 ),
@@ -94,7 +94,7 @@ def test_a_recorded_responses_stream(size: int) -> None:
                     Reasoning("**Plan**\n\nRead the file.", sealed),
                     Text("I read it.", message | {"content": content}),
                     ToolCall("call_1", "read", {"path": "a.txt"}, '{"path":"a.txt"}'),
-                    Opaque({"id": "cmp_1", "type": "compaction", "encrypted_content": "gBBBB"}),
+                    ProviderItem({"id": "cmp_1", "type": "compaction", "encrypted_content": "gBBBB"}),
                 ),
                 "p/m",
             ),
@@ -222,7 +222,7 @@ def test_reasons_to_finish_a_chat(finish: str, stop: StopReason) -> None:
 
 def test_a_chat_ends_with_its_reason_and_not_with_its_frame() -> None:
     with pytest.raises(StreamCut):
-        reply_of([{"choices": [{"delta": {"content": "x"}}]}, DONE], openai_chat.ChatDecoder(ORIGIN))
+        reply_of([{"choices": [{"delta": {"content": "x"}}]}, STREAM_END], openai_chat.ChatDecoder(ORIGIN))
 
 
 def test_a_surrogate_pair_in_two_chunks_is_one_character() -> None:

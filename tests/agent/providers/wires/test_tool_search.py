@@ -14,7 +14,7 @@ from agent.context.budget import Window
 from agent.context.tool_selection import Group, ToolSpec, select_tools
 from agent.events.session import Noticed, ToolFinished
 from agent.events.view import CacheBroken, PrefixDrifted
-from agent.messages import Assistant, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import Assistant, Message, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, Usage, User
 from agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
 from tests.agent.providers.wires.cases import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
 from tests.agent.providers.wires.test_bodies import read_through
@@ -129,8 +129,8 @@ def test_a_deferred_tool_without_a_namespace_stands_by_itself() -> None:
 async def test_a_search_and_what_it_found_are_kept_as_they_came(adapter: Adapter, wire: Library) -> None:
     reply = await searched(adapter, wire)
     kinds = [type(part) for part in reply.parts]
-    assert kinds == [Reasoning, Text, Opaque, Opaque, ToolCall]
-    search, found = (part for part in reply.parts if isinstance(part, Opaque))
+    assert kinds == [Reasoning, Text, ProviderItem, ProviderItem, ToolCall]
+    search, found = (part for part in reply.parts if isinstance(part, ProviderItem))
     if adapter.name == "anthropic":
         query = {"query": "a tool for this"}
         assert search.native == {
@@ -151,7 +151,7 @@ async def test_it_goes_back_verbatim_and_the_beginning_stays(adapter: Adapter) -
     second = body_of(adapter, after(adapter, reply, ASK.name, TELL.name))
     sent = conversation_in(second)
     for part in reply.parts:
-        if isinstance(part, Opaque):
+        if isinstance(part, ProviderItem):
             assert dict(part.native) in sent
     assert json.dumps(first["tools"]) == json.dumps(second["tools"])
     assert sent[: len(conversation_in(first))] == conversation_in(first)
@@ -197,7 +197,7 @@ async def test_a_search_that_failed_is_kept_too() -> None:
     error = {"type": "tool_search_tool_result_error", "error_code": "unavailable"}
     result = {"type": "tool_search_tool_result", "tool_use_id": "s", "content": error}
     use = {"type": "server_tool_use", "id": "s", "name": "tool_search_tool_bm25", "input": {}}
-    reply = Assistant((Opaque(use), Opaque(result), ToolCall("toolu_0_0", "read", {})), ANTHROPIC.facts.id)
+    reply = Assistant((ProviderItem(use), ProviderItem(result), ToolCall("toolu_0_0", "read", {})), ANTHROPIC.facts.id)
     assert [use, result] == conversation_in(body_of(ANTHROPIC, after(ANTHROPIC, reply, ASK.name)))[1:3]
 
 

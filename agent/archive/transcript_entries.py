@@ -1,0 +1,133 @@
+"""A session as it is read by people and programs: message by message, each call beside what it gave back, without
+secrets. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
+from tools.lazy import regex
+from tools.outputs.plain_text import plain
+from tools.secrets.redaction import REDACTION_MARK, hidden_forms, without_secrets
+
+LONGEST_OUTPUT = 20_000
+"""Characters of an output that people are shown."""
+
+_HIDING = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Signs that no page may hold, and those that have a line read otherwise than it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAbout:
+    """What there is to say of a session besides what was said in it."""
+
+    id: str
+    title: str
+    model: str
+    project: str = ""
+    messages: int = 0
+    cost: float | None = 0.0
+    """US dollars; None when the price of any request is not known."""
+    created: float | None = None
+    """Unix seconds, as below."""
+    updated: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PositionedMessage:
+    """A message in its place."""
+
+    position: int
+    message: Message
+    at: float | None = None
+    """When it was written down, in Unix seconds, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTalk:
+    """The session of an agent that the session has sent off."""
+
+    name: str
+    about: SessionAbout
+    prompt: str
+    entries: Callable[[], Iterable[PositionedMessage]]
+
+    def was_sent_by(self, call: ToolCall, output: ToolOutput | None) -> bool:
+        """Whether it was this call: its output refers to what the agent saw, or it has the same prompt."""
+        is_named = output is not None and f"/{self.about.id}/" in output.text
+        return call.name == "task" and (is_named or call.arguments.get("prompt") == self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptEntries:
+    """A message with what belongs to it."""
+
+    entry: PositionedMessage
+    outputs: Mapping[str, ToolOutput]
+    """Of its calls, by their ids; of what the user said, those that answer no call that is known."""
+
+
+def transcript_entries(entries: Iterable[PositionedMessage]) -> Iterator[TranscriptEntries]:
+    """Each message, with the outputs of its calls, which the next message holds."""
+    before: PositionedMessage | None = None
+    answered: frozenset[str] = frozenset()
+    for entry in entries:
+        if before is not None:
+            told = _outputs_for(before, entry, answered)
+            yield TranscriptEntries(before, told)
+            answered = frozenset(told) if isinstance(before.message, Assistant) else frozenset()
+        before = entry
+    if before is not None:
+        yield TranscriptEntries(before, _outputs_for(before, None, answered))
+
+
+def _outputs_for(
+    entry: PositionedMessage, after: PositionedMessage | None, answered: frozenset[str]
+) -> dict[str, ToolOutput]:
+    match entry.message, after.message if after is not None else None:
+        case Assistant() as reply, User() as user:
+            ids = {call.id for call in reply.calls}
+            return {output.call_id: output for output in user.outputs if output.call_id in ids}
+        case User() as user, _:
+            return {output.call_id: output for output in user.outputs if output.call_id not in answered}
+        case _:
+            return {}
+
+
+class Redact:
+    """Takes secrets out of texts: those of an environment, and what looks like one."""
+
+    def __init__(self, environment: Mapping[str, str] | None) -> None:
+        """Without an environment texts stay as they are."""
+        self._forms = None if environment is None else hidden_forms(environment)
+
+    def __call__(self, text: str) -> str:
+        return text if self._forms is None else without_secrets(text, self._forms)
+
+    def value(self, value: object, name: str = "") -> object:
+        """A JSON value with no secret in its texts. `name`: of the field that holds it, which may tell what it is."""
+        if self._forms is None:
+            return value
+        match value:
+            case str() if name:
+                said = f"{name}: "
+                hidden = self(said + value)
+                return hidden.removeprefix(said) if hidden.startswith(said) else REDACTION_MARK
+            case str():
+                return self(value)
+            case Mapping():
+                return {self(str(key)): self.value(inner, str(key)) for key, inner in value.items()}
+            case list() | tuple():
+                return [self.value(inner, name) for inner in value]
+            case _:
+                return value
+
+
+def printable_text(text: str) -> str:
+    """A text as it may stand on a page: without what steers a terminal or has it read otherwise than it is."""
+    return _HIDING.sub("\N{REPLACEMENT CHARACTER}", plain(text))
+
+
+def cost_text(cost: float | None) -> str:
+    """US dollars in words."""
+    return "not known" if cost is None else f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"

@@ -1,0 +1,59 @@
+"""A command from which the sandbox kept something: where it failed, the user is asked whether it runs again outside,
+and may keep a rule for what is to run there from now on. Where nobody is asked, the output says which rule that is."""
+
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from agent.calls.approval import ApprovalContext, Permit, keep_rule
+from agent.calls.policy import with_resolved_paths
+from agent.events.permissions import Decision, PermissionAsked
+from tools.base import Result
+
+
+async def retry_unsandboxed(
+    permit: Permit, result: Result, context: ApprovalContext, run: Callable[[], Awaitable[Result | None]]
+) -> Result | None:
+    """What the call gives outside the sandbox, where the user wants that, and else what it gave inside; None when the
+    user interrupts. Where nobody is there, or has asked for no questions, nobody is asked."""
+    approval, call, ask = context.approval, permit.call, context.approval.ask
+    if not result.blocked or approval.policy.mode == "plan":
+        return result
+    from agent.calls.rule_suggestions import exact_rule, offers_outside  # noqa: PLC0415  # deferred: few runs have questions
+
+    placed, policy = with_resolved_paths(permit.asked, approval.policy)
+    offers = offers_outside(placed, policy)
+    if not result.failed or ask is None or approval.policy.mode == "auto":
+        return _with_sandbox_advice(result, offers)
+    reason = f"in the sandbox it failed, where {result.blocked}; allow it to run once more, outside the sandbox"
+    question = PermissionAsked(
+        f"outside-{call.id}",
+        call.id,
+        call.name,
+        call.arguments,
+        f"{reason}. A rule has such commands run there from now on" if offers else reason,
+        offers=offers,
+        rules_file=approval.rules.place if approval.rules is not None and offers else "",
+        offers_exact=exact_rule(placed, policy.root) in offers,
+    )
+    await approval.note_asked(call.id, None)
+
+    async def answer() -> Decision:
+        return await ask(question)
+
+    decision = await context.interrupt.race(answer())
+    if decision is None or decision.verdict != "allow" or decision.arguments not in (None, call.arguments):
+        return result
+    if decision.rule in offers:
+        keep_rule(decision, context.approval, context.emit)
+    return await run()
+
+
+def _with_sandbox_advice(result: Result, offers: Sequence[str]) -> Result:
+    """The result with what the user can do to have such a command run outside the sandbox."""
+    how = f"--allow {shlex.quote(min(offers, key=len))}" if offers else "--no-sandbox"
+    told = f"the user can start with `{how}` to have it run outside the sandbox"
+    program = result.program
+    if program is not None:
+        program = replace(program, told=f"{program.told}\n{told}")
+    return replace(result, text=f"{result.text}\n{told}", program=program)

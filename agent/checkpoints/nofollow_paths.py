@@ -1,0 +1,156 @@
+"""Paths of a workspace reached without following a symbolic link: what stands there, and what is put there. A path is
+relative to the workspace, or absolute where it lies outside it."""
+
+import errno
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.checkpoints.file_state import ABSENT, FileState
+from agent.checkpoints.work_tree import Keep, read_content
+
+_NO_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def parts_of(root: str, path: str) -> tuple[str, list[str], str]:
+    """Where one starts, the folders that lead to the path, and its name."""
+    *folders, name = path.strip("/").split("/")
+    return ("/" if path.startswith("/") else root), folders, name
+
+
+@contextmanager
+def parent_of(root: str, path: str) -> Iterator[tuple[int, str]]:
+    """A descriptor of the folder in which the path is a name, and that name. Raises `OSError`, also where a link leads
+    there."""
+    start, folders, name = parts_of(root, path)
+    handle = os.open(start, _FOLDER)
+    try:
+        for each in folders:
+            inner = os.open(each, _FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield handle, name
+    finally:
+        os.close(handle)
+
+
+def blocking_path(root: str, path: str) -> str:
+    """The first path above one where something is that is no folder; empty where nothing is."""
+    start, folders, _ = parts_of(root, path)
+    at, handle = "" if start == root else "/", os.open(start, _FOLDER)
+    try:
+        for each in folders:
+            at = f"{at.rstrip('/')}/{each}" if at else each
+            inner = os.open(each, _FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+    except OSError as error:
+        return at if error.errno in (errno.ENOTDIR, errno.ELOOP) else ""
+    finally:
+        os.close(handle)
+    return ""
+
+
+def identity_at(root: str, path: str) -> tuple[int, ...]:
+    """What tells whether it is still the same; empty where nothing is."""
+    try:
+        with parent_of(root, path) as (folder, name):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_PLACE:
+            return ()
+        raise
+    if stat.S_ISDIR(found.st_mode):
+        return stat.S_IFMT(found.st_mode), found.st_ino
+    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def state_at(root: str, path: str, most: int, keep: Keep) -> FileState:
+    """What stands there now, its bytes kept where there are no more than `most`."""
+    try:
+        with parent_of(root, path) as (folder, name):
+            return _state(folder, name, most, keep)
+    except OSError as error:
+        return ABSENT if error.errno in _NO_PLACE else FileState("unreadable", 0, str(error.errno))
+
+
+def _state(folder: int, name: str, most: int, keep: Keep) -> FileState:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    mode = stat.S_IMODE(found.st_mode)
+    identity = f"{found.st_size}-{found.st_ctime_ns}-{found.st_ino}"
+    if stat.S_ISDIR(found.st_mode):
+        return FileState("folder", mode)
+    if stat.S_ISLNK(found.st_mode):
+        target = os.fsencode(os.readlink(name, dir_fd=folder))
+        keep(hashlib.sha256(target).digest(), target)
+        return FileState("link", 0, hashlib.sha256(target).hexdigest())
+    if not stat.S_ISREG(found.st_mode):
+        return FileState("special", 0, identity)
+    if found.st_size > most:
+        return FileState("large", mode, identity)
+    try:
+        content = read_content(name, 0, most, folder)[0]
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError):
+        return FileState("unreadable", mode, identity)
+    digest = hashlib.sha256(content)
+    keep(digest.digest(), content)
+    return FileState("file", mode, digest.hexdigest())
+
+
+def write_new_file(folder: int, name: str, state: FileState, content: bytes, *, synced: bool) -> None:
+    """Makes a file or a link under a name that is free. Raises `OSError`, and then nothing is left."""
+    if state.kind == "link":
+        os.symlink(content, os.fsencode(name), dir_fd=folder)
+        return
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(handle, view) :]
+            os.fchmod(handle, state.mode)
+            if synced:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+    except BaseException:
+        os.unlink(name, dir_fd=folder)
+        raise
+
+
+def set_folder_mode(root: str, path: str, mode: int) -> None:
+    """Also of a folder that is closed to its owner. Raises `OSError`."""
+    with parent_of(root, path) as (folder, name):
+        try:
+            handle = os.open(name, _FOLDER, dir_fd=folder)
+            place: int | str = handle
+        except PermissionError:
+            if sys.platform != "linux":
+                raise
+            handle = os.open(name, _FOLDER | os.O_PATH, dir_fd=folder)
+            place = f"/proc/self/fd/{handle}"
+        try:
+            os.chmod(place, mode)
+        finally:
+            os.close(handle)
+
+
+def names_in(root: str, path: str) -> list[str]:
+    """The names in a folder; none where it is none. Raises `OSError`."""
+    try:
+        with parent_of(root, path) as (folder, name):
+            handle = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                return os.listdir(handle)
+            finally:
+                os.close(handle)
+    except OSError as error:
+        if error.errno in _NO_PLACE:
+            return []
+        raise

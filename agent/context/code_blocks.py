@@ -1,0 +1,24 @@
+"""The pieces of code in a text of Markdown. Pure."""
+
+import re
+
+from tools.lazy import dataclass, regex
+
+SHELLS = ("bash", "sh", "shell", "zsh", "console", "terminal", "shell-session", "powershell", "cmd", "bat")
+_FENCE = regex(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """What stands in a fence."""
+
+    language: str
+    text: str
+
+    @property
+    def is_command(self) -> bool:
+        return self.language in SHELLS
+
+
+def parse_code_blocks(text: str) -> tuple[CodeBlock, ...]:
+    return tuple(CodeBlock(found[2].lower(), found[3]) for found in _FENCE.finditer(text))

@@ -1,0 +1,105 @@
+"""Where users and projects keep what they bring: our own folders, and those that they have for other programs."""
+
+import os.path
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agent.config.values import Config
+from agent.extensions.extension_files import FILE_KINDS
+from tools.lazy import dataclass
+
+Kind: TypeAlias = Literal["skill", "command", "agent", "hook", "server", "plugin"]
+Owner: TypeAlias = Literal["user", "project", "plugin"]
+Source: TypeAlias = Literal["ebb", "agents", "claude", "opencode", "gemini", "codex"]
+
+_FOLDERS: tuple[tuple[Kind, Source, str], ...] = (
+    ("skill", "ebb", "skills"),
+    ("skill", "agents", ".agents/skills"),
+    ("skill", "claude", ".claude/skills"),
+    ("skill", "opencode", "{opencode}/skill"),
+    ("skill", "opencode", "{opencode}/skills"),
+    ("skill", "gemini", ".gemini/skills"),
+    ("skill", "codex", ".codex/skills"),
+    ("command", "ebb", "commands"),
+    ("command", "claude", ".claude/commands"),
+    ("command", "opencode", "{opencode}/command"),
+    ("command", "opencode", "{opencode}/commands"),
+    ("command", "gemini", ".gemini/commands"),
+    ("command", "codex", ".codex/prompts"),
+    ("agent", "ebb", "agents"),
+    ("agent", "claude", ".claude/agents"),
+    ("agent", "opencode", "{opencode}/agent"),
+    ("agent", "opencode", "{opencode}/agents"),
+    ("agent", "gemini", ".gemini/agents"),
+    ("hook", "ebb", "hooks"),
+    ("hook", "claude", ".claude"),
+)
+"""Precedence first. Of `ebb` below our own folder, of others below the project and below the user's home."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionFolder:
+    """A folder in which things of a kind are."""
+
+    kind: Kind
+    owner: Owner
+    source: Source
+    folder: Path
+    boundary: Path | None = None
+    """What no link in it may lead out of: the project or plugin; None for the user's own, who may link to anything."""
+    below: str = ""
+    """The folder of the project that it is for, from the top on; empty at the top."""
+    only: str = ""
+    """The name of the one file in it that counts; empty: all do."""
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin that it belongs to; empty where it is none's."""
+        return self.boundary.name if self.owner == "plugin" and self.boundary is not None else ""
+
+    def with_folder(self, text: str) -> str:
+        """A text with the folder of the plugin that it belongs to in the place of the variable for that."""
+        return text.replace("${CLAUDE_PLUGIN_ROOT}", str(self.boundary)) if self.owner == "plugin" else text
+
+    def display_path(self, path: Path) -> str:
+        """A path for people: of what is in a project from its top on."""
+        return str(path.relative_to(self.boundary) if self.owner == "project" and self.boundary else path)
+
+
+def extension_folders(kind: Kind, config: Config) -> tuple[ExtensionFolder, ...]:
+    """The folders that are there, precedence first: the user's before the project's, so that what comes with a clone
+    takes the place of nothing. One that several names lead to is there once; one that leads out of its project, or out
+    of its plugin, is left out."""
+    found: dict[str, ExtensionFolder] = {}
+    for place in _candidates(kind, config):
+        if os.path.isdir(place.folder):
+            real = os.path.realpath(place.folder)
+            if place.boundary is None or Path(real).is_relative_to(os.path.realpath(place.boundary)):
+                found.setdefault(os.path.join(real, place.only), place)
+    return tuple(found.values())
+
+
+def _candidates(kind: Kind, config: Config) -> Iterator[ExtensionFolder]:
+    home = config.folders.home
+    of_kind = [(source, name) for each, source, name in _FOLDERS if each == kind]
+    for source, name in of_kind:
+        base = config.folders.config if source == "ebb" else home
+        if base is not None:
+            yield ExtensionFolder(kind, "user", source, base / name.format(opencode=".config/opencode"))
+    yield from _of_plugins(kind, config)
+    for folder in config.project_folders if kind in FILE_KINDS else (config.project,):
+        below = folder.relative_to(config.project).as_posix() if folder != config.project else ""
+        for source, name in of_kind if folder != home else ():  # what is in the home is the user's own
+            base = folder / ".ebb" if source == "ebb" else folder
+            path = base / name.format(opencode=".opencode")
+            yield ExtensionFolder(kind, "project", source, path, config.project, below)
+
+
+def _of_plugins(kind: Kind, config: Config) -> tuple[ExtensionFolder, ...]:
+    if not os.path.isdir(config.folders.data / "plugins"):
+        return ()
+    from agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: few users have some
+
+    found = ((plugin.folder, *part) for plugin in used_plugins(config) for part in plugin.parts(kind))
+    return tuple(ExtensionFolder(kind, "plugin", "claude", folder, top, only=only) for top, folder, only in found)

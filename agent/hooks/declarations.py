@@ -1,0 +1,237 @@
+"""Which hooks a session has: those of our configuration, and those of files that were written for Claude Code, with
+what of them has to be approved. It runs none."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.config.hook_tables import (
+    CALL_EVENTS,
+    HookAction,
+    HookEntry,
+    HookEvent,
+    HttpTarget,
+    ModelQuestion,
+    ServerCall,
+    read_hooks,
+)
+from agent.config.values import Config
+from agent.extensions.extension_files import UnusableFile, files_below, is_script, scripts_among, table_of, text_of
+from agent.extensions.extension_folders import ExtensionFolder, Owner, extension_folders
+from agent.extensions.folder_names import in_one_word
+from agent.extensions.plugins import used_plugins
+from agent.extensions.trust import TrustItem, digest_of_text
+from agent.hooks.matchers import why_never
+from tools.outputs.extent import ellipsize
+from tools.process.shell import argv_of
+
+DEFAULT_TIMEOUT_S = 600.0
+"""That a hook may take where nothing is said: some run all tests."""
+MODEL_TIMEOUT_S, AGENT_TIMEOUT_S = 30.0, 60.0
+"""The same of models and agents that are asked."""
+_EVENT_TIMEOUTS_S: Mapping[HookEvent, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 5.0}
+"""The same where somebody waits who wants to go on, or to leave."""
+PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
+"""The variables by which hooks find what they belong to."""
+_FOLDER = re.compile(rf"\$\{{({PROJECT_DIR}|{PLUGIN_ROOT})\}}")
+IN_SANDBOX = (
+    "Hooks run by themselves, without a question: in the sandbox and without the network, or as you where there is no "
+    "sandbox; servers on this machine and your model are told what happens. They can forbid and ask, and allow nothing."
+)
+AS_YOURS = "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do."
+
+
+@dataclass(frozen=True, slots=True)
+class HookFile:
+    """A file that declares hooks which have to be approved, as it was when the session began."""
+
+    item: TrustItem
+    looked_up: Callable[[], str] = field(repr=False)
+    """The digest as it would be now. Raises `UnusableFile`."""
+
+    def is_as_it_was(self) -> bool:
+        try:
+            return self.looked_up() == self.item.digest
+        except UnusableFile:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredHook:
+    """A hook of a session."""
+
+    entry: HookEntry
+    owner: Owner
+    source: str
+    """The file that declares it, for people."""
+    file: HookFile | None = None
+    """None where nothing has to be approved."""
+    plugin: str = ""
+    """The folder of the plugin that brings it."""
+
+    @property
+    def event(self) -> HookEvent:
+        return self.entry.event
+
+    @property
+    def seconds(self) -> float:
+        """That it may take."""
+        if self.entry.timeout is not None:
+            return self.entry.timeout
+        if isinstance(action := self.entry.action, ModelQuestion):
+            return AGENT_TIMEOUT_S if action.looks else MODEL_TIMEOUT_S
+        return _EVENT_TIMEOUTS_S.get(self.event, DEFAULT_TIMEOUT_S)
+
+    @property
+    def problem(self) -> str:
+        """Why it will never run, if so."""
+        action = self.entry.action
+        if self.owner == "project" and isinstance(action, HttpTarget) and not action.is_local:
+            return f"{self.label} is left out: what a project brings reaches servers on this machine only"
+        if self.owner == "project" and isinstance(action, ServerCall):
+            return f"{self.label} is left out: what a project brings calls no tool without a question"
+        never = why_never(self.entry.matcher, is_of_calls=self.event in CALL_EVENTS)
+        return f"{self.label} is left out: {never}" if never else ""
+
+    @property
+    def label(self) -> str:
+        """It, in a sentence for people."""
+        return f"the hook `{ellipsize(' '.join(self.entry.action_text.split()), 80)}` for {self.event}"
+
+    def argv(self, project: str) -> tuple[str, ...]:
+        """The program that it is, with its arguments; none where it is a server."""
+        folders = {PROJECT_DIR: project, PLUGIN_ROOT: self.plugin}
+        match self.entry.action:
+            case str() as line:
+                return argv_of(in_one_word(line, folders))
+            case tuple() as words:
+                filled = [_FOLDER.sub(lambda found: folders[found[1]], word) for word in words]
+                return (os.path.expanduser(filled[0]), *filled[1:])
+            case _:
+                return ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredHooks:
+    hooks: tuple[DeclaredHook, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What is left out and why, a sentence each."""
+
+    @property
+    def files(self) -> tuple[HookFile, ...]:
+        return tuple(dict.fromkeys(hook.file for hook in self.hooks if hook.file is not None))
+
+
+def declared_hooks(config: Config) -> DeclaredHooks:
+    """All of them, in the order in which their answers count: the user's, then those of plugins and of the project."""
+    source = str(config.folders.config / "config.toml")
+    found = [DeclaredHook(each, "user", source) for each in config.hooks]
+    problems: list[str] = []
+    for place in extension_folders("hook", config):
+        for name in ("hooks.json",) if place.source == "ebb" else _settings_of(place):
+            path = place.folder / name
+            if os.path.lexists(path):
+                found += _of_file(path, place, config, problems)
+    for plugin in used_plugins(config) if os.path.isdir(config.folders.data / "plugins") else ():
+        place = ExtensionFolder("hook", "plugin", "claude", plugin.folder, plugin.folder)
+        for path in plugin.files("hooks", "hooks/hooks.json"):
+            found += _of_file(path, place, config, problems)
+    problems += filter(None, (hook.problem for hook in found))
+    return DeclaredHooks(tuple(hook for hook in found if not hook.problem), tuple(problems))
+
+
+def _settings_of(place: ExtensionFolder) -> tuple[str, ...]:
+    return ("settings.json", "settings.local.json") if place.owner == "project" else ("settings.json",)
+
+
+def _of_file(path: Path, place: ExtensionFolder, config: Config, problems: list[str]) -> Iterator[DeclaredHook]:
+    shown = _display_path(path, config)
+    try:
+        tables, commands = _read_hook_file(path, place.boundary, shown, problems)
+        if not commands:
+            return
+        plugin = str(place.folder) if place.owner == "plugin" else ""
+        file = None
+        if place.owner == "project" or (place.owner == "user" and place.source != "ebb"):
+
+            def look_up() -> str:
+                again, _ = _read_hook_file(path, place.boundary, shown, [])
+                return _digest(again, _scripts(commands, config), config)
+
+            item = TrustItem(
+                "hook", shown, "project", shown, _digest(tables, _scripts(commands, config), config),
+                _lines(commands, config), IN_SANDBOX if place.owner == "project" else AS_YOURS,
+            )  # fmt: skip
+            file = HookFile(item, look_up)
+    except UnusableFile as error:
+        problems.append(f"the hooks of `{shown}` are left out: {error}")
+        return
+    for each in commands:
+        yield DeclaredHook(each, place.owner, shown, file, plugin)
+
+
+def _read_hook_file(
+    path: Path, boundary: Path | None, shown: str, problems: list[str]
+) -> tuple[Mapping[str, object], tuple[HookEntry, ...]]:
+    """What a file says of hooks, and those of them that can be run. Raises `UnusableFile`."""
+    content = table_of(path, boundary, may_be_empty=True)
+    tables = content.get("hooks", {})
+    if content.get("disableAllHooks") is True or not tables:
+        return {}, ()
+    if not isinstance(tables, dict):
+        raise UnusableFile("its `hooks` are no table of events")
+    commands, left_out = read_hooks(tables)
+    problems += [f"`{shown}`: {problem}" for problem in left_out]
+    return tables, commands
+
+
+def _scripts(commands: Sequence[HookEntry], config: Config) -> tuple[Path, ...]:
+    """The files of the project that the commands name: they are approved with what they hold."""
+    words = (word for each in commands for word in _words(each.action, config.project))
+    return scripts_among(words, config.project, config.project)
+
+
+def _words(action: HookAction, project: Path) -> Iterator[str]:
+    """All that may be a path in what a hook runs."""
+    match action:
+        case str():
+            try:
+                words = shlex.split(action, posix=True)
+            except ValueError:
+                words = action.split()
+        case tuple():
+            words = list(action)
+        case _:
+            words = []
+    for word in words:
+        for name in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
+            word = word.replace(name, str(project))
+        yield word
+
+
+def _digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Config) -> str:
+    """Of all that would run: the tables, the files that they name and, in a folder of hooks, all other scripts, since
+    they use each other. Raises `UnusableFile`."""
+    folders = {path.parent for path in scripts if path.parent.name == "hooks"}
+    beside = {path for folder in folders for path in files_below(folder, config.project) if is_script(path)}
+    files = sorted({*scripts, *beside})
+    names = {path: str(path.relative_to(config.project)) for path in files}  # the same in a linked work tree
+    texts = (part for path in files for part in (names[path], text_of(path, config.project)))
+    return digest_of_text(json.dumps(tables, sort_keys=True), *texts)
+
+
+def _lines(commands: Sequence[HookEntry], config: Config) -> tuple[str, ...]:
+    lines = [line for each in commands for line in each.summary.replace("\n", "\n    ").splitlines()]
+    named = [str(path.relative_to(config.project)) for path in _scripts(commands, config)]
+    return (*lines, *(f"runs the file {name}" for name in named))
+
+
+def _display_path(path: Path, config: Config) -> str:
+    if path.is_relative_to(config.project):
+        return str(path.relative_to(config.project))
+    home = config.folders.home
+    return f"~/{path.relative_to(home)}" if home is not None and path.is_relative_to(home) else str(path)

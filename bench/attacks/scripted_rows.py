@@ -1,0 +1,176 @@
+"""Rows that say themselves what is played: what a server says and what the model calls, and what may be found of it
+afterwards in requests, on the terminal, in logs and in the folder; and what a browser asks of `ebb serve`."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPConnection
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any
+
+from bench.attacks.drive import KEYS, Answer, AttackRun, make_home, play
+from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
+from bench.attacks.shell import OFF
+from tests.fake_provider import Call, Turn
+from tests.running import ROOT, Run, command, ebb, environment
+
+_SERVER = str(Path(__file__).with_name("mcp_server.py"))
+_USUAL_SECONDS = 60.0
+_USUAL_CODES = (0, 5)
+"""Of a run that ended well, and of one in which a call was denied."""
+
+
+def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
+    """In `setup`: `servers` (what each says, by name; `mcp_server.py` has the words), `owner` (`user` or `project`),
+    `config` (the user's), `calls`, `answer`, `flags`, `env`, `prompt`, `stdin`, `http` (what all other servers answer
+    whoever asks so), `again` (commands that come afterwards). In `expected`: `in` and `not in` (texts by where they
+    stand), `uncalled` (beginnings of requests to others), `exit` (codes), `seconds`."""
+    setup, expected = row["setup"], row["expected"]
+    make_home(places)
+    lay_out(setup, places)
+    _declare(setup, places)
+    turns = [Turn(calls=(Call(name, _with_real_paths(given, places)),)) for name, given in setup.get("calls", ())]
+    env = {**OFF, "EBB_MCP_TIMEOUT": "5", **setup.get("env", {})}
+    began = time.monotonic()
+    played = play(
+        places, [*turns, Turn(text=setup.get("answer", "done"))], *setup.get("flags", ()), env=env,
+        prompt=setup.get("prompt", "go"), stdin=setup.get("stdin"), answer=_answer(setup.get("http", ())),
+    )  # fmt: skip
+    again = [
+        ebb(
+            "-C",
+            str(places.project),
+            *map(places.with_real_paths, words),
+            home=places.ours,
+            env={**env, "HOME": str(places.home)},
+        )
+        for words in setup.get("again", ())
+    ]
+    took, limit = time.monotonic() - began, expected.get("seconds", _USUAL_SECONDS)
+    marks = [str(path) for path in (places.project / "PWNED", Path("/tmp/PWNED")) if path.exists()]
+    return AttackOutcome.of(
+        played.outside_effects(may_call=True),
+        f"{took:.0f} s" if took > limit else "",
+        f"exit code {played.run.code}" if played.run.code not in expected.get("exit", _USUAL_CODES) else "",
+        f"made: {marks}" if marks else "",
+        f"refused: {played.refused}" if played.refused else "",
+        "a traceback" if any("Traceback (most" in run.err for run in again) else "",
+        *(
+            f"{place} was called"
+            for place in expected.get("uncalled", ())
+            for one in played.hit
+            if one.startswith(place)
+        ),
+        *_placement_problems(expected, _texts(played, again, places)),
+    )
+
+
+def _answer(rows: Sequence[Mapping[str, str]]) -> Answer | None:
+    """`asked`: how a request begins; `raw`: the answer, in which `$id` is that of the request."""
+
+    def answer(asked: bytes) -> bytes:
+        found = re.search(rb'"id": ?("[^"]*"|\d+)', asked)
+        for row in rows:
+            if asked.startswith(row["asked"].encode()) and row.get("holds", "").encode() in asked:
+                return row["raw"].replace("$id", found[1].decode() if found else "null").encode("latin-1")
+        return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    return answer if rows else None
+
+
+def _with_real_paths(given: Mapping[str, object], places: AttackFolders) -> dict[str, object]:
+    return {name: places.with_real_paths(value) if isinstance(value, str) else value for name, value in given.items()}
+
+
+def _declare(setup: Mapping[str, Any], places: AttackFolders) -> None:
+    """The servers of the row, and the settings of its user."""
+    servers = {
+        name: {"command": sys.executable, "args": ["-I", "-S", _SERVER, json.dumps(told)]}
+        for name, told in setup.get("servers", {}).items()
+    }
+    lines = [places.with_real_paths(setup.get("config", ""))]
+    if setup.get("owner", "user") == "user":
+        for name, server in servers.items():
+            lines += [f"[mcp.servers.{json.dumps(name)}]", *(f"{key} = {json.dumps(it)}" for key, it in server.items())]
+    elif servers:
+        (places.project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    config = places.ours / "config" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("\n".join(lines))
+
+
+def _texts(played: AttackRun, again: Sequence[Run], places: AttackFolders) -> Mapping[str, str]:
+    """What was found, by where."""
+    logs, files = (
+        "\n".join(path.read_text("utf-8", "replace") for path in sorted(folder.rglob("*")) if path.is_file())
+        for folder in (places.ours / "logs", places.project)
+    )
+    said = [json.dumps(one, ensure_ascii=False) for one in map(json.loads, played.bodies)]
+    return {
+        "requests": "\n".join(said),
+        "tools": json.dumps(json.loads(played.bodies[-1]).get("tools", []), ensure_ascii=False) if said else "",
+        "outputs": "\n".join(played.outputs),
+        "terminal": f"{played.run.out}\n{played.run.err}",
+        "errors": played.run.err,
+        "afterwards": "\n".join(f"{run.out}\n{run.err}" for run in again),
+        "logs": logs,
+        "files": files,
+    }
+
+
+def _placement_problems(expected: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
+    """`not in` and `in`: texts by place."""
+    for place, words in expected.get("not in", {}).items():
+        yield from (f"{word!r} stands in the {place}" for word in words if word in texts[place])
+    for place, words in expected.get("in", {}).items():
+        yield from (f"{word!r} is missing in the {place}" for word in words if word not in texts[place])
+
+
+def run_serve_row(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
+    """`setup` has requests to `ebb serve` in order, each with the status that has to come: `$token`, `$folder` and
+    `$port` stand for those of the run, `"cookie": true` for what was given."""
+    make_home(places)
+    lay_out({}, places)
+    env = {**environment(places.ours), **KEYS, **OFF, "TERM": "dumb"}
+    line = command("serve", "-C", str(places.project))
+    with Popen(line, env=env, cwd=ROOT, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True) as server:
+        try:
+            assert server.stdout
+            address = re.search(r":(\d+)/\?token=(\S+)", "".join(server.stdout.readline() for _ in range(2)))
+            if address is None:
+                return AttackOutcome("happened", "it told no address")
+            known = {"$port": address[1], "$token": address[2], "$folder": "/none"}
+            return AttackOutcome.of(*_answers(row["setup"]["requests"], known))
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def _answers(requests: Sequence[Mapping[str, Any]], known: dict[str, str]) -> Iterator[str]:
+    cookie = ""
+    for asked in requests:
+        path, headers = (
+            _fill_placeholders(asked["path"], known),
+            {"Host": "127.0.0.1:$port", **asked.get("headers", {})},
+        )
+        sent = {name: _fill_placeholders(value, known) for name, value in headers.items()}
+        if asked.get("cookie"):
+            sent["Cookie"] = cookie
+        connection = HTTPConnection("127.0.0.1", int(known["$port"]), timeout=20)
+        connection.request(asked.get("method", "GET"), path, headers=sent)
+        answer = connection.getresponse()
+        given = answer.getheader("Set-Cookie", "")
+        if given:
+            cookie, known["$folder"] = given.partition(";")[0], answer.getheader("Location", "").rstrip("/")
+        connection.close()
+        if answer.status != asked["status"]:
+            yield f"{asked['path']} was answered with {answer.status}"
+
+
+def _fill_placeholders(text: str, known: Mapping[str, str]) -> str:
+    for name, value in known.items():
+        text = text.replace(name, value)
+    return text

@@ -1,0 +1,56 @@
+"""The differences between commands in the sandbox and plain bash that are meant, each with its reason and with what
+the output says of it: what was held back, and how to open it. Pure."""
+
+import re
+from dataclasses import dataclass
+
+OPENS = re.compile(r"--allow '?(?:network|outside)\(|--no-sandbox|--add-dir|`web\.private`")
+"""What a user can do about it, as an output says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedDifference:
+    """One kind of difference."""
+
+    name: str
+    reason: str
+    pattern: str
+    """A pattern of what the output says was held back."""
+
+
+EXPECTED_DIFFERENCES = (
+    ExpectedDifference(
+        "network",
+        "what a command reads could leave the machine: hosts are opened one by one",
+        r"was not reached: |it has no network|only programs that use `HTTPS_PROXY`",
+    ),
+    ExpectedDifference(
+        "servers of this machine",
+        "databases, container engines and other agents do whatever they are asked, without the user's question",
+        r"of servers on this machine only those|does not reach Docker or Podman",
+    ),
+    ExpectedDifference(
+        "files outside",
+        "a command writes in the working folder, in /tmp and in caches; elsewhere other programs would obey it",
+        r"it may not (?:write|remove or rename)|it may write only|may not be made, and was removed"
+        r"|does not see `[^`]*/tmp/|no file has a second name",
+    ),
+    ExpectedDifference("keys", "keys of the user are not for the model", r"it does not see"),
+    ExpectedDifference(
+        "rights",
+        "a command keeps the rights that it has, and gives files to nobody else",
+        r"cannot become another user|may make no namespaces|has no devices|cannot give files to other users",
+    ),
+    ExpectedDifference(
+        "other programs",
+        "what else runs here is seen, and can be ended, by nothing that the model runs",
+        r"it sees only this session's",
+    ),
+)
+
+
+def explain_difference(told: str) -> tuple[str, str]:
+    """Which of them an output tells of, and what is missing from what it tells; two empty texts where it tells of
+    none."""
+    name = next((kind.name for kind in EXPECTED_DIFFERENCES if re.search(kind.pattern, told)), "")
+    return name, "" if not name or OPENS.search(told) else "it does not say how to open it"

@@ -1,0 +1,64 @@
+"""Files near the top of a folder that something obeys by itself, as they are: what a command made of them."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+from tools.files.autorun import runs_later
+from tools.files.paths import display
+
+ConfigFileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
+"""What tells a file from what it was, by its path."""
+
+_AROUND = frozenset((".github", ".forgejo", ".gitea", ".cargo", ".bundle", ".config"))
+"""Folders that are none themselves, and in which such files lie."""
+_MAX_ENTRIES = 1_000
+"""Names in a folder that are looked at."""
+_MAX_DEPTH = 3
+"""Folders below the first."""
+
+
+def config_file_states(folders: Iterable[str]) -> ConfigFileStates:
+    """Those at the top of the folders, and in the folders there that are known for them. Of git's own it is the hooks:
+    settings change with every push."""
+    return {path: state for folder in folders for path, state in _find_config_files(folder, folder, 0)}
+
+
+def changes_note(before: ConfigFileStates, after: ConfigFileStates, root: str) -> str:
+    """What became of them, for who reads the output; empty when nothing did."""
+    changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    if not changed:
+        return ""
+    names = ", ".join(f"`{display(Path(path), Path(root))}`" for path in changed[:3])
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    return f"it changed {names}{more}, which other programs obey by themselves: say so in your answer"
+
+
+def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry, _ in zip(entries, range(_MAX_ENTRIES), strict=False)]
+    except OSError:
+        return
+    for entry in found:
+        is_wanted = depth > 0 or entry.name in _AROUND or _is_executed(entry.name)
+        if not is_wanted or (os.path.basename(folder) == ".git" and entry.name != "hooks"):
+            continue
+        if entry.name.endswith(".sample") and os.path.basename(folder) == "hooks":
+            continue  # git makes them in every repository, and runs none
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                if depth < _MAX_DEPTH:
+                    yield from _find_config_files(entry.path, top, depth + 1)
+            elif runs_later(entry.path, top):
+                status = entry.stat(follow_symlinks=False)
+                yield entry.path, (status.st_size, status.st_mtime_ns, status.st_ino)
+        except OSError:  # it is gone by now
+            continue
+
+
+@lru_cache(maxsize=4096)
+def _is_executed(name: str) -> bool:
+    return bool(runs_later(f"/{name}", "/"))

@@ -1,0 +1,40 @@
+"""How many lines a panel needs, so that a short list does not take a whole screen. Pure."""
+
+from collections.abc import Sequence
+
+from tui.text.cells import wrap_words
+from tui.text.spans import Line
+from tui.view.key_hints import key_lines
+from tui.view.panel import NO_ROW, Panel, hints
+
+MAX_ABOUT_LINES = 8
+"""Lines of what is told of a row below the list, where that is not for reading."""
+_MAX_MEASURED_ROWS = 300
+"""Rows of which each is asked for what is told of it."""
+
+
+def lines_needed(panel: Panel, width: int) -> int:
+    """Lines in so many columns, without a frame, whichever of its rows is marked; 0 where there is more to read than is
+    known before it is read."""
+    rows = panel.rows
+    is_read = any(row.content is not None or callable(row.about) for row in rows)
+    if (
+        panel.min_width_beside
+        or panel.find is not None
+        or panel.more is not None
+        or is_read
+        or len(rows) > _MAX_MEASURED_ROWS
+    ):
+        return 0
+    told = max((_height(row.about, width) for row in rows if not callable(row.about)), default=0)
+    told = max(told, _height(panel.about, width))
+    told = told if panel.reads else min(told, MAX_ABOUT_LINES)
+    listed = min(len(rows), panel.most) if panel.most else len(rows)
+    asked = 2 if any(action.asks is not None for action in panel.actions) else 0
+    keys = len(key_lines(hints(panel, NO_ROW, in_list=not panel.search), width))
+    parts = (_height(panel.head, width), int(bool(panel.search)), listed, told, keys)
+    return sum(parts) + sum(1 for part in parts[1:4] if part) + asked
+
+
+def _height(lines: Sequence[Line], width: int) -> int:
+    return sum(len(wrap_words("".join(words for words, _ in line), width)) for line in lines)

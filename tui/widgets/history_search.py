@@ -1,0 +1,132 @@
+"""A line in which an earlier message is looked for."""
+
+import asyncio
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input, Static
+
+from tools.outputs.extent import pluralize
+from tui.prompt.history import HistorySearch, looked_for
+from tui.text.sanitise import sanitised, sanitised_line
+from tui.text.styles import Palette, clipped_text, palette_of
+from tui.view.key_hints import key_lines
+from tui.widgets.field import Field
+
+MAX_MESSAGE_LINES = 6
+"""Lines of a message that are shown."""
+_KEYS = ((96, "Ctrl-R older  Ctrl-S newer  Enter takes  Esc back"), (76, "Ctrl-R older  Enter takes  Esc back"))
+"""The keys that are named, from so many columns on."""
+
+
+class HistorySearchBar(Vertical):
+    """Takes the keys while it is there: Ctrl-R and Up go to older messages, Ctrl-S and Down to newer ones, Enter and
+    Tab take the one shown, Esc leaves."""
+
+    DEFAULT_CSS = """
+    Past {
+        height: auto;
+        padding: 0 1;
+        background: $surface;
+    }
+    Past #past-found { height: auto; }
+    Past #past-line { height: 1; }
+    Past #past-mark, Past #past-count { width: auto; height: 1; }
+    Past #past-sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+    """
+
+    def __init__(self, entries: tuple[str, ...]) -> None:
+        super().__init__()
+        self.taken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """The message that the user takes in the end; empty when none is."""
+        self._entries = entries
+        self._search = looked_for("", entries)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="past-found")
+        with Horizontal(id="past-line"):
+            yield Static(Text("history ", palette_of(self.app.theme_variables).dim), id="past-mark")
+            yield Field(id="past-sought", compact=True, placeholder="a word of an earlier message")
+            yield Static(id="past-count")
+
+    def on_mount(self) -> None:
+        box = self.query_one(Input)
+        self.screen.set_focus(box)
+        self._show_result()
+
+    def seek(self, words: str) -> None:
+        """Looks for words as if they were typed here."""
+        box = self.query_one(Input)
+        box.value = words + box.value
+        box.cursor_position = len(box.value)
+
+    @on(Input.Changed)
+    def _update_search(self, message: Input.Changed) -> None:
+        message.stop()
+        self._search = looked_for(message.value, self._entries, self._search)
+        self._show_result()
+
+    def on_key(self, event: events.Key) -> None:
+        if self._handles(event.key):
+            event.stop()
+            event.prevent_default()
+
+    def on_descendant_blur(self) -> None:
+        self._end("")
+
+    def on_unmount(self) -> None:
+        self._end("")
+
+    def _end(self, taken: str) -> None:
+        if not self.taken.done():
+            self.taken.set_result(taken)
+
+    def _handles(self, key: str) -> bool:
+        match key:
+            case "ctrl+r" | "up":
+                self._search = self._search.older()
+            case "ctrl+s" | "down":
+                self._search = self._search.newer()
+            case "enter" | "tab":
+                self._end(self._search.current)
+            case "escape":
+                self._end("")
+            case _:
+                return False
+        self._show_result()
+        return True
+
+    def _show_result(self) -> None:
+        palette, search = palette_of(self.app.theme_variables), self._search
+        self.query_one("#past-found", Static).update(found_text(search, palette))
+        count = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " nothing found"
+        keys = next((keys for least, keys in _KEYS if self.size.width >= least), "")
+        text = Text.assemble((f"{count}   ", palette.text), clipped_text(key_lines(keys, self.size.width), palette))
+        self.query_one("#past-count", Static).update(text)
+
+
+def found_text(search: HistorySearch, palette: Palette) -> Text:
+    """The message that the search is at, with the word marked: as many lines as there is room for, the marked one among
+    them."""
+    start, end = search.place
+    lines = search.current.split("\n")
+    first = (
+        max(search.current.count("\n", 0, start) - MAX_MESSAGE_LINES + 2, 0) if len(lines) > MAX_MESSAGE_LINES else 0
+    )
+    at = sum(len(line) + 1 for line in lines[:first])
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    for number, line in enumerate(lines[first : first + MAX_MESSAGE_LINES]):
+        text.append("\n" if number else "")
+        left, right = (min(max(place - at, 0), len(line)) for place in (start, end))
+        for part, style in (
+            (line[:left], palette.text),
+            (line[left:right], palette.here),
+            (line[right:], palette.text),
+        ):
+            text.append(sanitised_line(sanitised(part)), style)
+        at += len(line) + 1
+    if len(lines) > first + MAX_MESSAGE_LINES:
+        text.append(f" … {pluralize(len(lines) - first - MAX_MESSAGE_LINES, 'more line')}", palette.dim)
+    return text
