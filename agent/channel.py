@@ -5,10 +5,16 @@ import itertools
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
-from agent.errors import AgentError
-from agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
-from agent.events.session import Event, Noticed, TurnFinished
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.permissions import (
+    Decision,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from ebbtide.agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import Event, Noticed, TurnFinished
 
 T = TypeVar("T")
 

@@ -11,19 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.archive.session_archive import SessionArchive
-from agent.calls.approval import Approver
-from agent.calls.execute import CallRunner, SaveOpenFiles, no_checkpoint, no_open_editors
-from agent.calls.git_secrets import learn_git_passwords
-from agent.calls.loop_guard import LoopGuard
-from agent.calls.output_reader import OutputReader
-from agent.calls.output_view import OutputIntake, around_calls, hooks_of
-from agent.calls.policy import Policy, Rule, parse_rule
-from agent.calls.project_rules import ProjectRules
-from agent.channel import Channel
-from agent.checkpoints.checkpoint_thread import CheckpointThread
-from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
-from agent.compose_project import (
+from ebbtide.agent.archive.session_archive import SessionArchive
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.execute import CallRunner, SaveOpenFiles, no_checkpoint, no_open_editors
+from ebbtide.agent.calls.git_secrets import learn_git_passwords
+from ebbtide.agent.calls.loop_guard import LoopGuard
+from ebbtide.agent.calls.output_reader import OutputReader
+from ebbtide.agent.calls.output_view import OutputIntake, around_calls, hooks_of
+from ebbtide.agent.calls.policy import Policy, Rule, parse_rule
+from ebbtide.agent.calls.project_rules import ProjectRules
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.checkpoints.checkpoint_thread import CheckpointThread
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
+from ebbtide.agent.compose_project import (
     AgentsOnDemand,
     apply_skill_limits,
     extensions_of,
@@ -34,29 +34,29 @@ from agent.compose_project import (
     trust_in,
     unknown_tools_of,
 )
-from agent.config.values import Config
-from agent.context.control_calls import PLAN
-from agent.context.estimate import decode_estimator, server_in
-from agent.context.secret_tokens import SecretTokens
-from agent.input.instruction_updates import FileInstructionUpdates
-from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Conversation
-from agent.providers.factory import build_provider, build_summarisers, make_meter, targets_for
-from agent.providers.fallbacks import ConnectedModel
-from agent.providers.learned_limits import LearnedLimits, learned_window
-from agent.providers.stream import Retries
-from agent.providers.usage import counted_for
-from agent.records.call_progress import CallProgress
-from agent.records.job_log import JobPortsOnDemand, job_listener
-from agent.records.recorder import Recorder
-from agent.records.resume import restore
-from agent.records.session_reader import earlier_calls
-from agent.records.session_state import workspace_state
-from agent.records.store_access import lock_session, outputs_folder
-from agent.records.store_thread import StoreThread
-from agent.records.write_queue import WriteQueue
-from agent.session import Session
-from agent.session_settings import (
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.context.estimate import decode_estimator, server_in
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.input.instruction_updates import FileInstructionUpdates
+from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.factory import build_provider, build_summarisers, make_meter, targets_for
+from ebbtide.agent.providers.fallbacks import ConnectedModel
+from ebbtide.agent.providers.learned_limits import LearnedLimits, learned_window
+from ebbtide.agent.providers.stream import Retries
+from ebbtide.agent.providers.usage import counted_for
+from ebbtide.agent.records.call_progress import CallProgress
+from ebbtide.agent.records.job_log import JobPortsOnDemand, job_listener
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.resume import restore
+from ebbtide.agent.records.session_reader import earlier_calls
+from ebbtide.agent.records.session_state import workspace_state
+from ebbtide.agent.records.store_access import lock_session, outputs_folder
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.write_queue import WriteQueue
+from ebbtide.agent.session import Session
+from ebbtide.agent.session_settings import (
     compacting_of,
     debug_of,
     effort_for,
@@ -73,28 +73,28 @@ from agent.session_settings import (
     system_text_going_on,
     tools_for,
 )
-from agent.window.deferral import Deferral, specs_of
-from agent.window.prefix_watch import PrefixWatch
-from agent.window.reminders import Reminders, surroundings_now
-from agent.window.server_tools import ServerTools, searchable_tools
-from agent.window.session_context import SessionContext
-from agent.window.turn_limits import Allowance
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from tools.base import ReadLimits, Tool, Workspace, no_user
-from tools.lazy import dataclass
-from tools.outputs.recalled import no_progress
-from tools.sandbox.network import SessionNetwork
-from tools.sandbox.sandbox import Sandbox
-from tools.submit_plan import SubmitPlan
-from tools.task import Task
-from tools.tool_output_cache import unlisted_tools
+from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.prefix_watch import PrefixWatch
+from ebbtide.agent.window.reminders import Reminders, surroundings_now
+from ebbtide.agent.window.server_tools import ServerTools, searchable_tools
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.turn_limits import Allowance
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import ReadLimits, Tool, Workspace, no_user
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.sandbox.network import SessionNetwork
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.submit_plan import SubmitPlan
+from ebbtide.tools.task import Task
+from ebbtide.tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: few sessions have hooks or agents, or are told to a collector
-    from agent.hooks.session_hooks import StartSource
-    from agent.subagents.definitions import AgentDefinition
-    from agent.subagents.role import AgentRole
-    from agent.telemetry.export import Telemetry
+    from ebbtide.agent.hooks.session_hooks import StartSource
+    from ebbtide.agent.subagents.definitions import AgentDefinition
+    from ebbtide.agent.subagents.role import AgentRole
+    from ebbtide.agent.telemetry.export import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ class Composer:
         self, definition: "AgentDefinition", parent: SessionContext, closing: AsyncExitStack
     ) -> Session:
         """The session of an agent that works for another session. Raises `AgentError`."""
-        from agent.subagents.role import AgentRole  # noqa: PLC0415  # deferred: few sessions send agents off
+        from ebbtide.agent.subagents.role import AgentRole  # noqa: PLC0415  # deferred: few sessions send agents off
 
         role = AgentRole(definition, parent)
         row = role.row(self.config)

@@ -8,30 +8,30 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.calls.approval import Approver
-from agent.calls.execute import Guard
-from agent.channel import Channel
-from agent.config.options import Mode
-from agent.config.values import Config
-from agent.context.secret_tokens import SecretTokens
-from agent.errors import ConfigError
-from agent.events.subagents import RunningAgent
-from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Message, Usage
-from agent.providers.fallbacks import Connect
-from agent.records.recorder import Recorder
-from agent.window.server_tools import ServerTools
-from agent.window.session_context import SessionContext
-from tools.base import Result, Tool, Workspace
-from tools.task import BUILT_IN, Task
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.execute import Guard
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.subagents import RunningAgent
+from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.messages import Message, Usage
+from ebbtide.agent.providers.fallbacks import Connect
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import Result, Tool, Workspace
+from ebbtide.tools.task import BUILT_IN, Task
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
-    from agent.extensions.session_extensions import SessionExtensions
-    from agent.extensions.session_trust import SessionTrust
-    from agent.hooks.session_hooks import SessionHooks, StartSource
-    from agent.mcp.running import RunningServers
-    from agent.subagents.session_agents import Compose, SessionAgents
-    from agent.telemetry.export import Telemetry
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions
+    from ebbtide.agent.extensions.session_trust import SessionTrust
+    from ebbtide.agent.hooks.session_hooks import SessionHooks, StartSource
+    from ebbtide.agent.mcp.running import RunningServers
+    from ebbtide.agent.subagents.session_agents import Compose, SessionAgents
+    from ebbtide.agent.telemetry.export import Telemetry
 
 
 def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry | None":
@@ -39,13 +39,13 @@ def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry |
     if config.telemetry_endpoint is None:
         return None
     try:
-        from agent.telemetry.export import Telemetry  # noqa: PLC0415  # deferred: an extra that few have
+        from ebbtide.agent.telemetry.export import Telemetry  # noqa: PLC0415  # deferred: an extra that few have
     except ImportError as error:
-        from agent.extras import install_command  # noqa: PLC0415  # deferred: as above
+        from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: as above
 
         told = f"`telemetry.endpoint` needs packages that are not installed. Run: {install_command('otel')}"
         raise ConfigError(told) from error
-    from tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: as above
 
     redact = partial(redact_text, environment=environment) if config.telemetry_content else None
     return Telemetry(config.telemetry_endpoint, redact)
@@ -57,7 +57,7 @@ async def trust_in(config: Config, channel: Channel, languages: SessionLanguages
     wants = channel.is_interactive and languages.may_want_trust
     if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions or wants):
         return None
-    from agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
+    from ebbtide.agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
 
     trust = SessionTrust(config, channel)
     trust.add(await asyncio.to_thread(languages.items) if wants else ())
@@ -68,7 +68,7 @@ async def extensions_of(config: Config, trust: "SessionTrust | None") -> "Sessio
     """The commands, skills and agents of a session; None where there are none."""
     if trust is None or not config.may_have_extensions:
         return None
-    from agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
 
     extensions = await asyncio.to_thread(SessionExtensions, config, trust)
     found = (*extensions.skills, *extensions.commands, *extensions.agents, *extensions.problems)
@@ -86,8 +86,8 @@ class AgentsOnDemand:
 
     @cached_property
     def _loaded(self) -> "SessionAgents":
-        from agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few sessions send agents off
-        from agent.subagents.session_agents import SessionAgents  # noqa: PLC0415  # deferred: as above
+        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few sessions send agents off
+        from ebbtide.agent.subagents.session_agents import SessionAgents  # noqa: PLC0415  # deferred: as above
 
         assert self.parent is not None
         return SessionAgents(partial(usable_agents, self._extensions), self._concurrent, self._compose, self.parent)
@@ -97,7 +97,7 @@ class AgentsOnDemand:
         """What each is for, by its name."""
         if self._extensions is None or not self._extensions.agents:
             return BUILT_IN
-        from agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few users have some
+        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few users have some
 
         return {each.name: each.description for each in usable_agents(self._extensions)}
 
@@ -124,7 +124,7 @@ def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[s
     """A line for what the agents of a session name that is no tool."""
     if extensions is None or not extensions.agents:
         return ()
-    from agent.subagents.file_definitions import unknown_tools  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.subagents.file_definitions import unknown_tools  # noqa: PLC0415  # deferred: as above
 
     return unknown_tools(extensions.usable_agents(), known)
 
@@ -135,7 +135,7 @@ def apply_skill_limits(
     """Has skills that are in use narrow what calls may do."""
     if extensions is None or not any(skill.tools for skill in extensions.skills):
         return
-    from agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
 
     channel.on_note(SkillUse(extensions, approval, str(root), channel.notice).note)
 
@@ -144,7 +144,7 @@ def let_hooks_ask(hooks: "SessionHooks | None", env: SessionContext, connect: Co
     """Has hooks ask models, agents and servers, where some do."""
     if hooks is None or not hooks.asks_others:
         return
-    from agent.subagents.hook_judges import HookJudges  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.subagents.hook_judges import HookJudges  # noqa: PLC0415  # deferred: as above
 
     hooks.ask_through(HookJudges(env, connect, compose))
 
@@ -153,7 +153,7 @@ def skill_folders(config: Config) -> tuple[Path, ...]:
     """Where the user keeps skills, which commands may read wherever that is."""
     if not config.may_have_extensions:
         return ()
-    from agent.extensions.extension_folders import extension_folders  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.extensions.extension_folders import extension_folders  # noqa: PLC0415  # deferred: as above
 
     return tuple(place.folder for place in extension_folders("skill", config) if place.owner == "user")
 
@@ -170,7 +170,7 @@ def servers_of(
     """The servers of a session; None when none is declared."""
     if trust is None or not config.may_have_servers:
         return None
-    from agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
+    from ebbtide.agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
 
     servers = RunningServers(config, environment, root, served, channel, trust)
     closing.push_async_callback(servers.close)
@@ -192,7 +192,7 @@ def hooks_in(
     """What tells programs what happens; None where none is declared."""
     if trust is None or not config.may_have_hooks:
         return None
-    from agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
+    from ebbtide.agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
 
     async def read(start: int) -> tuple[Sequence[Message], int, Mapping[int, Usage]]:
         messages, end = await recorder.log.messages(start)

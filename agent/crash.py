@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent.config.values import Config
-from agent.errors import AgentError
-from tools.files.private_folder import make_private
-from tools.secrets.redaction import redact_text
-from tools.version import VERSION
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.secrets.redaction import redact_text
+from ebbtide.tools.version import VERSION
 
 MAX_REPORTS = 20
 """Older ones are removed."""

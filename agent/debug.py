@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
-from tools.files.private_folder import make_private
-from tools.secrets.redaction import redact_text
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.secrets.redaction import redact_text
 
 MAX_BYTES = 10_000_000
 """At which the file becomes `context.jsonl.1`, and a new one is begun."""

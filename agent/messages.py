@@ -5,10 +5,10 @@ from dataclasses import field, replace
 from operator import is_
 from typing import Literal, Self, TypeAlias, TypeVar
 
-from tools.lazy import dataclass
-from tools.outputs.extent import Extent
-from tools.outputs.new_problems import NewProblems
-from tools.process.state import ProgramState
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.outputs.new_problems import NewProblems
+from ebbtide.tools.process.state import ProgramState
 
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
 """How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""
@@ -334,7 +334,8 @@ class Recalls:
     """Of the outputs that were cut or masked: how many those are, and which the model has brought back."""
 
     left: Mapping[str, int] = field(default_factory=dict)
-    """How many were cut when they came in, or masked later, by what they show: see `agent.context.reread_model`."""
+    """How many were cut when they came in, or masked later, by what they show
+    (`ebbtide.agent.context.reread_model`)."""
     back: Mapping[str, str] = field(default_factory=dict)
     """What those show that were brought back, by their references."""
 

@@ -4,21 +4,21 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.calls.policy import server_of
-from agent.context.budget import Window
-from agent.context.last_request import RequestMark
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.summary_cost import PerToken
-from agent.context.tool_selection import ToolSpec
-from agent.context.view_items import ViewItem, items_of, pins_of, shared_out
-from agent.messages import Conversation, Recalls, Usage
-from agent.providers.base import ModelFacts, Prices
-from agent.providers.meter import Meter
-from agent.providers.usage import counted_for
-from agent.records.usage import RequestUsage, Rewrite
-from agent.window.deferral import Deferral
-from agent.window.measure import sections_of, window_of
-from agent.window.session_context import SessionContext
+from ebbtide.agent.calls.policy import server_of
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.summary_cost import PerToken
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.context.view_items import ViewItem, items_of, pins_of, shared_out
+from ebbtide.agent.messages import Conversation, Recalls, Usage
+from ebbtide.agent.providers.base import ModelFacts, Prices
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.usage import counted_for
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.measure import sections_of, window_of
+from ebbtide.agent.window.session_context import SessionContext
 
 
 @dataclass(frozen=True, slots=True)

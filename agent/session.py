@@ -8,37 +8,42 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
-from agent.archive.listing import ArchiveListing
-from agent.calls.boundary import SessionBoundary
-from agent.channel import Answer, Channel, Interrupt
-from agent.checkpoints.session_checkpoints import SessionCheckpoints
-from agent.config.options import Mode
-from agent.errors import AgentError, StoreFailed
-from agent.events.session import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
-from agent.events.view import BroughtBack
-from agent.messages import Conversation, Image, Note, Text, User
-from agent.providers.usage import counted_for
-from agent.records.file_history import FileLog
-from agent.records.session_state import news_for_user, note_for_model
-from agent.records.usage import SessionUsage
-from agent.turn import run_turn
-from agent.window.bring_back import bring_back, require_stored
-from agent.window.measure import count_ahead, is_over_trigger
-from agent.window.model_choice import begin_session
-from agent.window.session_context import Agents, SessionContext
-from agent.window.triggers import background_compaction_due, compact_between_turns, ignore_event, mask_after_turn
-from agent.window.turn_limits import TurnLimits
-from agent.window.turn_model import own_model_afterwards
-from tools.process.jobs import BackgroundJobs
+from ebbtide.agent.archive.listing import ArchiveListing
+from ebbtide.agent.calls.boundary import SessionBoundary
+from ebbtide.agent.channel import Answer, Channel, Interrupt
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.errors import AgentError, StoreFailed
+from ebbtide.agent.events.session import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
+from ebbtide.agent.events.view import BroughtBack
+from ebbtide.agent.messages import Conversation, Image, Note, Text, User
+from ebbtide.agent.providers.usage import counted_for
+from ebbtide.agent.records.file_history import FileLog
+from ebbtide.agent.records.session_state import news_for_user, note_for_model
+from ebbtide.agent.records.usage import SessionUsage
+from ebbtide.agent.turn import run_turn
+from ebbtide.agent.window.bring_back import bring_back, require_stored
+from ebbtide.agent.window.measure import count_ahead, is_over_trigger
+from ebbtide.agent.window.model_choice import begin_session
+from ebbtide.agent.window.session_context import Agents, SessionContext
+from ebbtide.agent.window.triggers import (
+    background_compaction_due,
+    compact_between_turns,
+    ignore_event,
+    mask_after_turn,
+)
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.agent.window.turn_model import own_model_afterwards
+from ebbtide.tools.process.jobs import BackgroundJobs
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
-    from agent.context.provenance import Trace
-    from agent.extensions.session_extensions import SessionExtensions
-    from agent.extensions.session_trust import SessionTrust
-    from agent.hooks.session_hooks import EndReason, SessionHooks
-    from agent.mcp.running import RunningServers
-    from agent.window.compact import CompactResult
-    from tools.lsp.pool import LanguageServerState
+    from ebbtide.agent.context.provenance import Trace
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions
+    from ebbtide.agent.extensions.session_trust import SessionTrust
+    from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
+    from ebbtide.agent.mcp.running import RunningServers
+    from ebbtide.agent.window.compact import CompactResult
+    from ebbtide.tools.lsp.pool import LanguageServerState
 
 
 class HasConversation(Protocol):
@@ -297,7 +302,7 @@ class Session:
 
     async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event) -> "CompactResult":
         """Summarises the older part of the conversation now. Raises `AgentError`."""
-        from agent.window.rewrite import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
+        from ebbtide.agent.window.rewrite import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
 
         return (await self.change(compact_by_hand, focus, hear)).result
 

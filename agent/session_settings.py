@@ -10,36 +10,36 @@ from datetime import date
 from functools import cache, partial
 from pathlib import Path
 
-from agent.calls.policy import OUTSIDE, Policy, Rule, parse_rule
-from agent.config.option_values import AfterTool
-from agent.config.options import MODES, Mode, stricter_mode
-from agent.config.values import Config
-from agent.context.budget import Window
-from agent.context.last_request import RequestMark
-from agent.context.offload import Offloading
-from agent.context.prompt import Instructions
-from agent.context.reminder_notes import Surroundings
-from agent.context.settings import Caps, CompactionSettings, RewritePatience
-from agent.context.small_window import SMALL, is_omitted
-from agent.context.summary import Wishes
-from agent.debug import Debug, is_enabled
-from agent.errors import ConfigError
-from agent.input.instructions import git_branch, in_mode, load_instructions, memory_folder
-from agent.lsp.session_languages import SessionLanguages
-from agent.providers.base import ModelFacts
-from agent.providers.setup import find_setting, first_choice
-from agent.providers.stream import RetryLimits
-from agent.window.turn_limits import TurnLimits
-from tools.base import Tool
-from tools.catalog import builtin_tools, rare_tools
-from tools.files.endings import endings_in
-from tools.final_report import FinalReport
-from tools.lazy import dataclass
-from tools.memory import Memory
-from tools.repo_map import MAPPED_SUFFIXES, MIN_MAPPED_FILES
-from tools.submit_plan import SubmitPlan
-from tools.web_fetch import WebFetch
-from tools.web_search import WebSearch
+from ebbtide.agent.calls.policy import OUTSIDE, Policy, Rule, parse_rule
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.config.options import MODES, Mode, stricter_mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.offload import Offloading
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.context.reminder_notes import Surroundings
+from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience
+from ebbtide.agent.context.small_window import SMALL, is_omitted
+from ebbtide.agent.context.summary import Wishes
+from ebbtide.agent.debug import Debug, is_enabled
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.input.instructions import git_branch, in_mode, load_instructions, memory_folder
+from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.providers.setup import find_setting, first_choice
+from ebbtide.agent.providers.stream import RetryLimits
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.tools.base import Tool
+from ebbtide.tools.catalog import builtin_tools, rare_tools
+from ebbtide.tools.files.endings import endings_in
+from ebbtide.tools.final_report import FinalReport
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.memory import Memory
+from ebbtide.tools.repo_map import MAPPED_SUFFIXES, MIN_MAPPED_FILES
+from ebbtide.tools.submit_plan import SubmitPlan
+from ebbtide.tools.web_fetch import WebFetch
+from ebbtide.tools.web_search import WebSearch
 
 ASKING = "ask_user"
 """The tool that is of no use where nobody is there."""
@@ -103,7 +103,7 @@ def no_sandbox_reason(config: Config) -> str:
 
 def _why_no_sandbox() -> str:
     """What is missing; nothing where a sandbox works."""
-    from tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask now
+    from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask now
 
     found = found_sandbox()
     return found.why if isinstance(found, NoSandbox) else ""
@@ -288,7 +288,7 @@ def system_text(
         is_short=is_led or all(window.effective < SMALL for window in windows),
     )
     if config.may_have_extensions:
-        from agent.extensions.skills import initial_skills_prompt  # noqa: PLC0415  # deferred: few users have skills
+        from ebbtide.agent.extensions.skills import initial_skills_prompt  # noqa: PLC0415  # deferred: few users have skills
 
         instructions = replace(instructions, skills=initial_skills_prompt(config))
     base = config.system_prompt or instructions.base

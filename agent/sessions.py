@@ -12,38 +12,38 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent.archive.recall import SessionRecall, recall_of
-from agent.calls.execute import SaveOpenFiles, no_open_editors
-from agent.calls.policy import Rule
-from agent.compose import Composer, SessionGrants
-from agent.compose_project import telemetry_of
-from agent.config.options import MODES
-from agent.config.values import Config
-from agent.context.estimate import decode_estimator
-from agent.context.last_request import RequestMark
-from agent.context.secret_tokens import SecretTokens
-from agent.errors import StoreFailed, UsageError
-from agent.input.instruction_files import instruction_files
-from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Conversation
-from agent.providers.factory import (
+from ebbtide.agent.archive.recall import SessionRecall, recall_of
+from ebbtide.agent.calls.execute import SaveOpenFiles, no_open_editors
+from ebbtide.agent.calls.policy import Rule
+from ebbtide.agent.compose import Composer, SessionGrants
+from ebbtide.agent.compose_project import telemetry_of
+from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.estimate import decode_estimator
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.errors import StoreFailed, UsageError
+from ebbtide.agent.input.instruction_files import instruction_files
+from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.factory import (
     LOCAL,
     fallbacks_of,
     known_model,
     known_models,
 )
-from agent.providers.learned_limits import window_in_force
-from agent.providers.meter import Meter
-from agent.providers.setup import find_endpoint
-from agent.records.damage import ReadableMessages, readable
-from agent.records.recorder import Recorder
-from agent.records.session_lookup import SessionInfo, find_session, info_of, is_session_id, project_of
-from agent.records.session_reader import SessionLog
-from agent.records.store_access import lock_session, open_store, outputs_folder, tidy
-from agent.records.store_thread import StoreThread
-from agent.records.token_key import KEY_FILE, KEY_SIZE, token_key
-from agent.session import Session
-from agent.session_settings import (
+from ebbtide.agent.providers.learned_limits import window_in_force
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.setup import find_endpoint
+from ebbtide.agent.records.damage import ReadableMessages, readable
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.session_lookup import SessionInfo, find_session, info_of, is_session_id, project_of
+from ebbtide.agent.records.session_reader import SessionLog
+from ebbtide.agent.records.store_access import lock_session, open_store, outputs_folder, tidy
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.token_key import KEY_FILE, KEY_SIZE, token_key
+from ebbtide.agent.session import Session
+from ebbtide.agent.session_settings import (
     compacting_of,
     model_of,
     offered_tools,
@@ -51,19 +51,19 @@ from agent.session_settings import (
     system_text_going_on,
     tools_for,
 )
-from agent.window.deferral import Deferral, specs_of
-from agent.window.session_context import SessionContext
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from tools.base import Tool
-from tools.outputs.recalled import no_progress
+from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Tool
+from ebbtide.tools.outputs.recalled import no_progress
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
-    from agent.archive.library import Library
-    from agent.hooks.session_hooks import StartSource
-    from agent.overview import Overview, RequestSetup
-    from agent.records.turn_endings import TurnEnding
-    from agent.telemetry.export import Telemetry
+    from ebbtide.agent.archive.library import Library
+    from ebbtide.agent.hooks.session_hooks import StartSource
+    from ebbtide.agent.overview import Overview, RequestSetup
+    from ebbtide.agent.records.turn_endings import TurnEnding
+    from ebbtide.agent.telemetry.export import Telemetry
 
 ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
@@ -261,7 +261,7 @@ class Sessions:
 
     async def turn_endings(self, session: str, /) -> "tuple[TurnEnding, ...]":
         """How the turns of a session ended, in order. Raises `StoreFailed`."""
-        from agent.records.turn_endings import turn_endings  # noqa: PLC0415  # deferred: only who looks back asks
+        from ebbtide.agent.records.turn_endings import turn_endings  # noqa: PLC0415  # deferred: only who looks back asks
 
         thread, store = await self._store()
         return await thread.run(turn_endings, store, session)
@@ -270,7 +270,7 @@ class Sessions:
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
         newest session. `held`: its conversation, where it is open: it is not read again, for which all that is asked
         of the store would wait. Raises `AgentError`."""
-        from agent.overview import overview_of, request_setup  # noqa: PLC0415  # deferred: few look at the context
+        from ebbtide.agent.overview import overview_of, request_setup  # noqa: PLC0415  # deferred: few look at the context
 
         thread, store = await self._store()
         env = self._envs.get(prefix)
@@ -287,7 +287,7 @@ class Sessions:
     async def _request_setup(self, model: str, sent: RequestMark | None) -> "RequestSetup":
         """What requests are made with in a session that is not open. The last one, as it was sent, tells what flags and
         servers had made of it."""
-        from agent.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
+        from ebbtide.agent.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
 
         thread, store = await self._store()
         facts, window = known_model(self.config, model)
@@ -317,7 +317,7 @@ class Sessions:
 
     async def library(self) -> "Library":
         """The stored sessions, to look through and to change. Raises `AgentError`."""
-        from agent.archive.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
+        from ebbtide.agent.archive.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
 
         thread, store = await self._store()
         return Library(thread, store, self._project, self._hold_lock, self._update_title)

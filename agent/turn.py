@@ -4,13 +4,13 @@ import itertools
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.calls.execute import run_calls
-from agent.calls.loop_guard import should_stop_looping
-from agent.channel import Interrupt
-from agent.context.control_calls import FULL, LAST, not_run, report_in, todo_state
-from agent.context.recalls import with_outputs
-from agent.events.session import StepStarted, TurnEnd
-from agent.input.message import (
+from ebbtide.agent.calls.execute import run_calls
+from ebbtide.agent.calls.loop_guard import should_stop_looping
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.control_calls import FULL, LAST, not_run, report_in, todo_state
+from ebbtide.agent.context.recalls import with_outputs
+from ebbtide.agent.events.session import StepStarted, TurnEnd
+from ebbtide.agent.input.message import (
     continuation_after_answer,
     expand_mentions,
     pending_notes,
@@ -18,13 +18,13 @@ from agent.input.message import (
     take_pending_messages,
     with_hooks,
 )
-from agent.messages import Assistant, Conversation, ToolOutput, User
-from agent.providers.base import Reply
-from agent.records.call_progress import may_begin, output_left
-from agent.records.session_state import with_todos
-from agent.window.fit import ask, make_room
-from agent.window.measure import budget_of, request_mark
-from agent.window.model_choice import (
+from ebbtide.agent.messages import Assistant, Conversation, ToolOutput, User
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.records.call_progress import may_begin, output_left
+from ebbtide.agent.records.session_state import with_todos
+from ebbtide.agent.window.fit import ask, make_room
+from ebbtide.agent.window.measure import budget_of, request_mark
+from ebbtide.agent.window.model_choice import (
     TurnEnding,
     announce_final_turn,
     begin_turn,
@@ -32,10 +32,10 @@ from agent.window.model_choice import (
     room_for_outputs,
     run_calls_within_budget,
 )
-from agent.window.session_context import SessionContext
-from agent.window.triggers import compact_if_asked
-from agent.window.turn_model import with_requested_model
-from tools.lazy import dataclass
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.triggers import compact_if_asked
+from ebbtide.agent.window.turn_model import with_requested_model
+from ebbtide.tools.lazy import dataclass
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit", "repeated_text"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""

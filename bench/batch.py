@@ -61,7 +61,7 @@ def _environment(folder: Path, home: str) -> Mapping[str, str]:
 def _seconds_of(folder: Path, arguments: list[str], times: int) -> float:
     """Processor time of commands, run one after the other."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "tui.cli.main", *arguments, "-C", str(folder / "project")]
+    command = [sys.executable, "-m", "ebbtide.tui.cli.main", *arguments, "-C", str(folder / "project")]
     env = {**_environment(folder, "home"), "PYTHONPATH": str(Path.cwd())}
     for _ in range(times):
         subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True)

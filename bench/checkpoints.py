@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.checkpoints.project import ProjectCheckpoints
-from agent.checkpoints.undo_points import TurnPlace
-from agent.checkpoints.work_tree import Limits
 from bench.measure import row
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints
+from ebbtide.agent.checkpoints.undo_points import TurnPlace
+from ebbtide.agent.checkpoints.work_tree import Limits
 
 LIMITS = Limits(files=100_000, file_bytes=10_000_000, all_bytes=2_000_000_000)
 CHANGED_FILES = 10

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy, Ruling, decide, parse_rule
 from bench.decision_shapes import shape
 from bench.measure import row
-from tools.base import Workspace
-from tools.catalog import builtin_tools
+from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.policy import Policy, Ruling, decide, parse_rule
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.catalog import builtin_tools
 
 LONG = 10_000
 MAX_DECISION_MS = 1.0

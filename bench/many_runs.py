@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import compile_sources, environment, percentile
-from store import open_databases
+from ebbtide.store import open_databases
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 
 RETRY = 0.0005
@@ -103,7 +103,7 @@ def _one_run(place: Path, arguments: Sequence[str]) -> int:
         return cursor
 
     base.execute = noted  # type: ignore[method-assign]  # what is measured is SQLite's own
-    from tui.cli.main import main as ebb  # noqa: PLC0415  # deferred: it is to open its database as it is noted
+    from ebbtide.tui.cli.main import main as ebb  # noqa: PLC0415  # deferred: it is to open its database as it is noted
 
     code = ebb(list(arguments))
     place.write_text(json.dumps({"code": code, "waits": waits, "holds": holds}))

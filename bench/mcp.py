@@ -14,10 +14,10 @@ from pathlib import Path
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from tools.base import no_progress
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.server import Server
-from tools.mcp.spec import ServerSpec
+from ebbtide.tools.base import no_progress
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.mcp.spec import ServerSpec
 
 ROUNDS = 10
 CALLS = 100

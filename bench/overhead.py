@@ -7,11 +7,11 @@ import os
 import statistics
 import sys
 
-from agent.config.load import find_folders
-from agent.context.estimate import estimate_text
-from agent.providers.tokenizers import load_encoding
 from bench.measure import compile_sources
 from bench.steps import Steps, bare, ours
+from ebbtide.agent.config.load import find_folders
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.providers.tokenizers import load_encoding
 
 QUICK = 8.0
 """Milliseconds of a step at the start."""

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from bench.measure import row
-from tools.base import Workspace
-from tools.bash import Bash
-from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import sandbox_kind
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.sandbox.system import sandbox_kind
 
 MAX_OVERHEAD_MS = 20.0
 """Milliseconds more, in the median."""

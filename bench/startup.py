@@ -25,7 +25,7 @@ with client.messages.stream(
 """
 
 
-OURS = [sys.executable, "-m", "tui.cli.main", "-p", "Say hi.", "-m", "anthropic/claude-sonnet-5-5"]
+OURS = [sys.executable, "-m", "ebbtide.tui.cli.main", "-p", "Say hi.", "-m", "anthropic/claude-sonnet-5-5"]
 COMMANDS: Mapping[str, Sequence[str]] = {
     "script": [sys.executable, "script.py"],
     "http": OURS,
@@ -39,7 +39,7 @@ def main() -> int:
     measured = measure(tuple(COMMANDS), runs)
     with tempfile.TemporaryDirectory() as name:
         help_cost = [
-            run([sys.executable, "-m", "tui.cli.main", "--help"], environment(Path(name), {}), ROOT)
+            run([sys.executable, "-m", "ebbtide.tui.cli.main", "--help"], environment(Path(name), {}), ROOT)
             for _ in range(runs)
         ]
     first = {name: [seconds for seconds, _ in runs_of] for name, runs_of in measured.items()}

@@ -86,7 +86,7 @@ class Steps:
 
 def ours(steps: int, wire: str = "http", *options: str) -> Steps:
     """A headless run of so many steps."""
-    command = [sys.executable, "-m", "tui.cli.main", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
+    command = [sys.executable, "-m", "ebbtide.tui.cli.main", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
     chosen = ["--permission-mode", "auto", "--no-sandbox", "--config", f"providers.anthropic.wire={wire}"]
     return _measure([*command, *chosen, *options], steps)
 

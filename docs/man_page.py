@@ -4,11 +4,11 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence, Set
 
-from agent.config.options import OPTIONS
-from agent.errors import EXIT_CODES
-from tools.version import VERSION
-from tui.cli.arguments import SUBCOMMANDS, ShowVersions
-from tui.cli.command_tree import all_parsers
+from ebbtide.agent.config.options import OPTIONS
+from ebbtide.agent.errors import EXIT_CODES
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.cli.arguments import SUBCOMMANDS, ShowVersions
+from ebbtide.tui.cli.command_tree import all_parsers
 
 _OTHER_VARIABLES = {
     "ANTHROPIC_API_KEY, OPENAI_API_KEY": "the keys of the providers; `ebb key set` keeps them elsewhere",

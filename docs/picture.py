@@ -15,12 +15,12 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from agent.config.load import load_config
-from agent.sessions import Sessions
-from tui.app import EbbApp
-from tui.session.demo import PROMPT
-from tui.view.blocks import Call
-from tui.widgets.question_panel import QuestionPanel
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.session.demo import PROMPT
+from ebbtide.tui.view.blocks import Call
+from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "terminal.svg"

@@ -12,17 +12,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent.config.aliases import KEY_ALIASES, SWITCHES, TABLE_ALIASES, WITHOUT_EFFECT
-from agent.config.options import OPTIONS, Option
-from agent.errors import EXIT_CODES, AgentError
-from agent.headless.json_output import event_type
 from docs.man_page import man_page
 from docs.stream_input_schema import stream_input_schema
 from docs.stream_schema import LINES, stream_schema
-from tui.cli.arguments import make_parser
-from tui.commands import COMMANDS
-from tui.keys import KEYS
-from tui.view.advice import ADVICE
+from ebbtide.agent.config.aliases import KEY_ALIASES, SWITCHES, TABLE_ALIASES, WITHOUT_EFFECT
+from ebbtide.agent.config.options import OPTIONS, Option
+from ebbtide.agent.errors import EXIT_CODES, AgentError
+from ebbtide.agent.headless.json_output import event_type
+from ebbtide.tui.cli.arguments import make_parser
+from ebbtide.tui.commands import COMMANDS
+from ebbtide.tui.keys import KEYS
+from ebbtide.tui.view.advice import ADVICE
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -2,7 +2,7 @@
 
 import json
 
-from agent.headless.input_messages import INPUT_LINES
+from ebbtide.agent.headless.input_messages import INPUT_LINES
 
 
 def stream_input_schema() -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_type_hints, is_typed
 
 from pydantic import TypeAdapter
 
-from agent.events.session import Event
-from agent.headless.json_output import event_type
-from agent.headless.result import RunResult
-from agent.headless.stream_events import SCHEMA_VERSION, StreamEvent
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.headless.json_output import event_type
+from ebbtide.agent.headless.result import RunResult
+from ebbtide.agent.headless.stream_events import SCHEMA_VERSION, StreamEvent
 
 if TYPE_CHECKING:  # a type only, which there is nowhere else
     from _typeshed import DataclassInstance

@@ -1,9 +1,8 @@
 """Ebbtide in a Python program: an `Agent`, its tools, the answers to its questions (`ebbtide.sdk`), and what happens in
 `ebbtide.events`.
 
-The wheel keeps agent, tui, tools and store in `ebbtide._app` (`hatch_build.py`): they meet no packages of those names
-that a program has, and what is there may change. What is imported from here is loaded when it is first used, since
-`ebb` starts through this module, too."""
+`ebbtide.agent`, `ebbtide.tui`, `ebbtide.tools` and `ebbtide.store` are the program itself and may change with every
+version. What is imported from here is loaded when it is first used, since `ebb` starts through this module, too."""
 
 TYPE_CHECKING = False  # to readers of types it is true; to import `typing` would take longer than all of this
 

@@ -11,7 +11,7 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
-    from tui.cli.main import main as run  # noqa: PLC0415  # deferred: behind the lines above
+    from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: behind the lines above
 
     return run()
 

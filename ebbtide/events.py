@@ -1,8 +1,8 @@
 """Everything that happens in a session, as `Agent.send` tells it. `Event` is the union of all; docs/scripts.md lists
 them with their fields."""
 
-from agent.events.permissions import *  # noqa: F403  # all that is defined there is meant to be imported from here
-from agent.events.plan import *  # noqa: F403  # as above
-from agent.events.session import *  # noqa: F403  # as above
-from agent.events.subagents import *  # noqa: F403  # as above
-from agent.events.view import *  # noqa: F403  # as above
+from ebbtide.agent.events.permissions import *  # noqa: F403  # all that is defined there is meant to be imported from here
+from ebbtide.agent.events.plan import *  # noqa: F403  # as above
+from ebbtide.agent.events.session import *  # noqa: F403  # as above
+from ebbtide.agent.events.subagents import *  # noqa: F403  # as above
+from ebbtide.agent.events.view import *  # noqa: F403  # as above

@@ -13,8 +13,8 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ArgsKwargs, PydanticSerializationError, ValidationError, from_json, to_json
 
-from agent.errors import UsageError
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from ebbtide.agent.errors import UsageError
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace
 
 T = TypeVar("T")
 

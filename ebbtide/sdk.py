@@ -12,20 +12,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from agent.channel import Answer
-from agent.config.load import load_config
-from agent.config.options import Mode
-from agent.config.values import Config
-from agent.errors import AgentError, UsageError
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Event
-from agent.headless.result import RunOutcome
-from agent.providers.keys import with_stored_keys
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.channel import Answer
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.providers.keys import with_stored_keys
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
 from ebbtide.function_tool import FunctionTool, call_function, tool
-from tools.base import ToolError
+from ebbtide.tools.base import ToolError
 
 __all__ = [
     "Agent", "AgentError", "Answer", "AnswerQuestion", "Decision", "FunctionTool", "PlanDecision", "Question",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from store.blobs import Blobs
-from store.file_versions import version_digests
-from store.session_rows import MessageRow, OutputRow, SummaryRow
-from store.sessions import SessionStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.file_versions import version_digests
+from ebbtide.store.session_rows import MessageRow, OutputRow, SummaryRow
+from ebbtide.store.sessions import SessionStore
 
 ORPHAN_SECONDS = 86_400.0
 """How long what was put and never settled is left alone: its step may still run."""

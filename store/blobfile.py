@@ -19,7 +19,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from store.errors import StoreError
+from ebbtide.store.errors import StoreError
 
 FRAME = 1 << 18
 """Bytes that are compressed together. Decompressing them takes about a millisecond."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from store.blobfile import Blob, BlobReader, write_blob
-from store.errors import StoreError, translate_os_errors
+from ebbtide.store.blobfile import Blob, BlobReader, write_blob
+from ebbtide.store.errors import StoreError, translate_os_errors
 
 
 class Blobs:

@@ -3,8 +3,8 @@ what they mean."""
 
 from collections.abc import Mapping
 
-from store.session_rows import MessageRow
-from store.sessions import SessionStore
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.store.sessions import SessionStore
 
 MAX_SESSIONS = 100
 """Sessions that are looked at, those that were changed last: however many there are, somebody waits for this."""

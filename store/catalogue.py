@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from store.session_rows import SessionRow
-from store.sessions import IS_LISTED, SessionStore
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import IS_LISTED, SessionStore
 
 ORIGIN = "origin"
 """The kind of the fact that tells where a session comes from that was not begun here; its key says it."""

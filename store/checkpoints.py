@@ -12,10 +12,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from store.errors import StoreError, translate_os_errors, translate_sqlite_errors
-from store.frames import DECOMPRESS_ERRORS, FrameWriter, pack, unpack
-from store.open_databases import OpenDatabase, is_open_here, opening
-from store.write_ahead import synchronise, use_log
+from ebbtide.store.errors import StoreError, translate_os_errors, translate_sqlite_errors
+from ebbtide.store.frames import DECOMPRESS_ERRORS, FrameWriter, pack, unpack
+from ebbtide.store.open_databases import OpenDatabase, is_open_here, opening
+from ebbtide.store.write_ahead import synchronise, use_log
 
 MIN_FREE_BYTES = 1 << 20
 """Bytes of the disk that are left to the session, whose own rows matter more."""

@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.blobs import Blobs
-from store.connection import open_copy, refuse_damaged_log
-from store.digests import is_as_written
-from store.errors import StoreError, translate_sqlite_errors
-from store.file_versions import version_digests
-from store.migrations import MIGRATIONS
-from store.sessions import SessionStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.connection import open_copy, refuse_damaged_log
+from ebbtide.store.digests import is_as_written
+from ebbtide.store.errors import StoreError, translate_sqlite_errors
+from ebbtide.store.file_versions import version_digests
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.sessions import SessionStore
 
 MAX_PROBLEMS = 20
 _MESSAGES = 200

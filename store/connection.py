@@ -14,10 +14,10 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from store.digests import message_digest
-from store.errors import StoreError, translate_sqlite_errors
-from store.migrations import MIGRATIONS
-from store.open_databases import OpenDatabase, is_open_here
+from ebbtide.store.digests import message_digest
+from ebbtide.store.errors import StoreError, translate_sqlite_errors
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.open_databases import OpenDatabase, is_open_here
 
 _LOG_HEADER = 32
 _SHARED_BYTES = (0x40000002, 510)
@@ -72,7 +72,7 @@ def refuse_damaged_log(path: Path) -> None:
             raise StoreError("corrupt", f"the session database `{path}` is gone, but its log is there; {_REPAIR}")
         known = _frames_read(path)
         if _has_commits_behind(log, known):
-            from store.salvage import BytesOnDisk, loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
+            from ebbtide.store.salvage import BytesOnDisk, loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
 
             with closing(BytesOnDisk(log, written_size(log))) as data:
                 if loses_commits(data, known):

@@ -5,8 +5,8 @@ import json
 import sqlite3
 from typing import NamedTuple
 
-from store.session_rows import FactRow
-from store.sessions import SessionStore
+from ebbtide.store.session_rows import FactRow
+from ebbtide.store.sessions import SessionStore
 
 KIND = "change"
 

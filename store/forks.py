@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from store.session_rows import FactRow, SessionRow, SnapshotRow, insert_session
-from store.sessions import IS_LISTED, SessionStore
+from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow, insert_session
+from ebbtide.store.sessions import IS_LISTED, SessionStore
 
 _COPIED_COLUMNS = {
     "messages": "position, role, body, created, ref, digest",

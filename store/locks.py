@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from store.errors import StoreError
+from ebbtide.store.errors import StoreError
 
 MAX_TRIES, RETRY_PAUSE_S = 3, 0.02
 """Who asks whether a session is open holds its lock for a moment; seconds between two tries."""

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from store.search_tables import create_tables
+from ebbtide.store.search_tables import create_tables
 
 SQLITE = sqlite3.sqlite_version
 """Of the library that runs."""

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.errors import translate_sqlite_errors
+from ebbtide.store.errors import translate_sqlite_errors
 
 _MAX_PART_CHARS = 12 << 20
 """Characters of a row that is read."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from store.connection import copy_file, is_open_elsewhere, open_connection, written_size
-from store.errors import StoreError, translate_os_errors, translate_sqlite_errors
-from store.salvage import PAGE_SIZES, Bytes, BytesOnDisk, SalvagedRow, is_log_damaged, rows_in, rows_in_log
-from store.sessions import SessionStore
+from ebbtide.store.connection import copy_file, is_open_elsewhere, open_connection, written_size
+from ebbtide.store.errors import StoreError, translate_os_errors, translate_sqlite_errors
+from ebbtide.store.salvage import PAGE_SIZES, Bytes, BytesOnDisk, SalvagedRow, is_log_damaged, rows_in, rows_in_log
+from ebbtide.store.sessions import SessionStore
 
 TABLES = (
     "sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "views",

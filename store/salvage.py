@@ -11,7 +11,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import TypeAlias
 
-from store.session_rows import SESSION_ID
+from ebbtide.store.session_rows import SESSION_ID
 
 SqlValue: TypeAlias = str | int | float | bytes | None
 

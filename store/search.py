@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from store.errors import StoreError
-from store.queries import (
+from ebbtide.store.errors import StoreError
+from ebbtide.store.queries import (
     MAX_NAME_CHARS,
     MAX_TERM_CHARS,
     MatchMethod,
@@ -29,9 +29,9 @@ from store.queries import (
     words_of,
     words_of_path,
 )
-from store.search_tables import create_parts, create_tables, create_words, drop_index
-from store.session_rows import MessageRow
-from store.sessions import SessionStore
+from ebbtide.store.search_tables import create_parts, create_tables, create_words, drop_index
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.store.sessions import SessionStore
 
 DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from store.blobs import Blobs
-from store.connection import back_up, make_file, open_connection, open_copy, open_read_only
-from store.digests import is_as_written
-from store.errors import StoreError, is_disk_full, translate_sqlite_errors
-from store.migrations import MIGRATIONS
-from store.open_databases import opening
-from store.session_rows import (
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.connection import back_up, make_file, open_connection, open_copy, open_read_only
+from ebbtide.store.digests import is_as_written
+from ebbtide.store.errors import StoreError, is_disk_full, translate_sqlite_errors
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.open_databases import opening
+from ebbtide.store.session_rows import (
     FactRow,
     MessageRow,
     OutputRow,
@@ -30,7 +30,7 @@ from store.session_rows import (
     insert_view,
     remove_views,
 )
-from store.write_ahead import synchronise, use_log
+from ebbtide.store.write_ahead import synchronise, use_log
 
 IS_LISTED = """exists (
     select 1 from messages where session = s.id and position >= case when s.draft then coalesce(s.forked, 0) else 0 end

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from store.blobs import Blobs
-from store.digests import message_digest
-from store.session_rows import SessionRow, insert_session
-from store.sessions import SessionStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.digests import message_digest
+from ebbtide.store.session_rows import SessionRow, insert_session
+from ebbtide.store.sessions import SessionStore
 
 Cell: TypeAlias = str | int | float | None
 TransferRow: TypeAlias = Mapping[str, Cell]

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from itertools import starmap
 from typing import Literal, NamedTuple, TypeAlias
 
-from store.session_rows import UsageRow
-from store.sessions import SessionStore
+from ebbtide.store.session_rows import UsageRow
+from ebbtide.store.sessions import SessionStore
 
 PAGE = 500
 """Requests that are held at once."""

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from store.search import has_table
-from store.sessions import SessionStore
+from ebbtide.store.search import has_table
+from ebbtide.store.sessions import SessionStore
 
 
 @dataclass(frozen=True, slots=True)

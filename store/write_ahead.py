@@ -6,7 +6,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from store.errors import translate_os_errors
+from ebbtide.store.errors import translate_os_errors
 
 
 def use_log(db: sqlite3.Connection, patience: float) -> None:

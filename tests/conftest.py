@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.constants_ast import Constants
 
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.installation import Installation, shared_installation
 from tests.kit.project import Project
 from tests.kit.session import Home, PricedHome

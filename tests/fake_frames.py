@@ -7,7 +7,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
-from agent.messages import StopReason, Usage
+from ebbtide.agent.messages import StopReason, Usage
 
 WireName: TypeAlias = Literal["anthropic", "responses", "chat", "ollama"]
 Fault: TypeAlias = Literal["", "error", "malformed", "cut", "drop", "hang", "silent", "bytewise"]

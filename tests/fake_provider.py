@@ -30,7 +30,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from agent.messages import Usage
+from ebbtide.agent.messages import Usage
 from tests.fake_frames import Call, Frames, Turn, WireName, error_body, frames
 from tests.fake_reader import Reader
 from tests.shown import Shown, ids_of, is_step, outputs_in, unseen

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.messages import Usage
+from ebbtide.agent.messages import Usage
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from store.migrations import MIGRATIONS
+from ebbtide.store.migrations import MIGRATIONS
 from tests.kit.session import bash, call, calls
 from tests.kit.user import User
 from tests.running import Run

@@ -56,8 +56,8 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
 
 def command(*arguments: str, first: str = "") -> list[str]:
     """`first`: a statement that the process executes before it is `ebb`."""
-    start = ["-c", f"import sys; {first}; from tui.cli.main import main; sys.exit(main(sys.argv[1:]))"]
-    return [sys.executable, *(start if first else ["-m", "tui.cli.main"]), *arguments]
+    start = ["-c", f"import sys; {first}; from ebbtide.tui.cli.main import main; sys.exit(main(sys.argv[1:]))"]
+    return [sys.executable, *(start if first else ["-m", "ebbtide.tui.cli.main"]), *arguments]
 
 
 @cache

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tools.base import Arguments, Effect, Result, Workspace
-from tools.schema import object_of
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace
+from ebbtide.tools.schema import object_of
 
 THINGS = (
     *("issue", "pull_request", "branch", "commit", "release", "milestone", "label", "workflow", "secret", "webhook"),

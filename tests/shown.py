@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, assert_never
 
-from agent.messages import Assistant, Message
+from ebbtide.agent.messages import Assistant, Message
 from tests.fake_frames import Call, Json, WireName
 
 Form: TypeAlias = Literal["whole", "cut", "stub"]

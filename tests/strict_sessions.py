@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Assistant, Message, Reasoning
-from agent.providers.base import Request
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Assistant, Message, Reasoning
+from ebbtide.agent.providers.base import Request
 from tests.agent.providers.wires.cases import ADAPTERS, Adapter
 from tests.agent.providers.wires.spoken import thought
 from tests.strict_api import refusal

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.messages import Usage
+from ebbtide.agent.messages import Usage
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.kit.session import bash, calls
 from tests.kit.user import User

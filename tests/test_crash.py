@@ -27,7 +27,7 @@ async def run_turn(said, conversation, env):
 
 class Broken:
     def find_spec(self, name, path=None, target=None):
-        if name != "agent.turn":
+        if name != "ebbtide.agent.turn":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

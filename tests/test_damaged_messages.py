@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from store.migrations import MIGRATIONS
+from ebbtide.store.migrations import MIGRATIONS
 from tests.kit.user import Worker
 
 

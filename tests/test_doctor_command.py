@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tui.cli.doctor import CheckProgress
 from tests.agent.archive.meaning import model_in
 from tests.kit.user import Worker
 from tests.running import Run, ebb
-from tools.files.private_folder import make_private
-from tui.cli.doctor import CheckProgress
 
 SEEN = "others may see what there is in `{}` (mode {}); nothing that is in it can be read by them"
 

@@ -4,9 +4,9 @@ import json
 import os
 import time
 
-from agent.config.load import load_config
-from agent.sessions import Sessions
-from store.locks import SessionLock
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.sessions import Sessions
+from ebbtide.store.locks import SessionLock
 from tests.kit.session import events_of
 from tests.kit.user import Worker
 

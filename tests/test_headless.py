@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from agent.messages import Usage
+from ebbtide.agent.messages import Usage
+from ebbtide.tui.session import demo
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.kit.session import call, calls
 from tests.kit.user import User
 from tests.running import Run, command, ebb, environment
-from tui.session import demo
 
 HAIKU = "anthropic/claude-haiku-5-5"
 NOW = {"retry-after-ms": "1"}

@@ -16,32 +16,68 @@ HEAVY = (
     "httpx2", "numpy", "model2vec", "acp",
 )  # fmt: skip
 SELDOM = (
-    "agent.lsp.find", "tools.lsp.pool", "agent.extensions.extension_folders", "agent.extensions.trust",
-    "agent.extensions.session_extensions", "yaml",
-    "agent.config.hook_tables", "agent.hooks.session_hooks", "tools.code_map.run", "tree_sitter_python",
-    "agent.input.attach", "agent.imports.agent_folders", "agent.window.compact", "agent.context.compaction",
-    "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",
-    "agent.archive.semantic_search", "agent.overview", "agent.window.rewrite", "agent.mcp.running",
-    "agent.archive.locate", "store.queries", "store.search", "store.vectors", "tools.process.child",
-    "agent.checkpoints.project", "store.checkpoints", "tools.files.patch", "tools.search.files", "tools.search.outputs",
-)  # fmt: skip
+    "ebbtide.agent.lsp.find",
+    "ebbtide.tools.lsp.pool",
+    "ebbtide.agent.extensions.extension_folders",
+    "ebbtide.agent.extensions.trust",
+    "ebbtide.agent.extensions.session_extensions",
+    "yaml",
+    "ebbtide.agent.config.hook_tables",
+    "ebbtide.agent.hooks.session_hooks",
+    "ebbtide.tools.code_map.run",
+    "tree_sitter_python",
+    "ebbtide.agent.input.attach",
+    "ebbtide.agent.imports.agent_folders",
+    "ebbtide.agent.window.compact",
+    "ebbtide.agent.context.compaction",
+    "ebbtide.agent.context.provenance",
+    "ebbtide.agent.archive.embeddings",
+    "ebbtide.agent.calls.hooks",
+    "ebbtide.agent.archive.indexer",
+    "ebbtide.agent.archive.semantic_search",
+    "ebbtide.agent.overview",
+    "ebbtide.agent.window.rewrite",
+    "ebbtide.agent.mcp.running",
+    "ebbtide.agent.archive.locate",
+    "ebbtide.store.queries",
+    "ebbtide.store.search",
+    "ebbtide.store.vectors",
+    "ebbtide.tools.process.child",
+    "ebbtide.agent.checkpoints.project",
+    "ebbtide.store.checkpoints",
+    "ebbtide.tools.files.patch",
+    "ebbtide.tools.search.files",
+    "ebbtide.tools.search.outputs",
+)
 """Parts of our own that a run needs only when something is looked up or looked at."""
 BROUGHT = (
-    "agent.extensions", "agent.hooks", "agent.imports", "agent.lsp", "agent.mcp", "agent.subagents", "tools.code_map",
-    "tools.lsp", "tools.mcp", "tree_sitter", "yaml",
-)  # fmt: skip
-"""What works with things that users and projects bring, and agents that are sent off."""
-SHOW = (
-    "import json, sys; from tui.cli.main import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
+    "ebbtide.agent.extensions",
+    "ebbtide.agent.hooks",
+    "ebbtide.agent.imports",
+    "ebbtide.agent.lsp",
+    "ebbtide.agent.mcp",
+    "ebbtide.agent.subagents",
+    "ebbtide.tools.code_map",
+    "ebbtide.tools.lsp",
+    "ebbtide.tools.mcp",
+    "tree_sitter",
+    "yaml",
 )
+"""What works with things that users and projects bring, and agents that are sent off."""
+SHOW = """
+import json, sys
+from ebbtide.tui.cli.main import main
+code = main({!r})
+print(json.dumps([code, sorted(sys.modules)]))
+"""
 LAZY = """
 import dataclasses, inspect, json, sys
-from agent.events import session as events
-from tui.cli.main import main
+from ebbtide.agent.events import session as events
+from ebbtide.tui.cli.main import main
 main({!r})
-ours = [module for name, module in sys.modules.items() if name.startswith(("agent.", "tools."))]
+ours = [module for name, module in sys.modules.items() if name.startswith(("ebbtide.agent.", "ebbtide.tools."))]
 eager = [one.__name__ for one in ours if getattr(one, "dataclass", None) is dataclasses.dataclass]
-kinds = [one for one in vars(events).values() if getattr(one, "__module__", "") == "agent.events.session"]
+kinds = [one for one in vars(events).values() if getattr(one, "__module__", "") == "ebbtide.agent.events.session"]
 print(json.dumps([eager, [one.__name__ for one in kinds if inspect.isfunction(vars(one).get("__init__"))]]))
 """
 
@@ -100,7 +136,12 @@ def test_where_nobody_brings_anything_only_servers_for_languages_are_looked_for(
     (tmp_path / "project").mkdir()
     run = ["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}", "-C", str(tmp_path / "project")]
     found = {name for name in modules_after(run, tmp_path, "http://127.0.0.1:1") if name.startswith(BROUGHT)}
-    assert found == {"agent.lsp", "agent.lsp.session_languages", "tools.lsp", "tools.lsp.spec"}
+    assert found == {
+        "ebbtide.agent.lsp",
+        "ebbtide.agent.lsp.session_languages",
+        "ebbtide.tools.lsp",
+        "ebbtide.tools.lsp.spec",
+    }
 
 
 def test_a_fallback_that_is_not_needed_is_not_imported(tmp_path: Path) -> None:
@@ -126,7 +167,7 @@ def test_a_run_writes_only_the_dataclasses_that_it_uses(tmp_path: Path) -> None:
             capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL, check=True,
         )  # fmt: skip
     eager, written = json.loads(done.stdout.splitlines()[-1])
-    assert eager == [], "every run loads them: they should take `dataclass` from `tools.lazy`"
+    assert eager == [], "every run loads them: they should take `dataclass` from `ebbtide.tools.lazy`"
     told = ["TurnStarted", "StepStarted", "ContextMeasured", "TextDelta", "ReplyFinished", "TurnFinished"]
     assert {*written} == {*told}
 
@@ -139,12 +180,12 @@ def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
     declared = {"mcpServers": {"forge": {"command": "/no/such/program"}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
     assert loaded(run, tmp_path, "http://127.0.0.1:1") == {
-        "agent.mcp.running",
-        "agent.extensions.extension_folders",
-        "agent.extensions.trust",
+        "ebbtide.agent.mcp.running",
+        "ebbtide.agent.extensions.extension_folders",
+        "ebbtide.agent.extensions.trust",
     }
     started = ["--config", 'mcp.servers.forge.command="/no/such/program"']
-    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"agent.mcp.running", "mcp"}
+    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"ebbtide.agent.mcp.running", "mcp"}
 
 
 def test_a_model_of_meanings_is_loaded_by_the_first_search(tmp_path: Path) -> None:
@@ -152,8 +193,8 @@ def test_a_model_of_meanings_is_loaded_by_the_first_search(tmp_path: Path) -> No
     script = tmp_path / "s.json"
     script.write_text('{"reply": [{"text": "hi"}]}')
     said = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
-    assert said == {"agent.archive.embeddings"}
+    assert said == {"ebbtide.agent.archive.embeddings"}
     ask = {"calls": [{"name": "recall", "arguments": {"query": "car"}}]}
     script.write_text(json.dumps({"reply": [ask, {"text": "hi"}]}))
     found = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
-    assert {"agent.archive.semantic_search", "model2vec", "numpy", "store.vectors"} <= found
+    assert {"ebbtide.agent.archive.semantic_search", "model2vec", "numpy", "ebbtide.store.vectors"} <= found

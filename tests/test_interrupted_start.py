@@ -46,11 +46,11 @@ def started(home: Path, where: str, *arguments: str) -> tuple[int, str]:
     [
         ("pathlib", ["--help"]),
         ("argparse", ["--help"]),
-        ("agent.errors", ["config"]),
-        ("agent.headless.run", ["-p", "hi", "-m", "scripted/none.json"]),
-        ("agent.compose", ["-p", "hi", "-m", "scripted/none.json"]),
-        ("tui.cli.start", []),
-        ("tui.cli.subcommands", ["sessions"]),
+        ("ebbtide.agent.errors", ["config"]),
+        ("ebbtide.agent.headless.run", ["-p", "hi", "-m", "scripted/none.json"]),
+        ("ebbtide.agent.compose", ["-p", "hi", "-m", "scripted/none.json"]),
+        ("ebbtide.tui.cli.start", []),
+        ("ebbtide.tui.cli.subcommands", ["sessions"]),
         ("the end", ["config"]),
     ],
 )  # fmt: skip
@@ -61,11 +61,11 @@ def test_ctrl_c_ends_it_without_a_word(tmp_path: Path, where: str, arguments: li
 @pytest.mark.parametrize(
     ("where", "arguments"),
     [
-        ("store.sessions", ["sessions"]),
-        ("agent.archive.session_page", ["sessions"]),
-        ("agent.archive.library", ["sessions", "fork", "ab"]),
-        ("tui.cli.mcp", ["mcp", "list"]),
-        ("tui.cli.doctor", []),
+        ("ebbtide.store.sessions", ["sessions"]),
+        ("ebbtide.agent.archive.session_page", ["sessions"]),
+        ("ebbtide.agent.archive.library", ["sessions", "fork", "ab"]),
+        ("ebbtide.tui.cli.mcp", ["mcp", "list"]),
+        ("ebbtide.tui.cli.doctor", []),
     ],
 )
 def test_a_command_that_has_begun_puts_in_order_what_it_has(tmp_path: Path, where: str, arguments: list[str]) -> None:

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import pytest
 
-from agent.errors import UsageError
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.cli import keys
 from tests.running import ROOT, command, ebb, environment
-from tui.cli import keys
 
 Told: TypeAlias = Callable[..., str]
 

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from agent.messages import User
-from agent.records.call_progress import CALL_INTERRUPTED, NOT_BEGUN
+from ebbtide.agent.messages import User
+from ebbtide.agent.records.call_progress import CALL_INTERRUPTED, NOT_BEGUN
 from tests.kit.project import Project
 from tests.kit.session import events_of
 from tests.running import command, environment

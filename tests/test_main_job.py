@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.messages import Usage
+from ebbtide.agent.messages import Usage
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.running import ebb
 

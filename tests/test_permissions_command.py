@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.system import NoSandbox
-from tui.cli.main import main
+from ebbtide.tools.sandbox.system import NoSandbox
+from ebbtide.tui.cli.main import main
 
 RULES = '[permissions]\nallow = ["bash(git status)", "bash(grep)"]\ndeny = ["bash(rm)"]\n'
 
@@ -102,7 +102,7 @@ def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
     rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EBB_SANDBOX", "auto")
-    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: NoSandbox("it is not installed"))
+    monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: NoSandbox("it is not installed"))
     rules.write_text('allow = ["outside(docker)", "bash(docker)"]')
     asked = ["permissions", "test", "--mode", "auto", "--rules", str(rules)]
     assert [main([*asked, command]) for command in ("docker ps", "make", "ls")] == [0, 1, 0]
@@ -182,7 +182,7 @@ def test_a_rule_for_git_that_does_not_cover_a_call_of_git_says_why(
 def test_a_line_that_is_not_moved_outside_the_sandbox_as_a_whole_says_which_part_keeps_it_inside(
     rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.cli.permissions.sandbox_kind", lambda: "bubblewrap")
+    monkeypatch.setattr("ebbtide.tui.cli.permissions.sandbox_kind", lambda: "bubblewrap")
     monkeypatch.setenv("EBB_SANDBOX", "auto")
     rules.write_text('[permissions]\nallow = ["bash(git)", "bash(make)", "outside(git)"]\n')
     assert main(["permissions", "test", "git push && make", "--rules", str(rules)]) == 0

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.channel import Channel
-from agent.config.load import load_config
-from agent.errors import UsageError
-from agent.extensions.custom_commands import find_commands
-from agent.extensions.extension_folders import extension_folders
-from agent.extensions.plugin_source import plugin_copy
-from agent.extensions.session_extensions import SessionExtensions
-from agent.extensions.session_trust import SessionTrust
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.custom_commands import find_commands
+from ebbtide.agent.extensions.extension_folders import extension_folders
+from ebbtide.agent.extensions.plugin_source import plugin_copy
+from ebbtide.agent.extensions.session_extensions import SessionExtensions
+from ebbtide.agent.extensions.session_trust import SessionTrust
 from tests.running import Run, ebb
 
 HOOKS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.locks import SessionLock
+from ebbtide.store.locks import SessionLock
 from tests.kit.user import Worker
 
 

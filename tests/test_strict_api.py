@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from agent.messages import Usage
+from ebbtide.agent.messages import Usage
 from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, Adapter, everything
 from tests.fake_frames import Json, WireName
 from tests.fake_provider import Call, FakeProvider, Turn

@@ -4,8 +4,8 @@ import stat
 import subprocess
 from contextlib import closing
 
-from agent.checkpoints.project import ProjectCheckpoints
-from store.locks import SessionLock
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints
+from ebbtide.store.locks import SessionLock
 from tests.agent.checkpoints.trees import LIMITS, never, turn
 from tests.kit.session import bash, calls
 from tests.kit.user import User

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, Workspace, read_description
-from tools.files.change import preview_of
-from tools.files.paths import resolve
-from tools.files.read_write import run_exclusive
-from tools.schema import object_of
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+from ebbtide.tools.files.change import preview_of
+from ebbtide.tools.files.paths import resolve
+from ebbtide.tools.files.read_write import run_exclusive
+from ebbtide.tools.schema import object_of
 
 
 class ApplyPatch:
@@ -16,23 +16,23 @@ class ApplyPatch:
     schema = object_of({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        from tools.files import patch_changes  # noqa: PLC0415  # deferred: only a patch needs it
+        from ebbtide.tools.files import patch_changes  # noqa: PLC0415  # deferred: only a patch needs it
 
         written = patch_changes.written_paths(arguments)
         return tuple(dict.fromkeys(str(resolve(path, workspace)) for path in written))
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        from tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
+        from ebbtide.tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
 
         return preview_of(patch_changes.planned_changes(arguments, workspace, _path_suggestion), workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
+        from ebbtide.tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
 
         return await run_exclusive(lambda: patch_changes.apply_patch(arguments, workspace, _path_suggestion))
 
 
 def _path_suggestion(path: Path, root: Path) -> str:
-    from tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
+    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
 
     return path_suggestion(path, root)

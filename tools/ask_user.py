@@ -1,7 +1,7 @@
 """The `ask_user` tool: puts a question to the user."""
 
-from tools.base import Arguments, Effect, Result, Workspace, read_description
-from tools.schema import items, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+from ebbtide.tools.schema import items, object_of, text
 
 
 class AskUser:

@@ -6,20 +6,20 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
-from tools.lazy import dataclass
-from tools.outputs.cap import by_bytes
-from tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
-from tools.outputs.new_problems import NewProblems
-from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import Fetch, LookUp, RecallQuery, RecallResult
-from tools.outputs.stored import StoredContent
-from tools.process.jobs import BackgroundJobs
-from tools.process.state import ProgramState
-from tools.seen_files import SeenFiles
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.cap import by_bytes
+from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
+from ebbtide.tools.outputs.new_problems import NewProblems
+from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recalled import Fetch, LookUp, RecallQuery, RecallResult
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.process.jobs import BackgroundJobs
+from ebbtide.tools.process.state import ProgramState
+from ebbtide.tools.seen_files import SeenFiles
 
 if TYPE_CHECKING:  # types only: who runs a command pays for it
-    from tools.sandbox.network import Reach
-    from tools.sandbox.sandbox import Sandbox
+    from ebbtide.tools.sandbox.network import Reach
+    from ebbtide.tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
 """The most a tool can do: nothing outside the session, read files, change files, run programs, whatever the server does
@@ -176,7 +176,7 @@ class Workspace:
 
 
 class Tool(Protocol):
-    """One tool. `agent.calls.policy` decides whether a call may run; `run` does what it says and nothing more."""
+    """One tool. `ebbtide.agent.calls.policy` decides whether a call may run; `run` does what it says, nothing more."""
 
     @property
     def name(self) -> str: ...

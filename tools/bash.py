@@ -8,27 +8,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.base import Arguments, Effect, PrintedLog, ReadOnlyAccess, Result, ToolError, Workspace, read_description
-from tools.commands.viewers import viewed_names
-from tools.files.change import note_looks
-from tools.files.executed_config_files import ConfigFileStates, changes_note, config_file_states
-from tools.files.paths import locate
-from tools.files.private_folder import make_private
-from tools.files.read_write import run_exclusive
-from tools.lazy import regex
-from tools.outputs.plain_text import printable
-from tools.process.jobs import Job
-from tools.process.program import ProcessLimits, Program
-from tools.process.shell import Launch, child_environment, in_shell
-from tools.process.start import start
-from tools.process.state import ProgramState, state_of
-from tools.program_output import dropped_note, ended_job, job_of, new_output, news_of, with_log
-from tools.sandbox.diff_program import own_diff_variables
-from tools.schema import flag, number, object_of, text
+from ebbtide.tools.base import (
+    Arguments,
+    Effect,
+    PrintedLog,
+    ReadOnlyAccess,
+    Result,
+    ToolError,
+    Workspace,
+    read_description,
+)
+from ebbtide.tools.commands.viewers import viewed_names
+from ebbtide.tools.files.change import note_looks
+from ebbtide.tools.files.executed_config_files import ConfigFileStates, changes_note, config_file_states
+from ebbtide.tools.files.paths import locate
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.read_write import run_exclusive
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.process.jobs import Job
+from ebbtide.tools.process.program import ProcessLimits, Program
+from ebbtide.tools.process.shell import Launch, child_environment, in_shell
+from ebbtide.tools.process.start import start
+from ebbtide.tools.process.state import ProgramState, state_of
+from ebbtide.tools.program_output import dropped_note, ended_job, job_of, new_output, news_of, with_log
+from ebbtide.tools.sandbox.diff_program import own_diff_variables
+from ebbtide.tools.schema import flag, number, object_of, text
 
 if TYPE_CHECKING:  # a type only: few commands reach anything
-    from tools.sandbox.git_settings import GitSettings
-    from tools.sandbox.network import NetworkAccess
+    from ebbtide.tools.sandbox.git_settings import GitSettings
+    from ebbtide.tools.sandbox.network import NetworkAccess
 
 DEFAULT_SECONDS, MAX_TIMEOUT_S = 120, 600
 _MAX_COMMAND_BYTES = 128 * 1024
@@ -81,7 +90,7 @@ class Bash:
         folder = _folder(text(arguments, "workdir", ""), workspace)
         if not folder.is_relative_to(workspace.root):
             return None
-        from tools.read_only_run import read_only_access  # noqa: PLC0415  # deferred: few sessions plan
+        from ebbtide.tools.read_only_run import read_only_access  # noqa: PLC0415  # deferred: few sessions plan
 
         return read_only_access(_from_root(command_line(arguments), folder, workspace), workspace)
 
@@ -103,11 +112,11 @@ class Bash:
         result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
         result = _with_changes(result, before, workspace)
         if workspace.read_only and result.program is not None and not result.program.is_running:
-            from tools.read_only_run import unseen_changes  # noqa: PLC0415  # deferred: few sessions plan
+            from ebbtide.tools.read_only_run import unseen_changes  # noqa: PLC0415  # deferred: few sessions plan
 
             result = _with_note(result, await run_exclusive(lambda: unseen_changes(command, workspace)))
         if edited and result.program is not None and not result.program.is_running:
-            from tools.files.in_place_edits import edits_note  # noqa: PLC0415  # deferred: few commands edit files
+            from ebbtide.tools.files.in_place_edits import edits_note  # noqa: PLC0415  # deferred: few commands edit files
 
             result = _with_note(result, await run_exclusive(lambda: edits_note(edited, workspace.root)))
         names = viewed_names(command)
@@ -158,8 +167,8 @@ def _edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
     """The files that the command edits in place, as they are before."""
     if not _IN_PLACE.search(command):
         return {}
-    from tools.commands.in_place import edited_in_place  # noqa: PLC0415  # deferred: few commands edit files
-    from tools.files.in_place_edits import contents_of  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.commands.in_place import edited_in_place  # noqa: PLC0415  # deferred: few commands edit files
+    from ebbtide.tools.files.in_place_edits import contents_of  # noqa: PLC0415  # deferred: as above
 
     return contents_of(folder, edited_in_place(command))
 
@@ -197,8 +206,8 @@ def _git_settings(command: str, workspace: Workspace) -> "GitSettings | None":
     """Takes what a command sets in Git's settings; None where it has nothing to do with Git, or may only look."""
     if workspace.sandbox is None or workspace.read_only or not _ASKS_GIT.search(command):
         return None
-    from tools.process.git import program_outside  # noqa: PLC0415  # deferred: some sessions never ask Git
-    from tools.sandbox.git_settings import GitSettings  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.git import program_outside  # noqa: PLC0415  # deferred: some sessions never ask Git
+    from ebbtide.tools.sandbox.git_settings import GitSettings  # noqa: PLC0415  # deferred: as above
 
     git = program_outside("git", workspace.root)
     return GitSettings(git) if git is not None else None
@@ -243,7 +252,7 @@ async def _build_launch(
             removes_work_trees=removes,
             removes_submodules=submodules,
         )
-    from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
+    from ebbtide.tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     line = _from_root(command, folder, workspace)
     return _sandboxed_launch(await run_exclusive(lambda: launch(line, workspace)), folder, workspace, access)
@@ -253,7 +262,7 @@ def _removes_submodules(command: str, folder: Path) -> bool:
     """Whether the line does nothing else, so that nothing of it goes on when it ends."""
     if not _MAY_REMOVE_SUBMODULE.search(command):
         return False
-    from tools.sandbox.submodules import can_remove_submodules  # noqa: PLC0415  # deferred: few commands remove one
+    from ebbtide.tools.sandbox.submodules import can_remove_submodules  # noqa: PLC0415  # deferred: few commands remove one
 
     return can_remove_submodules(command, folder)
 
@@ -262,8 +271,8 @@ def _not_removed(command: str, folder: Path, workspace: Workspace) -> str:
     """Why a line that removes a submodule is not begun: the sandbox would stop it halfway."""
     if workspace.sandbox is None or workspace.read_only or not _MAY_REMOVE_SUBMODULE.search(command):
         return ""
-    from tools.sandbox.submodules import why_not_removed  # noqa: PLC0415  # deferred: as above
-    from tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.submodules import why_not_removed  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
 
     return why_not_removed(command, folder) if sandbox_kind() == "bubblewrap" else ""
 
@@ -324,7 +333,7 @@ async def _run_in_foreground(
 
 
 def _was_overtaken(result: Result) -> bool:
-    from tools.sandbox.blocked import was_overtaken  # noqa: PLC0415  # deferred: most commands succeed
+    from ebbtide.tools.sandbox.blocked import was_overtaken  # noqa: PLC0415  # deferred: most commands succeed
 
     printed = result.program.printed_in(result.text) if result.program is not None and result.log is None else ""
     return was_overtaken(printed, os.path.lexists)
@@ -411,7 +420,7 @@ def _sandbox_denials(
     noted = tuple(settings.noted) if settings is not None else ()
     if removed:
         return "; ".join((f"{removed} may not be made, and was removed", *noted))
-    from tools.sandbox.blocked import denied_paths, may_have_been_blocked  # noqa: PLC0415  # deferred: many print little
+    from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked  # noqa: PLC0415  # deferred: many print little
 
     printed = _last_words(program)
     if not program.code and (noted or not may_have_been_blocked(printed)):
@@ -434,7 +443,7 @@ def _last_words(program: Program) -> str:
 
 def _withheld(command: str, program: Program, workspace: Workspace) -> str:
     """Which variables of the user's environment the command would have needed; empty where it does not look so."""
-    from tools.process.user_variables import note_on_withheld, withheld_variables  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.user_variables import note_on_withheld, withheld_variables  # noqa: PLC0415  # deferred: as above
 
     withheld = withheld_variables(os.environ, child_environment() | workspace.variables)
     return note_on_withheld(command, _last_words(program) if program.code else "", withheld) if withheld else ""
@@ -442,8 +451,8 @@ def _withheld(command: str, program: Program, workspace: Workspace) -> str:
 
 def _missing_programs(command: str) -> str:
     """What of this machine's programs a command looks for and does not see."""
-    from tools.sandbox.blocked import what_is_not_seen  # noqa: PLC0415  # deferred: some sessions run no command
-    from tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.blocked import what_is_not_seen  # noqa: PLC0415  # deferred: some sessions run no command
+    from ebbtide.tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
 
     return what_is_not_seen(command) if sandbox_kind() == "bubblewrap" else ""
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from tools.base import Arguments, Effect, Result, Workspace, read_description
-from tools.program_output import job_of, news_of
-from tools.schema import object_of
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+from ebbtide.tools.program_output import job_of, news_of
+from ebbtide.tools.schema import object_of
 
 
 class BashKill:

@@ -1,8 +1,8 @@
 """The `bash_output` tool: what a background job has printed since the last look."""
 
-from tools.base import Arguments, Effect, Result, Workspace, read_description
-from tools.program_output import job_of, news_of
-from tools.schema import number, object_of
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+from ebbtide.tools.program_output import job_of, news_of
+from ebbtide.tools.schema import number, object_of
 
 MAX_WAIT_S = 60
 

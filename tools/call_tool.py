@@ -1,8 +1,8 @@
 """The `call_tool` tool: a name and arguments that stand for a call of another tool. Whoever runs calls takes it for
 that call; what arrives here stands for nothing that may be called so."""
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.schema import object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.schema import object_of, text
 
 
 class CallTool:

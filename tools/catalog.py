@@ -4,33 +4,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.apply_patch import ApplyPatch
-from tools.ask_user import AskUser
-from tools.base import Tool
-from tools.bash import Bash
-from tools.bash_kill import BashKill
-from tools.bash_output import BashOutput
-from tools.call_tool import CallTool
-from tools.compact_context import CompactContext
-from tools.diagnostics import Diagnostics
-from tools.edit import Edit
-from tools.edit_notebook import EditNotebook
-from tools.glob import Glob
-from tools.grep import Grep
-from tools.read import Read
-from tools.read_result import ReadResult
-from tools.recall import Recall
-from tools.repo_map import RepoMap
-from tools.symbols import Symbols
-from tools.task import Task
-from tools.todo import Todo
-from tools.tool_search import ToolSearch
-from tools.web_fetch import WebFetch
-from tools.web_search import WebSearch
-from tools.write import Write
+from ebbtide.tools.apply_patch import ApplyPatch
+from ebbtide.tools.ask_user import AskUser
+from ebbtide.tools.base import Tool
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.bash_kill import BashKill
+from ebbtide.tools.bash_output import BashOutput
+from ebbtide.tools.call_tool import CallTool
+from ebbtide.tools.compact_context import CompactContext
+from ebbtide.tools.diagnostics import Diagnostics
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.edit_notebook import EditNotebook
+from ebbtide.tools.glob import Glob
+from ebbtide.tools.grep import Grep
+from ebbtide.tools.read import Read
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.recall import Recall
+from ebbtide.tools.repo_map import RepoMap
+from ebbtide.tools.symbols import Symbols
+from ebbtide.tools.task import Task
+from ebbtide.tools.todo import Todo
+from ebbtide.tools.tool_search import ToolSearch
+from ebbtide.tools.web_fetch import WebFetch
+from ebbtide.tools.web_search import WebSearch
+from ebbtide.tools.write import Write
 
 if TYPE_CHECKING:  # types only: few runs ask such a server
-    from tools.lsp.pool import LanguageServers
+    from ebbtide.tools.lsp.pool import LanguageServers
 
 
 def builtin_tools() -> tuple[Tool, ...]:

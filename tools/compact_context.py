@@ -1,8 +1,8 @@
 """The `compact_context` tool: the model's wish for room. The wish is in the call's arguments; whoever runs the turn
 reads it from there and grants it before the next request."""
 
-from tools.base import Arguments, Effect, Result, Workspace, read_description
-from tools.schema import object_of
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+from ebbtide.tools.schema import object_of
 
 
 class CompactContext:

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.paths import display, resolve
-from tools.outputs.extent import Extent
-from tools.schema import object_of, text
-from tools.symbols import NONE, content_for
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.symbols import NONE, content_for
 
 if TYPE_CHECKING:  # types only: few runs ask such a server
-    from tools.lsp.client import LanguageClient
-    from tools.lsp.diagnostics import Problem
-    from tools.lsp.pool import LanguageServers
-    from tools.lsp.server import LanguageServer
+    from ebbtide.tools.lsp.client import LanguageClient
+    from ebbtide.tools.lsp.diagnostics import Problem
+    from ebbtide.tools.lsp.pool import LanguageServers
+    from ebbtide.tools.lsp.server import LanguageServer
 
 MAX_PROBLEMS = 60
 """Problems that are shown."""
@@ -36,7 +36,7 @@ class Diagnostics:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.lsp.diagnostics import in_order, lines_of  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tools.lsp.diagnostics import in_order, lines_of  # noqa: PLC0415  # deferred: see above
 
         if self._servers is None:
             raise ToolError(NONE)
@@ -56,7 +56,7 @@ class Diagnostics:
 
 async def _problems(path: Path, content: str, servers: "LanguageServers", notes: list[str]) -> "tuple[Problem, ...]":
     """What all servers say of the file. `notes` takes why one says nothing. Raises `ToolError` where none does."""
-    from tools.lsp.client import LanguageServerError  # noqa: PLC0415  # deferred: see above
+    from ebbtide.tools.lsp.client import LanguageServerError  # noqa: PLC0415  # deferred: see above
 
     found: list[Problem] = []
     asked = await servers.servers_for(path)

@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.change import Change, applied_changes, encoding_refusal, look_at, make, preview_of, text_of
-from tools.files.line_diff import differing
-from tools.files.matching import line_number
-from tools.files.paths import display, resolve_existing
-from tools.files.read_write import content_of, run_exclusive
-from tools.files.text import EncodingError, Replacement, TextFile, showable
-from tools.files.text_edit import MAX_SHOWN_LINES, EditTarget, plan_edit
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
-from tools.outputs.plain_text import number_lines
-from tools.schema import flag, items, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.change import Change, applied_changes, encoding_refusal, look_at, make, preview_of, text_of
+from ebbtide.tools.files.line_diff import differing
+from ebbtide.tools.files.matching import line_number
+from ebbtide.tools.files.paths import display, resolve_existing
+from ebbtide.tools.files.read_write import content_of, run_exclusive
+from ebbtide.tools.files.text import EncodingError, Replacement, TextFile, showable
+from ebbtide.tools.files.text_edit import MAX_SHOWN_LINES, EditTarget, plan_edit
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import number_lines
+from ebbtide.tools.schema import flag, items, object_of, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
     if not asked[0].old and not raw:
         return _plan_empty_file(path, raw, asked, name)
     if raw is None:
-        from tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
+        from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
 
         advice = path_suggestion(path, workspace.root) or ": find it with glob, or create it with write"
         raise ToolError(f"`{name}` does not exist{advice}")

@@ -3,16 +3,16 @@ file stay as they are."""
 
 from typing import TYPE_CHECKING
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.change import Change, applied_changes, make, preview_of, require_read
-from tools.files.paths import display, resolve
-from tools.files.read_write import content_of, run_exclusive
-from tools.lazy import dataclass, regex
-from tools.outputs.extent import ellipsize
-from tools.schema import number, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.change import Change, applied_changes, make, preview_of, require_read
+from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.files.read_write import content_of, run_exclusive
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.schema import number, object_of, text
 
 if TYPE_CHECKING:  # types only: see `_plan`
-    from tools.files.notebook import CellKind, Notebook
+    from ebbtide.tools.files.notebook import CellKind, Notebook
 
 KINDS: "tuple[CellKind, ...]" = ("code", "markdown", "raw")
 
@@ -59,7 +59,7 @@ def _edit(arguments: Arguments, workspace: Workspace) -> Result:
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
-    from tools.files.notebook import NotebookError, notebook_of  # noqa: PLC0415  # deferred: few sessions have notebooks
+    from ebbtide.tools.files.notebook import NotebookError, notebook_of  # noqa: PLC0415  # deferred: few sessions have notebooks
 
     path = resolve(text(arguments, "path"), workspace)
     name = display(path, workspace.root)
@@ -82,7 +82,7 @@ def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
 
 
 def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
-    from tools.files.notebook import NotebookError, delete_cell, insert_cell, replace_cell  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.files.notebook import NotebookError, delete_cell, insert_cell, replace_cell  # noqa: PLC0415  # deferred: as above
 
     place, kind = _place(notebook, arguments), _kind(arguments)
     if text(arguments, "action") == "delete":
@@ -97,7 +97,7 @@ def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook
 
 def _place(notebook: "Notebook", arguments: Arguments) -> int:
     """The number of the cell that is meant: by its number, or by the id that the file gives it."""
-    from tools.files.notebook import NotebookError  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.files.notebook import NotebookError  # noqa: PLC0415  # deferred: as above
 
     cell = arguments["cell"]
     if not isinstance(cell, str):

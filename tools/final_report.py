@@ -1,7 +1,7 @@
 """The `final_report` tool: the model hands in its answer as a whole. The turn ends with it."""
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.schema import object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.schema import object_of, text
 
 
 class FinalReport:

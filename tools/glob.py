@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.paths import display, kind_of, locate, resolve
-from tools.outputs.extent import Extent, pluralize
-from tools.schema import number, object_of, text
-from tools.search import globs
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.paths import display, kind_of, locate, resolve
+from ebbtide.tools.outputs.extent import Extent, pluralize
+from ebbtide.tools.schema import number, object_of, text
+from ebbtide.tools.search import globs
 
 DEFAULT_LIMIT = 100
 
@@ -22,7 +22,7 @@ class Glob:
         return (str(_root(arguments, workspace, _pattern(arguments))),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.search.files import SEARCH_TIMEOUT_S, list_files  # noqa: PLC0415  # deferred: only a search needs it
+        from ebbtide.tools.search.files import SEARCH_TIMEOUT_S, list_files  # noqa: PLC0415  # deferred: only a search needs it
 
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
@@ -54,7 +54,7 @@ class Glob:
     @staticmethod
     async def _report_ignored(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
         """What is said where no file matches: how many do that git ignores."""
-        from tools.search.files import IGNORED_SECONDS, list_files  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.search.files import IGNORED_SECONDS, list_files  # noqa: PLC0415  # deferred: as above
 
         found: list[str] = []
 

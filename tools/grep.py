@@ -9,18 +9,18 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.change import look_content
-from tools.files.paths import display, kind_of, resolve
-from tools.lazy import dataclass, regex
-from tools.outputs.extent import Extent, pluralize
-from tools.outputs.plain_text import cut_line, plain
-from tools.schema import flag, number, object_of, text
-from tools.search import globs
-from tools.secrets.files import holds_secrets
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.change import look_content
+from ebbtide.tools.files.paths import display, kind_of, resolve
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.extent import Extent, pluralize
+from ebbtide.tools.outputs.plain_text import cut_line, plain
+from ebbtide.tools.schema import flag, number, object_of, text
+from ebbtide.tools.search import globs
+from ebbtide.tools.secrets.files import holds_secrets
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from tools.search.files import Detail, FoundLine, SearchEnd, WalkWish
+    from ebbtide.tools.search.files import Detail, FoundLine, SearchEnd, WalkWish
 
 GrepMode: TypeAlias = Literal["content", "files", "count"]
 
@@ -58,7 +58,7 @@ class Grep:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.search.files import (  # noqa: PLC0415  # deferred: only a search needs it
+        from ebbtide.tools.search.files import (  # noqa: PLC0415  # deferred: only a search needs it
             IGNORED_SECONDS,
             SEARCH_TIMEOUT_S,
             LineQuery,

@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.bounded import beginning_of
-from tools.files.diff import unified_diff
-from tools.files.private_folder import make_private
-from tools.lazy import dataclass, regex
-from tools.outputs.extent import ellipsize
-from tools.schema import object_of, text
-from tools.secrets.redaction import redact_text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.diff import unified_diff
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.secrets.redaction import redact_text
 
 MAX_ENTRY_CHARS = 2_000
 """Characters of one entry."""

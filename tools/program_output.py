@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
-from tools.outputs.plain_text import as_text, cut_line, plain
-from tools.process.jobs import EndedJob, Job
-from tools.process.program import Program
-from tools.process.state import ProgramState, state_of
-from tools.schema import text
+from ebbtide.tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
+from ebbtide.tools.outputs.plain_text import as_text, cut_line, plain
+from ebbtide.tools.process.jobs import EndedJob, Job
+from ebbtide.tools.process.program import Program
+from ebbtide.tools.process.state import ProgramState, state_of
+from ebbtide.tools.schema import text
 
 MAX_PRINTED_BYTES = 4096
 """Bytes of a log that stand in a text as they are."""

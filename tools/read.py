@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, read_description
-from tools.files.change import text_of
-from tools.files.large import page_of_file
-from tools.files.paths import display, kind_of, resolve_existing
-from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
-from tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
-from tools.files.text import binary_kind, showable
-from tools.lazy import dataclass
-from tools.outputs.extent import Extent, pluralize
-from tools.outputs.plain_text import number_lines, printable
-from tools.schema import number, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.change import text_of
+from ebbtide.tools.files.large import page_of_file
+from ebbtide.tools.files.paths import display, kind_of, resolve_existing
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
+from ebbtide.tools.files.text import binary_kind, showable
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import Extent, pluralize
+from ebbtide.tools.outputs.plain_text import number_lines, printable
+from ebbtide.tools.schema import number, object_of, text
 
 MAX_LINES = 2000
 _PDF = b"%PDF-"
@@ -51,14 +51,14 @@ class Read:
     async def _read_path(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
         offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MAX_LINES)
         if kind_of(path) == "folder":
-            from tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls are about folders
+            from ebbtide.tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls are about folders
 
             most = limit if "limit" in arguments else None
             return await asyncio.to_thread(listing, path, workspace.root, offset, most)
         encoding = text(arguments, "encoding", "")
         found = await run_exclusive(lambda: _read(path, offset, limit, workspace, encoding))
         if found is None:
-            from tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: as above, about PDFs
+            from ebbtide.tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: as above, about PDFs
 
             return await pages_of(path, display(path, workspace.root), offset, limit, workspace.reads)
         return found
@@ -96,7 +96,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: s
     content = text_of(path, raw, workspace, encoding)
     workspace.seen.note(path, raw)
     if path.suffix == ".ipynb":
-        from tools.files.notebook_view import cells_of  # noqa: PLC0415  # deferred: few files are notebooks
+        from ebbtide.tools.files.notebook_view import cells_of  # noqa: PLC0415  # deferred: few files are notebooks
 
         cells = cells_of(raw, offset, limit, name, workspace.reads)
         if cells is not None:
@@ -155,7 +155,7 @@ def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Fi
 
 def _where_to_look(path: Path, root: Path) -> str:
     """What the model may have meant, or where to look, as the end of a sentence."""
-    from tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
+    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
 
     if told := path_suggestion(path, root):
         return told

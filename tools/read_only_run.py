@@ -11,17 +11,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import which
 
-from tools.base import ReadOnlyAccess, ToolError, Workspace
-from tools.commands.command_line import SimpleCommand, Word
-from tools.commands.line_proof import ProvedStep, all_steps, prove_line
-from tools.commands.line_text import render_line
-from tools.commands.parts import replace_values, take_assignments
-from tools.commands.scripts import Operand, Proof
-from tools.files.paths import check_granted, display, locate
-from tools.lazy import regex
-from tools.outputs.extent import join_limited
-from tools.process.shell import Launch, argv_of, child_environment
-from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, any_case_pattern, holds_secrets
+from ebbtide.tools.base import ReadOnlyAccess, ToolError, Workspace
+from ebbtide.tools.commands.command_line import SimpleCommand, Word
+from ebbtide.tools.commands.line_proof import ProvedStep, all_steps, prove_line
+from ebbtide.tools.commands.line_text import render_line
+from ebbtide.tools.commands.parts import replace_values, take_assignments
+from ebbtide.tools.commands.scripts import Operand, Proof
+from ebbtide.tools.files.paths import check_granted, display, locate
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.process.shell import Launch, argv_of, child_environment
+from ebbtide.tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, any_case_pattern, holds_secrets
 
 _NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 """What a repository may turn on for some files or one submodule, which settings do not reach; nor do they the file of
@@ -146,8 +146,8 @@ def _without_own_folder(line: str, root: Path) -> str:
 
 
 def _git_readable_paths(root: Path) -> Iterator[str]:
-    from tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
-    from tools.sandbox.git_metadata import included_settings, metadata_of  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
+    from ebbtide.tools.sandbox.git_metadata import included_settings, metadata_of  # noqa: PLC0415  # deferred: as above
 
     top = top_of_repository(root)
     yield str(top or root)
@@ -206,7 +206,7 @@ def _list_folder(folder: Path, most: int) -> Sequence[str]:
 
 def launch(command: str, workspace: Workspace) -> Launch:
     """How the command is run. Raises `ToolError`, also where a link leads elsewhere by now."""
-    from tools.process.git import folders_outside  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.git import folders_outside  # noqa: PLC0415  # deferred: as above
 
     steps, shown = _prove(command, workspace), read_only_access(command, workspace)
     if not steps or shown is None:
@@ -239,8 +239,8 @@ def unseen_changes(command: str, workspace: Workspace) -> str:
     looks = (set(step.command.texts) for step in steps if step.proof.name in ("git status", "git diff"))
     if all(words & {"--cached", "--staged"} for words in looks):
         return ""
-    from tools.process.git import top_of_repository  # noqa: PLC0415  # deferred: as above
-    from tools.sandbox.git_metadata import submodule_paths  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.git import top_of_repository  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.git_metadata import submodule_paths  # noqa: PLC0415  # deferred: as above
 
     top = top_of_repository(workspace.root)
     names = submodule_paths(top) if top is not None else []
@@ -255,7 +255,7 @@ def _search_path(workspace: Workspace) -> str:
 def _program_of(command: SimpleCommand, proof: Proof, workspace: Workspace) -> str:
     """The path of the program that is run, outside the working folder; the name of what the shell does itself. Raises
     `ToolError`."""
-    from tools.process.git import folders_outside, program_outside, top_of_repository  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.git import folders_outside, program_outside, top_of_repository  # noqa: PLC0415  # deferred: as above
 
     name, root, path = command.texts[0], workspace.root, _search_path(workspace)
     program = name if proof.name in _BUILTINS else program_outside(name, root)
@@ -264,7 +264,7 @@ def _program_of(command: SimpleCommand, proof: Proof, workspace: Workspace) -> s
     if proof.name == "version" and which(name, path=path) != which(name, path=folders_outside(root, path)):
         raise ToolError(f"`{name}` lies in the working folder, whose programs are not run")
     if proof.name == "npm ls":
-        from tools.npm_packages import npm_doubt  # noqa: PLC0415  # deferred: few commands ask npm
+        from ebbtide.tools.npm_packages import npm_doubt  # noqa: PLC0415  # deferred: few commands ask npm
 
         if doubt := npm_doubt(root):
             raise ToolError(f"npm was not run: {doubt}")
@@ -297,7 +297,7 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
 
 
 def _environment_of_git(root: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    from tools.process.git import (  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.git import (  # noqa: PLC0415  # deferred: as above
         SETTINGS,
         GitError,
         git_environment,

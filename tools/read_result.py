@@ -8,18 +8,18 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, read_description
-from tools.files.pictures import MAX_PICTURE_BYTES, PICTURE_TYPES
-from tools.grep import check_pattern
-from tools.lazy import dataclass, regex
-from tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_BYTES, Cap
-from tools.outputs.extent import Extent, join_limited, pluralize
-from tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_noise, plain
-from tools.outputs.stored import Content, StoredContent
-from tools.schema import number, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, PICTURE_TYPES
+from ebbtide.tools.grep import check_pattern
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_BYTES, Cap
+from ebbtide.tools.outputs.extent import Extent, join_limited, pluralize
+from ebbtide.tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_noise, plain
+from ebbtide.tools.outputs.stored import Content, StoredContent
+from ebbtide.tools.schema import number, object_of, text
 
 if TYPE_CHECKING:  # a type only: see `matches`
-    from tools.search.outputs import FilteredLine, FilterResult
+    from ebbtide.tools.search.outputs import FilteredLine, FilterResult
 
 T = TypeVar("T")
 
@@ -294,7 +294,7 @@ async def matches(
 ) -> Result:
     """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins, where
     that is not where the bytes begin that the reference names."""
-    from tools.search.outputs import SEARCH_TIMEOUT_S, filter_lines  # noqa: PLC0415  # deferred: only a pattern needs it
+    from ebbtide.tools.search.outputs import SEARCH_TIMEOUT_S, filter_lines  # noqa: PLC0415  # deferred: only a pattern needs it
 
     content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)

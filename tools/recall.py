@@ -8,16 +8,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.pictures import PICTURE_TYPES
-from tools.lazy import regex
-from tools.outputs.cap import Cap, cap_of
-from tools.outputs.extent import join_limited
-from tools.outputs.plain_text import plain, printable
-from tools.outputs.recall_scope import SCOPES, Scope
-from tools.outputs.recalled import KINDS, RecalledItem, RecalledKind, RecallQuery, RecallResult
-from tools.outputs.stored import StoredContent
-from tools.read_result import (
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.cap import Cap, cap_of
+from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.outputs.plain_text import plain, printable
+from ebbtide.tools.outputs.recall_scope import SCOPES, Scope
+from ebbtide.tools.outputs.recalled import KINDS, RecalledItem, RecalledKind, RecallQuery, RecallResult
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.read_result import (
     Onward,
     byte_range,
     lines_of,
@@ -28,7 +28,7 @@ from tools.read_result import (
     run_shielded,
     with_pictures_named,
 )
-from tools.schema import number, object_of, text
+from ebbtide.tools.schema import number, object_of, text
 
 MAX_TOKENS = 2000
 MAX_HITS = 20

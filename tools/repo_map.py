@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.paths import display, kind_of, resolve
-from tools.outputs.extent import Extent
-from tools.schema import items, number, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.paths import display, kind_of, resolve
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.schema import items, number, object_of, text
 
 MAPPED_SUFFIXES = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
 """How the names of files end that are on a map."""
@@ -44,8 +44,8 @@ class RepoMap:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.code_map.run import run_mapper  # noqa: PLC0415  # deferred: few runs draw a map
-        from tools.code_map.text import MapEntry, fit_to_budget  # noqa: PLC0415  # deferred: few runs draw a map
+        from ebbtide.tools.code_map.run import run_mapper  # noqa: PLC0415  # deferred: few runs draw a map
+        from ebbtide.tools.code_map.text import MapEntry, fit_to_budget  # noqa: PLC0415  # deferred: few runs draw a map
 
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) != "folder":

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tools.base import Arguments, ToolError
+from ebbtide.tools.base import Arguments, ToolError
 
 if TYPE_CHECKING:  # a type only: see `mismatches`
     import jsonschema_rs

@@ -6,7 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 Look: TypeAlias = Literal["current", "outdated", "never"]
 

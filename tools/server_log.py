@@ -7,9 +7,9 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files.private_folder import make_private
-from tools.secrets.key_formats import forms_of
-from tools.secrets.redaction import REDACTION_MARK
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.secrets.key_formats import forms_of
+from ebbtide.tools.secrets.redaction import REDACTION_MARK
 
 MAX_LOG_BYTES = 4 * 1024**2
 """Bytes of the file. One file of what came before is kept beside it."""

@@ -1,8 +1,8 @@
 """The `submit_plan` tool: in plan mode the model hands in its plan. Where a user is there, they decide about it; where
 nobody is, it is the answer."""
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
-from tools.schema import object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
+from ebbtide.tools.schema import object_of, text
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
 MAX_PLAN_CHARS = 20_000

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.files.change import require_text
-from tools.files.paths import display, resolve
-from tools.files.read_write import read_bytes
-from tools.files.text import decode
-from tools.outputs.extent import Extent
-from tools.schema import number, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.change import require_text
+from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.files.read_write import read_bytes
+from ebbtide.tools.files.text import decode
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.schema import number, object_of, text
 
 if TYPE_CHECKING:  # types only: few runs ask such a server
-    from tools.lsp.pool import LanguageServers
-    from tools.lsp.symbols import SymbolQuestion
+    from ebbtide.tools.lsp.pool import LanguageServers
+    from ebbtide.tools.lsp.symbols import SymbolQuestion
 
 NONE = "this session has no language servers: use grep"
 
@@ -42,8 +42,8 @@ class Symbols:
         return (str(path),) if arguments.get("find") == "in_file" else (str(path), str(workspace.root))
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.lsp.client import LanguageServerError  # noqa: PLC0415  # deferred: see above
-        from tools.lsp.symbols import SymbolQuery, answer_to, column_of  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tools.lsp.client import LanguageServerError  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tools.lsp.symbols import SymbolQuery, answer_to, column_of  # noqa: PLC0415  # deferred: see above
 
         if self._servers is None:
             raise ToolError(NONE)

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.schema import object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.schema import object_of, text
 
 Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
 """Sends the agent of a name off with a prompt. Raises `ToolError`."""

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.schema import items, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.schema import items, object_of, text
 
 _STATUSES = ("pending", "doing", "done")
 MAX_NOTES_CHARS = 4_000

@@ -3,9 +3,9 @@ arguments of their own; an `offset` of lines counts from 0."""
 
 from contextlib import closing
 
-from tools.base import Arguments, Effect, Result, Tool, Workspace
-from tools.read_result import Onward, byte_range, lines_around, lines_of, matches, numbered_lines, run_shielded
-from tools.schema import number, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace
+from ebbtide.tools.read_result import Onward, byte_range, lines_around, lines_of, matches, numbered_lines, run_shielded
+from ebbtide.tools.schema import number, object_of, text
 
 DEFAULT_LIMIT_LINES = 200
 

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.base import Arguments, Effect, Result, Tool, Workspace, read_description
-from tools.outputs.extent import ellipsize
-from tools.schema import object_of, text
-from tools.search.word_match import best_matches, words_of
+from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace, read_description
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.search.word_match import best_matches, words_of
 
 MAX_RESULTS = 5
 """Tools that one search shows."""

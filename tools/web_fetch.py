@@ -5,13 +5,13 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.lazy import regex
-from tools.outputs.plain_text import plain, printable
-from tools.schema import object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.plain_text import plain, printable
+from ebbtide.tools.schema import object_of, text
 
 if TYPE_CHECKING:  # a type only: see `WebFetch.run`
-    from tools.web.fetch import Page
+    from ebbtide.tools.web.fetch import Page
 
 CONVERT_TIMEOUT_S = 10.0
 """Seconds for a page to become Markdown."""
@@ -35,15 +35,15 @@ class WebFetch:
         self._private = tuple(private)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        from tools.web.addresses import address_of, check_is_public  # noqa: PLC0415  # deferred: few runs fetch pages
+        from ebbtide.tools.web.addresses import address_of, check_is_public  # noqa: PLC0415  # deferred: few runs fetch pages
 
         address = address_of(text(arguments, "url"))
         check_is_public(address, self._private)  # nobody is asked about what the answer would not change
         return (address.place,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.web.addresses import address_of  # noqa: PLC0415  # deferred: as above
-        from tools.web.fetch import fetch  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.web.addresses import address_of  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.web.fetch import fetch  # noqa: PLC0415  # deferred: as above
 
         page = await fetch(address_of(text(arguments, "url")), self._private)
         title, said = (_INVISIBLE.sub("", part) for part in await _as_text(page))
@@ -53,8 +53,8 @@ class WebFetch:
 
 async def _as_text(page: "Page") -> tuple[str, str]:
     """The title, where there is one, and what the page says. Raises `ToolError`."""
-    from tools.files.text import binary_kind  # noqa: PLC0415  # deferred: few runs fetch pages
-    from tools.web.charset import decode_page  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.files.text import binary_kind  # noqa: PLC0415  # deferred: few runs fetch pages
+    from ebbtide.tools.web.charset import decode_page  # noqa: PLC0415  # deferred: as above
 
     if not page.content.strip():
         return "", "(the page is empty)"
@@ -76,7 +76,7 @@ async def _as_text(page: "Page") -> tuple[str, str]:
 
 
 async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
-    from tools.documents.converter import run_converter  # noqa: PLC0415  # deferred: few runs fetch pages
+    from ebbtide.tools.documents.converter import run_converter  # noqa: PLC0415  # deferred: few runs fetch pages
 
     end = _end_of_tags(text)
     with tempfile.TemporaryFile() as file:

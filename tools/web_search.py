@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from tools.outputs.plain_text import plain
-from tools.schema import object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.outputs.plain_text import plain
+from ebbtide.tools.schema import object_of, text
 
 SEARCH_TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 200_000
@@ -39,8 +39,8 @@ class WebSearch:
 
 async def _printed_by(command: Sequence[str], folder: Path) -> str:
     """What the program prints. It is no shell that reads the words. Raises `ToolError`."""
-    from tools.process.child import answer_of  # noqa: PLC0415  # deferred: few runs search the web
-    from tools.process.shell import Launch, child_environment  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.process.child import answer_of  # noqa: PLC0415  # deferred: few runs search the web
+    from ebbtide.tools.process.shell import Launch, child_environment  # noqa: PLC0415  # deferred: as above
 
     program = f"the program of `web.search`, `{command[0]}`,"
     try:

@@ -1,7 +1,7 @@
 """The `write` tool: puts a whole file in place. An existing one keeps its mode, encoding, BOM and line ends."""
 
-from tools.base import Arguments, Effect, Result, Workspace, read_description
-from tools.files.change import (
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+from ebbtide.tools.files.change import (
     Change,
     applied_changes,
     codec_named,
@@ -11,12 +11,12 @@ from tools.files.change import (
     require_read,
     text_of,
 )
-from tools.files.paths import display, resolve
-from tools.files.read_write import content_of, run_exclusive
-from tools.files.text import EncodingError, TextFile
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
-from tools.schema import object_of, text
+from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.files.read_write import content_of, run_exclusive
+from ebbtide.tools.files.text import EncodingError, TextFile
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.schema import object_of, text
 
 SAME = "holds exactly this already"
 """What is said of a file that was to be as it is."""

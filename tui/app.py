@@ -10,34 +10,34 @@ from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
 
-from tui.bindings import bindings
-from tui.commands import Invocation, command_named
-from tui.jobs import Jobs
-from tui.prompt.double_press import DoublePress, LeaveKeys, LeaveMeaning
-from tui.prompt.history import History
-from tui.prompt.key_arrivals import GUARD
-from tui.prompt.pastes import Pastes
-from tui.screens.main import MainScreen
-from tui.session.completion import SessionPromptCompleter
-from tui.session.drafts import Drafts
-from tui.startup import FirstSession, load_sessions
-from tui.terminal.attention import Attention
-from tui.terminal.typed_text import as_typed
-from tui.theme_choice import ThemeChoice, driver_class
-from tui.typeahead import TypeAhead
-from tui.widgets.caret import CaretApp
-from tui.widgets.prompt import PromptInput
-from tui.widgets.transcript import TranscriptView
-from tui.widgets.transcript_pane import TranscriptPane
+from ebbtide.tui.bindings import bindings
+from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.jobs import Jobs
+from ebbtide.tui.prompt.double_press import DoublePress, LeaveKeys, LeaveMeaning
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.prompt.key_arrivals import GUARD
+from ebbtide.tui.prompt.pastes import Pastes
+from ebbtide.tui.screens.main import MainScreen
+from ebbtide.tui.session.completion import SessionPromptCompleter
+from ebbtide.tui.session.drafts import Drafts
+from ebbtide.tui.startup import FirstSession, load_sessions
+from ebbtide.tui.terminal.attention import Attention
+from ebbtide.tui.terminal.typed_text import as_typed
+from ebbtide.tui.theme_choice import ThemeChoice, driver_class
+from ebbtide.tui.typeahead import TypeAhead
+from ebbtide.tui.widgets.caret import CaretApp
+from ebbtide.tui.widgets.prompt import PromptInput
+from ebbtide.tui.widgets.transcript import TranscriptView
+from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
-    from agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
-    from agent.config.settings import Settings
-    from agent.sessions import Sessions
-    from tui.screen_context import ScreenContext
-    from tui.session.controller import SessionController
-    from tui.terminal.colour_query import BackgroundColour
-    from tui.terminal.size_query import SizeMismatch
+    from ebbtide.agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
+    from ebbtide.agent.config.settings import Settings
+    from ebbtide.agent.sessions import Sessions
+    from ebbtide.tui.screen_context import ScreenContext
+    from ebbtide.tui.session.controller import SessionController
+    from ebbtide.tui.terminal.colour_query import BackgroundColour
+    from ebbtide.tui.terminal.size_query import SizeMismatch
 
 
 class EbbApp(CaretApp, App[str]):
@@ -97,10 +97,10 @@ class EbbApp(CaretApp, App[str]):
     @cached_property
     def context(self) -> "ScreenContext":
         """Made when it is first asked for. Nobody asks before the first paint: much is loaded for it."""
-        from tui.dialogs import Dialogs  # noqa: PLC0415  # deferred: see above
-        from tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
-        from tui.screen_context import ScreenContext  # noqa: PLC0415  # deferred: see above
-        from tui.session.controller import SessionController  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.dialogs import Dialogs  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.screen_context import ScreenContext  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.session.controller import SessionController  # noqa: PLC0415  # deferred: see above
 
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
         controller = SessionController(

@@ -2,7 +2,7 @@
 
 from textual.binding import Binding, BindingType
 
-from tui.keys import KEYS
+from ebbtide.tui.keys import KEYS
 
 
 def bindings(home: str) -> list[BindingType]:

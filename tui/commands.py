@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass, regex
-from tui.command_names import ALIASES, ELSEWHERE, commands_meaning
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tui.command_names import ALIASES, ELSEWHERE, commands_meaning
 
 SHELL, MEMORY = "!", "# "
 """How a message begins that is a command for the shell, or something to remember."""

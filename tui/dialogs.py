@@ -6,12 +6,12 @@ from typing import Any
 
 from textual.app import App
 
-from agent.events.permissions import Decision
-from agent.events.plan import PlanDecision
-from tui.screens.question import QuestionDisplay
-from tui.view.blocks import OpenQuestion, SessionView
-from tui.view.question import Answer
-from tui.view.questions import panel_of
+from ebbtide.agent.events.permissions import Decision
+from ebbtide.agent.events.plan import PlanDecision
+from ebbtide.tui.screens.question import QuestionDisplay
+from ebbtide.tui.view.blocks import OpenQuestion, SessionView
+from ebbtide.tui.view.question import Answer
+from ebbtide.tui.view.questions import panel_of
 
 
 class Dialogs:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.worker import Worker
 
-from agent.errors import AgentError
-from tui.commands import Invocation
-from tui.session.job_queue import REPLACING_COMMANDS, JobQueue
-from tui.startup import FirstSession, open_first, resolve_first
-from tui.widgets.transcript import TranscriptView
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.commands import Invocation
+from ebbtide.tui.session.job_queue import REPLACING_COMMANDS, JobQueue
+from ebbtide.tui.startup import FirstSession, open_first, resolve_first
+from ebbtide.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
-    from tui.screen_context import ScreenContext
-    from tui.session.controller import SessionController
+    from ebbtide.tui.screen_context import ScreenContext
+    from ebbtide.tui.session.controller import SessionController
 
 _YOUNG = (5_000, 5, 1_000)
 """After how many new objects garbage is collected once all modules are loaded: keys and drawing wait each time, for the
@@ -108,7 +108,7 @@ class Jobs(JobQueue):
         return self._app.run_worker(work, group="aside")
 
     async def do(self, invocation: Invocation) -> None:
-        from tui.actions.registry import ACTIONS  # noqa: PLC0415  # deferred: behind the first paint
+        from ebbtide.tui.actions.registry import ACTIONS  # noqa: PLC0415  # deferred: behind the first paint
 
         await ACTIONS[invocation.command.name](self._desk, invocation.argument)
 

@@ -1,6 +1,6 @@
 """The keys of the main screen, as a table. It knows which key does what and says so in `/help`."""
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

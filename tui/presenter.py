@@ -10,25 +10,25 @@ from rich.text import Text
 from textual.app import App
 from textual.timer import Timer
 
-from agent.config.options import STATUS, StatusPart
-from agent.errors import AgentError
-from agent.input.instructions import branch_of
-from tui.screens.main import CENTRED_WIDTH, MainScreen
-from tui.session.controller import SessionController
-from tui.session.greeter import Greeter
-from tui.text.locale import draws_letters_only
-from tui.text.styles import clipped_text, palette_of
-from tui.view.blocks import Call, SessionView
-from tui.view.elapsed import ElapsedTimer, ReplyPace
-from tui.view.greeting import below_greeting, greeting_in_the_middle, greeting_lines, indent_lines
-from tui.view.side_panel import ServerFacts, works_of
-from tui.view.status import StatusLineState
-from tui.widgets.prompt import PromptInput
-from tui.widgets.queue import QueueLines
-from tui.widgets.side_panel import SidePanel
-from tui.widgets.status import StatusBar
-from tui.widgets.transcript import TranscriptView
-from tui.widgets.transcript_pane import TranscriptPane
+from ebbtide.agent.config.options import STATUS, StatusPart
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.input.instructions import branch_of
+from ebbtide.tui.screens.main import CENTRED_WIDTH, MainScreen
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.greeter import Greeter
+from ebbtide.tui.text.locale import draws_letters_only
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.blocks import Call, SessionView
+from ebbtide.tui.view.elapsed import ElapsedTimer, ReplyPace
+from ebbtide.tui.view.greeting import below_greeting, greeting_in_the_middle, greeting_lines, indent_lines
+from ebbtide.tui.view.side_panel import ServerFacts, works_of
+from ebbtide.tui.view.status import StatusLineState
+from ebbtide.tui.widgets.prompt import PromptInput
+from ebbtide.tui.widgets.queue import QueueLines
+from ebbtide.tui.widgets.side_panel import SidePanel
+from ebbtide.tui.widgets.status import StatusBar
+from ebbtide.tui.widgets.transcript import TranscriptView
+from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 FLUSH_INTERVAL_S = 1 / 12
 """Seconds from one drawing of what streams in to the next."""

@@ -9,19 +9,19 @@ from typing import Any, Protocol
 
 from textual.app import App, SuspendNotSupported
 
-from agent.config.settings import Settings
-from agent.errors import AgentError
-from tui.commands import COMMANDS, Invocation, parse
-from tui.keys import KEYS
-from tui.presenter import Presenter
-from tui.session.compaction import ManualCompaction
-from tui.session.controller import SessionController
-from tui.terminal.attention import suspended
-from tui.text.spans import Line
-from tui.theme_choice import ThemeChoice
-from tui.view.panel import Panel, RowChosen
-from tui.widgets.prompt import PromptInput
-from tui.widgets.transcript import TranscriptView
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.commands import COMMANDS, Invocation, parse
+from ebbtide.tui.keys import KEYS
+from ebbtide.tui.presenter import Presenter
+from ebbtide.tui.session.compaction import ManualCompaction
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.terminal.attention import suspended
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.theme_choice import ThemeChoice
+from ebbtide.tui.view.panel import Panel, RowChosen
+from ebbtide.tui.widgets.prompt import PromptInput
+from ebbtide.tui.widgets.transcript import TranscriptView
 
 # Screens and what only they need are loaded when they are first shown: the prompt is there sooner without them.
 
@@ -55,7 +55,7 @@ class ScreenContext:
 
     async def show(self, panel: Panel) -> RowChosen | None:
         """Not where the same list is on the screen already."""
-        from tui.screens.panel import PanelScreen  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.screens.panel import PanelScreen  # noqa: PLC0415  # deferred: see above
 
         shown = self.app.screen
         is_shown = isinstance(shown, PanelScreen) and shown.panel.name == panel.name
@@ -64,8 +64,8 @@ class ScreenContext:
         return await self.app.push_screen_wait(PanelScreen(panel))
 
     async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
-        from tui.screens.question import answer_to  # noqa: PLC0415  # deferred: see above
-        from tui.view.questions import panel_to_confirm  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.screens.question import answer_to  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.view.questions import panel_to_confirm  # noqa: PLC0415  # deferred: see above
 
         return await answer_to(self.app, panel_to_confirm(question, lines, yes)) is True
 
@@ -82,13 +82,13 @@ class ScreenContext:
         self.showing.session()
 
     async def show_help(self) -> None:
-        from tui.view.help import help_panel  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.view.help import help_panel  # noqa: PLC0415  # deferred: see above
 
         if taken := await self.show(help_panel(KEYS, COMMANDS)):
             self.write(f"{taken.value} ")
 
     async def show_palette(self) -> None:
-        from tui.view.command_palette import palette_entries, palette_panel  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.view.command_palette import palette_entries, palette_panel  # noqa: PLC0415  # deferred: see above
 
         sessions = self.controller.sessions
         entries = palette_entries(COMMANDS, KEYS, await sessions.recent(), sessions.models(), time())
@@ -109,7 +109,7 @@ class ScreenContext:
                 self.invoke(invocation)
 
     async def show_context(self) -> None:
-        from tui.screens.context import ContextScreen, components_here  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.screens.context import ContextScreen, components_here  # noqa: PLC0415  # deferred: see above
 
         if self.controller.session is not None:
             components = await components_here(self.controller, self.controller.session.id)
@@ -117,17 +117,17 @@ class ScreenContext:
                 self.app.push_screen(ContextScreen(self.controller, components))
 
     async def steer(self, written: str) -> None:
-        from tui.session.view_edits import carry_out_written  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.session.view_edits import carry_out_written  # noqa: PLC0415  # deferred: see above
 
         await carry_out_written(self.controller, written)
 
     async def compact(self, by_hand: ManualCompaction) -> None:
-        from tui.screens.compaction import CompactionScreen  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.screens.compaction import CompactionScreen  # noqa: PLC0415  # deferred: see above
 
         await self.app.push_screen_wait(CompactionScreen(by_hand))
 
     async def find_message(self) -> None:
-        from tui.widgets.history_search import HistorySearchBar  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.widgets.history_search import HistorySearchBar  # noqa: PLC0415  # deferred: see above
 
         if self.app.query(HistorySearchBar) or not self.prompt.has_focus:
             return
@@ -141,7 +141,7 @@ class ScreenContext:
             self.write(taken)
 
     async def edit_message(self, _: str) -> None:
-        from tui.terminal.editor_screen import edited_meanwhile  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.terminal.editor_screen import edited_meanwhile  # noqa: PLC0415  # deferred: see above
 
         before, pastes = self.prompt.text, self.controller.pastes
         try:
@@ -152,8 +152,8 @@ class ScreenContext:
             self.write(pastes.folded_again(text.rstrip("\n"), before))
 
     async def edit_file(self, path: Path) -> None:
-        from tui.terminal.edit_file import edit_file  # noqa: PLC0415  # deferred: see above
-        from tui.terminal.editor_screen import edited_meanwhile  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.terminal.edit_file import edit_file  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.terminal.editor_screen import edited_meanwhile  # noqa: PLC0415  # deferred: see above
 
         try:
             told = await edit_file(path, lambda text: edited_meanwhile(self.app, text, path.name))
@@ -174,7 +174,7 @@ class ScreenContext:
         self.app.copy_to_clipboard(text)
 
     async def print_conversation(self) -> None:
-        from tui.terminal.scrollback import print_all  # noqa: PLC0415  # deferred: few take it out
+        from ebbtide.tui.terminal.scrollback import print_all  # noqa: PLC0415  # deferred: few take it out
 
         app = self.app
         try:
@@ -200,8 +200,8 @@ class ScreenContext:
 
     async def play_demo(self) -> None:
         """Plays the demo in the place of this, and comes back."""
-        from tui.session.demo import show_demo  # noqa: PLC0415  # deferred: see above
-        from tui.terminal.edit_text import ignore_interrupt_keys  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.session.demo import show_demo  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.terminal.edit_text import ignore_interrupt_keys  # noqa: PLC0415  # deferred: see above
 
         try:
             with suspended(self.app), ignore_interrupt_keys():

@@ -6,11 +6,11 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:  # types only: see above
-    from agent.sessions import Sessions
-    from tui.screen_context import ScreenContext
+    from ebbtide.agent.sessions import Sessions
+    from ebbtide.tui.screen_context import ScreenContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LazySessions:
 
 def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
     """The sessions, with all that showing one needs. It takes long the first time: a thread may do it ahead."""
-    from tui.actions import registry  # noqa: F401, PLC0415  # loaded for whoever asks for it next
+    from ebbtide.tui.actions import registry  # noqa: F401, PLC0415  # loaded for whoever asks for it next
 
     return sessions() if callable(sessions) else sessions
 
@@ -63,8 +63,8 @@ async def open_first(context: "ScreenContext", first: FirstSession) -> FirstSess
     """Shows the first session. Gives what to begin with later where the one that the user chose could not be opened,
     which is shown; raises `AgentError` where nothing was to be chosen. Where the user chose none, nothing is sent: what
     was to be said is in the prompt."""
-    from tui.actions.first_run import first_model  # noqa: PLC0415  # deferred: see above
-    from tui.actions.sessions import pick_session  # noqa: PLC0415  # deferred: see above
+    from ebbtide.tui.actions.first_run import first_model  # noqa: PLC0415  # deferred: see above
+    from ebbtide.tui.actions.sessions import pick_session  # noqa: PLC0415  # deferred: see above
 
     if first.resume is None and first.model is None and not first.choose:
         first = replace(first, model=await first_model(context))

@@ -10,17 +10,17 @@ from textual.app import App
 from textual.driver import Driver
 from textual.theme import Theme
 
-from agent.config.options import ThemeName
-from tui.terminal.letters import Letters
-from tui.text.locale import draws_letters_only
-from tui.text.themes import ANSI, Ground, theme_for
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.tui.terminal.letters import Letters
+from ebbtide.tui.text.locale import draws_letters_only
+from ebbtide.tui.text.themes import ANSI, Ground, theme_for
 
 
 def driver_class() -> type[Driver] | None:
     """The driver that hears what the terminal answers; None where another has to be used."""
     if constants.DRIVER is not None or sys.platform == "win32":
         return None
-    from tui.terminal.colour_query import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
+    from ebbtide.tui.terminal.colour_query import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
 
     return AnsweringDriver
 
@@ -41,7 +41,7 @@ class ThemeChoice:
     def ask(self, write: Callable[[str], object]) -> None:
         """Asks the terminal what it draws on, in case that is of use. Nobody waits for the answer."""
         if not self.colorless and sys.platform != "win32" and constants.DRIVER is None:
-            from tui.terminal.colour_query import QUESTION  # noqa: PLC0415  # deferred: as the driver
+            from ebbtide.tui.terminal.colour_query import QUESTION  # noqa: PLC0415  # deferred: as the driver
 
             write(QUESTION)
 

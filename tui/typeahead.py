@@ -7,9 +7,9 @@ from textual import events
 from textual.app import App, ScreenStackError
 from textual.driver import Driver
 
-from tui.prompt.key_arrivals import Arrival, Arrivals, arrival_of
-from tui.screens.typeahead_guard import TypeaheadGuard
-from tui.widgets.prompt import PromptInput
+from ebbtide.tui.prompt.key_arrivals import Arrival, Arrivals, arrival_of
+from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
+from ebbtide.tui.widgets.prompt import PromptInput
 
 _ALWAYS = ("ctrl+c", "ctrl+z")
 """Keys that answer nothing, whenever they come."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from agent.archive.content import CheckedContent, LogFile
-from agent.archive.reference_parts import (
+from ebbtide.agent.archive.content import CheckedContent, LogFile
+from ebbtide.agent.archive.reference_parts import (
     URI_ID_DIGITS,
     ResolvedReference,
     ambiguous,
@@ -32,10 +32,10 @@ from agent.archive.reference_parts import (
     type_of,
     unnumbered_lines,
 )
-from agent.context.long_texts import bytes_of
-from agent.context.mask import paths_of
-from agent.context.message_text import message_text
-from agent.context.references import (
+from ebbtide.agent.context.long_texts import bytes_of
+from ebbtide.agent.context.mask import paths_of
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.context.references import (
     CURRENT_PROJECT,
     CURRENT_SESSION,
     ByteRange,
@@ -48,20 +48,20 @@ from agent.context.references import (
     ToolPart,
     message_digits,
 )
-from agent.errors import ReferenceFailed, StoreFailed
-from agent.messages import Assistant, Message, StoredBlob, ToolOutput, User
-from agent.records.damage import try_decode_message
-from agent.records.message_rows import decode_message
-from agent.records.rows import read_summary
-from agent.records.store_thread import StoreThread
-from store.archive import REMOVED_BY_AGE, REMOVED_BY_SIZE, REMOVED_OUTPUT, ArchiveStore
-from store.errors import StoreError
-from store.session_rows import OutputRow, SessionRow
-from store.sessions import SessionStore
-from tools.files.pictures import PICTURE_TYPES
-from tools.outputs.extent import pluralize
-from tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
-from tools.read_result import part_of
+from ebbtide.agent.errors import ReferenceFailed, StoreFailed
+from ebbtide.agent.messages import Assistant, Message, StoredBlob, ToolOutput, User
+from ebbtide.agent.records.damage import try_decode_message
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.rows import read_summary
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.archive import REMOVED_BY_AGE, REMOVED_BY_SIZE, REMOVED_OUTPUT, ArchiveStore
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import OutputRow, SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
+from ebbtide.tools.read_result import part_of
 
 T = TypeVar("T")
 

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from agent.archive.session_page import agents_of, with_agents
-from agent.config.values import Config
-from agent.errors import StoreFailed
-from agent.records.session_lookup import SessionInfo, find_session, project_of
-from agent.records.store_access import forget_rows, forget_words, lock_session, opened_store, outputs_folder
-from store.archive import ArchiveStore
-from store.catalogue import Catalogue, Selection
-from store.locks import is_open
-from store.sessions import SessionStore
+from ebbtide.agent.archive.session_page import agents_of, with_agents
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.records.session_lookup import SessionInfo, find_session, project_of
+from ebbtide.agent.records.store_access import forget_rows, forget_words, lock_session, opened_store, outputs_folder
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.catalogue import Catalogue, Selection
+from ebbtide.store.locks import is_open
+from ebbtide.store.sessions import SessionStore
 
 
 @dataclass(frozen=True, slots=True)

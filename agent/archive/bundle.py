@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from agent.errors import UsageError
-from tools.files.bounded import regular_file
+from ebbtide.agent.errors import UsageError
+from ebbtide.tools.files.bounded import regular_file
 
 FORMAT, VERSION = "ebbtide session", 1
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.errors import StoreFailed
-from store.errors import StoreError
-from tools.base import ToolError
-from tools.outputs.stored import Content
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.store.errors import StoreError
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.stored import Content
 
 RERUN = "run the call again if it is needed"
 

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import AgentError
-from agent.extras import install_command
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.extras import install_command
 
 if TYPE_CHECKING:  # types only: few runs look for meanings
     import numpy as np

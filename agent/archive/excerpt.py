@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
-from store.queries import spellings
+from ebbtide.store.queries import spellings
 
 MAX_EXCERPT_CHARS = 400
 """Characters."""

@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
-from agent.archive.archive import FORMER
-from agent.archive.bundle import Bundle, BundleWriter, bundle_line
-from agent.archive.export_file import written_file
-from agent.archive.export_mask import ExportMask
-from agent.archive.exported_outputs import ExportedOutputs
-from agent.config.options import MODES, stricter_mode
-from agent.config.values import Config
-from agent.errors import StoreFailed
-from agent.records.message_rows import decode_message
-from agent.records.rows import digests_of, plain_body, read_summary, whole_files
-from agent.records.session_lookup import find_session, project_of
-from agent.records.store_access import opened_store
-from store.blobs import Blobs
-from store.errors import StoreError
-from store.session_rows import SESSION_ID, MessageRow, SessionRow, SummaryRow
-from store.sessions import SessionStore
-from store.transfer import COLUMNS, KEYS, MESSAGES, Rows, TransferRow, TransferStore, is_row_of, is_time
+from ebbtide.agent.archive.archive import FORMER
+from ebbtide.agent.archive.bundle import Bundle, BundleWriter, bundle_line
+from ebbtide.agent.archive.export_file import written_file
+from ebbtide.agent.archive.export_mask import ExportMask
+from ebbtide.agent.archive.exported_outputs import ExportedOutputs
+from ebbtide.agent.config.options import MODES, stricter_mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.rows import digests_of, plain_body, read_summary, whole_files
+from ebbtide.agent.records.session_lookup import find_session, project_of
+from ebbtide.agent.records.store_access import opened_store
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import SESSION_ID, MessageRow, SessionRow, SummaryRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.transfer import COLUMNS, KEYS, MESSAGES, Rows, TransferRow, TransferStore, is_row_of, is_time
 
 LATER = frozenset({"views"})
 """Tables that files of earlier versions do not have."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from agent.errors import UsageError
+from ebbtide.agent.errors import UsageError
 
 
 @contextmanager

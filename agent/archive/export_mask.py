@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from agent.records.codec import as_json
-from store.transfer import TransferRow
-from tools.secrets.key_formats import may_go_on, secrets_in
-from tools.secrets.redaction import hidden_forms, secret_places
-from tools.secrets.secret_pieces import FoundSecret
+from ebbtide.agent.records.codec import as_json
+from ebbtide.store.transfer import TransferRow
+from ebbtide.tools.secrets.key_formats import may_go_on, secrets_in
+from ebbtide.tools.secrets.redaction import hidden_forms, secret_places
+from ebbtide.tools.secrets.secret_pieces import FoundSecret
 
 MASK_CHAR = "*"
 LONGEST_LINE = 1 << 16

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
-from agent.archive.bundle import BundleWriter, UnreadableContent
-from agent.archive.content import LogFile
-from agent.archive.export_mask import ExportMask
-from store.blobs import Blobs
-from store.errors import StoreError
-from store.transfer import TransferRow
+from ebbtide.agent.archive.bundle import BundleWriter, UnreadableContent
+from ebbtide.agent.archive.content import LogFile
+from ebbtide.agent.archive.export_mask import ExportMask
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.errors import StoreError
+from ebbtide.store.transfer import TransferRow
 
 
 class ExportedOutputs:

@@ -5,19 +5,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.context.control_calls import todo_state
-from agent.context.mask import outputs_so_far
-from agent.messages import Conversation, Message, Recalls, User
-from agent.records.damage import readable
-from agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
-from agent.records.session_state import SessionState, with_todos
-from agent.records.turn_endings import endings_before
-from store.archive import REMOVED_OUTPUT, ArchiveStore
-from store.catalogue import TAG
-from store.file_versions import facts_before
-from store.forks import Forks
-from store.session_rows import FactRow, SessionRow, SnapshotRow
-from store.sessions import SessionStore
+from ebbtide.agent.context.control_calls import todo_state
+from ebbtide.agent.context.mask import outputs_so_far
+from ebbtide.agent.messages import Conversation, Message, Recalls, User
+from ebbtide.agent.records.damage import readable
+from ebbtide.agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
+from ebbtide.agent.records.session_state import SessionState, with_todos
+from ebbtide.agent.records.turn_endings import endings_before
+from ebbtide.store.archive import REMOVED_OUTPUT, ArchiveStore
+from ebbtide.store.catalogue import TAG
+from ebbtide.store.file_versions import facts_before
+from ebbtide.store.forks import Forks
+from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow
+from ebbtide.store.sessions import SessionStore
 
 _TODO = '"name":"todo"'
 """What the body of a message holds that calls `todo`."""

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from agent.archive.timeline_svg import TimelineColumn, timeline_legend, timeline_svg, timeline_totals
-from agent.archive.transcript_entries import (
+from ebbtide.agent.archive.timeline_svg import TimelineColumn, timeline_legend, timeline_svg, timeline_totals
+from ebbtide.agent.archive.transcript_entries import (
     LONGEST_OUTPUT,
     AgentTalk,
     Redact,
@@ -25,9 +25,9 @@ from agent.archive.transcript_entries import (
     printable_text,
     transcript_entries,
 )
-from agent.messages import Assistant, Image, Note, Reasoning, Text, ToolCall, ToolOutput, User
-from agent.records.usage import Rewrite
-from tools.outputs.extent import pluralize
+from ebbtide.agent.messages import Assistant, Image, Note, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.usage import Rewrite
+from ebbtide.tools.outputs.extent import pluralize
 
 MOST_IMAGE = 3_000_000
 """Characters of a picture in base64 that stands in the page."""

@@ -8,22 +8,33 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
-from agent.context.mask import one_line, outcome_line, patched_paths
-from agent.context.message_text import message_text
-from agent.context.offload import is_recall_tool
-from agent.context.tool_selection import executed_call
-from agent.errors import StoreFailed
-from agent.messages import Assistant, AssistantPart, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
-from agent.records.message_rows import decode_message
-from agent.records.rows import read_summary
-from agent.records.store_thread import StoreThread
-from store.archive import ArchiveStore
-from store.errors import StoreError
-from store.queries import SearchQuery
-from store.search import IndexProgress, SearchDocument, SearchIndex, SearchMatch
-from store.session_rows import MessageRow
-from store.sessions import SessionStore
-from tools.outputs.recalled import OnProgress, no_progress
+from ebbtide.agent.context.mask import one_line, outcome_line, patched_paths
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.context.offload import is_recall_tool
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    Note,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+    UserPart,
+)
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.rows import read_summary
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.errors import StoreError
+from ebbtide.store.queries import SearchQuery
+from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex, SearchMatch
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 
 MOST_INDEXED = 1 << 18
 """Bytes of one output that can be searched; a longer one says so where it is found."""

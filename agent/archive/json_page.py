@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
-from agent.archive.transcript_entries import AgentTalk, PositionedMessage, Redact, SessionAbout
-from agent.messages import (
+from ebbtide.agent.archive.transcript_entries import AgentTalk, PositionedMessage, Redact, SessionAbout
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -16,8 +16,8 @@ from agent.messages import (
     ToolOutput,
     UserPart,
 )
-from agent.records.codec import as_json
-from agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.records.codec import as_json
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
 
 VERSION = 1
 """Of the form. It grows when a field changes its meaning or goes; new ones may come at any time."""

@@ -6,25 +6,25 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
-from agent.archive.excerpt import excerpt
-from agent.archive.fork import fork_session
-from agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
-from agent.archive.session_page import agents_of, listed_info, with_agents
-from agent.archive.tags import MOST_TAGS
-from agent.archive.tree import Tree, tree_of
-from agent.errors import UsageError
-from agent.messages import Message
-from agent.records.damage import readable
-from agent.records.session_lookup import SessionInfo, find_session, info_of
-from agent.records.store_access import forget
-from agent.records.store_thread import StoreThread
-from store.archive import ArchiveStore
-from store.catalogue import TAG, Catalogue
-from store.forks import Forks
-from store.queries import SearchQuery, pieces_of
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from tools.outputs.recalled import OnProgress, no_progress
+from ebbtide.agent.archive.excerpt import excerpt
+from ebbtide.agent.archive.fork import fork_session
+from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
+from ebbtide.agent.archive.session_page import agents_of, listed_info, with_agents
+from ebbtide.agent.archive.tags import MOST_TAGS
+from ebbtide.agent.archive.tree import Tree, tree_of
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.messages import Message
+from ebbtide.agent.records.damage import readable
+from ebbtide.agent.records.session_lookup import SessionInfo, find_session, info_of
+from ebbtide.agent.records.store_access import forget
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.catalogue import TAG, Catalogue
+from ebbtide.store.forks import Forks
+from ebbtide.store.queries import SearchQuery, pieces_of
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 
 PAGE = 200
 """Sessions that are listed at once."""

@@ -6,22 +6,22 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.archive.archive import Archive
-from agent.archive.reference_parts import encode_text
-from agent.context.mask import message_key, one_line
-from agent.context.message_text import message_text
-from agent.context.references import message_ref
-from agent.context.tool_selection import executed_call
-from agent.context.view_items import ViewState, view_parts
-from agent.messages import Assistant, Conversation, Message, ToolCall, User
-from agent.records.damage import try_decode_message, unreadable
-from agent.records.store_thread import StoreThread
-from store.archive import ArchiveStore
-from store.session_rows import MessageRow, OutputRow
-from store.sessions import SessionStore
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
-from tools.outputs.stored import Content
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.reference_parts import encode_text
+from ebbtide.agent.context.mask import message_key, one_line
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.context.references import message_ref
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.context.view_items import ViewState, view_parts
+from ebbtide.agent.messages import Assistant, Conversation, Message, ToolCall, User
+from ebbtide.agent.records.damage import try_decode_message, unreadable
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.session_rows import MessageRow, OutputRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.stored import Content
 
 ArchiveState: TypeAlias = ViewState | Literal["removed"]
 """How the model sees it, summarised also where it left the view; or its bytes are gone."""
@@ -91,7 +91,7 @@ class ArchiveListing:
         first = rows[-MAX_LISTED_OUTPUTS].position - 1 if len(rows) > MAX_LISTED_OUTPUTS else 0
         messages = self._store.messages(self._session, first)
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
-        from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
+        from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
 
         looked_up = SearchIndex(self._store).accesses(self._session)
         return tuple(reversed([*_archived_items(messages, start, listed, view, looked_up)]))

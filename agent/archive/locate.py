@@ -1,5 +1,5 @@
 """Where a text stands in a session, and whether the model sees it there. What has become of each place is decided in
-`agent.context.provenance`; this finds the places, with the search index."""
+`ebbtide.agent.context.provenance`; this finds the places, with the search index."""
 
 import asyncio
 import re
@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from agent.archive.indexer import UNINDEXED_NOTE, Indexer
-from agent.context.provenance import Covering, DepartedMessage, Occurrence, Trace, place_named, places_of
-from agent.context.references import (
+from ebbtide.agent.archive.indexer import UNINDEXED_NOTE, Indexer
+from ebbtide.agent.context.provenance import Covering, DepartedMessage, Occurrence, Trace, place_named, places_of
+from ebbtide.agent.context.references import (
     CURRENT_SESSION,
     BadReference,
     MessageRef,
@@ -19,16 +19,16 @@ from agent.context.references import (
     SummaryRef,
     parse_reference,
 )
-from agent.errors import StoreFailed
-from agent.messages import Assistant, Conversation
-from agent.records.damage import try_decode_message
-from agent.records.recorder import Recorder
-from agent.records.rows import read_summary
-from agent.records.store_thread import StoreThread
-from store.archive import ArchiveStore
-from store.queries import SearchQuery
-from store.search import SearchDocument
-from store.sessions import SessionStore
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import Assistant, Conversation
+from ebbtide.agent.records.damage import try_decode_message
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.rows import read_summary
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.queries import SearchQuery
+from ebbtide.store.search import SearchDocument
+from ebbtide.store.sessions import SessionStore
 
 MAX_PLACES = 200
 """Places that are looked at."""

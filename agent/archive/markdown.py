@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.archive.transcript_entries import LONGEST_OUTPUT, Redact, TranscriptEntries
-from agent.messages import Assistant, Image, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.archive.transcript_entries import LONGEST_OUTPUT, Redact, TranscriptEntries
+from ebbtide.agent.messages import Assistant, Image, Reasoning, Text, ToolCall, ToolOutput, User
 
 
 def markdown_head(title: str, about: Sequence[str], hide: Redact) -> str:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias, get_args
 
-from agent.archive.json_page import json_pieces
-from agent.archive.markdown import markdown_head, markdown_message
-from agent.archive.session_page import listed_info
-from agent.archive.transcript_entries import (
+from ebbtide.agent.archive.json_page import json_pieces
+from ebbtide.agent.archive.markdown import markdown_head, markdown_message
+from ebbtide.agent.archive.session_page import listed_info
+from ebbtide.agent.archive.transcript_entries import (
     AgentTalk,
     PositionedMessage,
     Redact,
@@ -16,18 +16,18 @@ from agent.archive.transcript_entries import (
     cost_text,
     transcript_entries,
 )
-from agent.config.values import Config
-from agent.errors import StoreFailed
-from agent.messages import Message, User
-from agent.records.damage import readable
-from agent.records.images import with_image_bytes
-from agent.records.rows import decode_mark
-from agent.records.session_lookup import find_session, project_of
-from agent.records.store_access import opened_store
-from agent.records.usage import RequestUsage, Rewrite, request_usage, rewrite_of
-from store.catalogue import Catalogue, ListedRow
-from store.sessions import SessionStore
-from store.usage import UsageStore
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import Message, User
+from ebbtide.agent.records.damage import readable
+from ebbtide.agent.records.images import with_image_bytes
+from ebbtide.agent.records.rows import decode_mark
+from ebbtide.agent.records.session_lookup import find_session, project_of
+from ebbtide.agent.records.store_access import opened_store
+from ebbtide.agent.records.usage import RequestUsage, Rewrite, request_usage, rewrite_of
+from ebbtide.store.catalogue import Catalogue, ListedRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.usage import UsageStore
 
 ReadableForm: TypeAlias = Literal["html", "json", "md"]
 READABLE_FORMS: tuple[ReadableForm, ...] = get_args(ReadableForm)
@@ -82,8 +82,8 @@ def readable_pieces(
             for one in transcript_entries(session.entries()):
                 yield markdown_message(one, hide)
         case "html":
-            from agent.archive.html_page import html_pieces  # noqa: PLC0415  # deferred: it loads a parser of Markdown
-            from agent.archive.timeline_svg import timeline_columns  # noqa: PLC0415  # deferred: as above
+            from ebbtide.agent.archive.html_page import html_pieces  # noqa: PLC0415  # deferred: it loads a parser of Markdown
+            from ebbtide.agent.archive.timeline_svg import timeline_columns  # noqa: PLC0415  # deferred: as above
 
             columns = timeline_columns(session.requests(), session.request_count)
             said = transcript_entries(session.entries())

@@ -6,21 +6,21 @@ It knows what a reference stands for and what a search found; how that is shown 
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from agent.archive.archive import Archive
-from agent.archive.reference_parts import ResolvedReference
-from agent.debug import Debug
-from agent.errors import ReferenceFailed, StoreFailed
-from agent.messages import Conversation
-from agent.records.store_thread import StoreThread
-from store.sessions import SessionStore
-from tools.base import ToolError
-from tools.outputs.recall_scope import SCOPES, Scope
-from tools.outputs.recalled import Fetch, LookUp, OnProgress, RecallQuery, RecallResult, no_progress
-from tools.outputs.stored import StoredContent
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.reference_parts import ResolvedReference
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.errors import ReferenceFailed, StoreFailed
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.recall_scope import SCOPES, Scope
+from ebbtide.tools.outputs.recalled import Fetch, LookUp, OnProgress, RecallQuery, RecallResult, no_progress
+from ebbtide.tools.outputs.stored import StoredContent
 
 if TYPE_CHECKING:  # types only: most runs look nothing up
-    from agent.archive.recall_search import RecallSearch
-    from agent.context.provenance import Trace
+    from ebbtide.agent.archive.recall_search import RecallSearch
+    from ebbtide.agent.context.provenance import Trace
 
 
 class SessionRecall:
@@ -50,7 +50,7 @@ class SessionRecall:
 
     @cached_property
     def _search(self) -> "RecallSearch":
-        from agent.archive.recall_search import RecallSearch  # noqa: PLC0415  # deferred: most runs look nothing up
+        from ebbtide.agent.archive.recall_search import RecallSearch  # noqa: PLC0415  # deferred: most runs look nothing up
 
         parts = self._thread, self._store, self._archive, self._session, self._project
         return RecallSearch(*parts, self._embedding_model)
@@ -80,7 +80,7 @@ class SessionRecall:
         """Every place where the session holds the text, and what has become of it there; what has become of an output
         or a message, when the text is its reference. `view`: what the model is
         shown; as it was written down when it is None."""
-        from agent.archive.locate import Locator  # noqa: PLC0415  # deferred: most runs look nothing up
+        from ebbtide.agent.archive.locate import Locator  # noqa: PLC0415  # deferred: most runs look nothing up
 
         return await Locator(self._thread, self._store, self._session).trace(
             text, view, self._search.unsearched_outputs

@@ -9,25 +9,25 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from agent.archive.archive import Archive
-from agent.archive.embeddings import Embedder, EmbeddingFailed
-from agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
-from agent.archive.indexer import INDEX_TIMEOUT_S, MOST_INDEXED, UNINDEXED_NOTE, Indexer
-from agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
-from agent.context.references import MessageRef, OutputRef, Reference, SummaryRef, message_digits
-from agent.errors import ReferenceFailed, StoreFailed
-from agent.records.damage import try_decode_message
-from agent.records.store_thread import StoreThread
-from store.archive import ArchiveStore
-from store.queries import SearchQuery, pieces_of
-from store.search import SearchMatch, access_key
-from store.sessions import SessionStore
-from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
-from tools.search.words import ScanResult, scan_words
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.embeddings import Embedder, EmbeddingFailed
+from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
+from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MOST_INDEXED, UNINDEXED_NOTE, Indexer
+from ebbtide.agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
+from ebbtide.agent.context.references import MessageRef, OutputRef, Reference, SummaryRef, message_digits
+from ebbtide.agent.errors import ReferenceFailed, StoreFailed
+from ebbtide.agent.records.damage import try_decode_message
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.queries import SearchQuery, pieces_of
+from ebbtide.store.search import SearchMatch, access_key
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recalled import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
+from ebbtide.tools.search.words import ScanResult, scan_words
 
 if TYPE_CHECKING:  # types only: few search by meaning
-    from agent.archive.semantic_search import EmbeddingIndex
+    from ebbtide.agent.archive.semantic_search import EmbeddingIndex
 
 REBUILT = "the search index was damaged and was made anew from the messages"
 
@@ -167,7 +167,7 @@ class RecallSearch:
     def _load_embedding_index(self, model: str) -> "EmbeddingIndex":
         if self._meanings is not None:
             return self._meanings
-        from agent.archive.semantic_search import EmbeddingIndex  # noqa: PLC0415  # deferred: numpy takes a while
+        from ebbtide.agent.archive.semantic_search import EmbeddingIndex  # noqa: PLC0415  # deferred: numpy takes a while
 
         self._meanings = EmbeddingIndex(self._thread, self._store, Embedder(model))
         return self._meanings

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from agent.context.message_text import call_text
-from agent.context.references import (
+from ebbtide.agent.context.message_text import call_text
+from ebbtide.agent.context.references import (
     BadReference,
     MessageRef,
     OutputRef,
@@ -16,14 +16,14 @@ from agent.context.references import (
     ToolPart,
     parse_reference,
 )
-from agent.errors import ReferenceFailed, StoreFailed
-from agent.messages import Assistant, Image, Message, User
-from store.session_rows import OutputRow
-from tools.files.pictures import PICTURE_TYPES
-from tools.lazy import dataclass, regex
-from tools.outputs.extent import join_limited, pluralize
-from tools.outputs.plain_text import is_mostly_noise
-from tools.outputs.stored import Content
+from ebbtide.agent.errors import ReferenceFailed, StoreFailed
+from ebbtide.agent.messages import Assistant, Image, Message, User
+from ebbtide.store.session_rows import OutputRow
+from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.extent import join_limited, pluralize
+from ebbtide.tools.outputs.plain_text import is_mostly_noise
+from ebbtide.tools.outputs.stored import Content
 
 URI_ID_DIGITS = 8
 """Of a session's id, in a URI."""

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.archive.embeddings import Embedder
-from agent.archive.indexer import Indexer
-from agent.archive.vector_index import QuantizedVectors, quantized
-from agent.records.store_thread import StoreThread
-from store.queries import SearchQuery, path_pattern
-from store.search import SearchHit, SearchIndex, SearchMatch
-from store.sessions import SessionStore
-from store.vectors import UnembeddedDocument, Vector, VectorStore
-from tools.outputs.recalled import OnProgress, no_progress
+from ebbtide.agent.archive.embeddings import Embedder
+from ebbtide.agent.archive.indexer import Indexer
+from ebbtide.agent.archive.vector_index import QuantizedVectors, quantized
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.queries import SearchQuery, path_pattern
+from ebbtide.store.search import SearchHit, SearchIndex, SearchMatch
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.vectors import UnembeddedDocument, Vector, VectorStore
+from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 
 PART = 1000
 """Characters of a text that one vector stands for, at most."""

@@ -3,18 +3,18 @@
 from dataclasses import replace
 from typing import Self
 
-from agent.archive.archive import Archive
-from agent.archive.listing import ArchiveListing
-from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
-from agent.config.values import Config
-from agent.debug import Debug
-from agent.records.file_history import FileLog
-from agent.records.garbage import pending_excess_note
-from agent.records.recorder import Recorder
-from agent.records.store_thread import StoreThread
-from store.sessions import SessionStore
-from tools.base import Workspace
-from tools.lazy import dataclass
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.listing import ArchiveListing
+from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.records.file_history import FileLog
+from ebbtide.agent.records.garbage import pending_excess_note
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SessionArchive:
         id, project = recorder.session, recorder.project
         model, missing, over = config.recall_embedding_model, "", ""
         if model is not None:
-            from agent.archive.embeddings import missing_model_reason  # noqa: PLC0415  # deferred: few runs look for meanings
+            from ebbtide.agent.archive.embeddings import missing_model_reason  # noqa: PLC0415  # deferred: few runs look for meanings
 
             missing = missing_model_reason(model)
         if store.blobs is not None and config.archive_max_bytes is not None:

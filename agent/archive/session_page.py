@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from agent.config.values import Config
-from agent.records.session_lookup import SessionInfo, info_of, project_of
-from agent.records.store_access import opened_store, tidy_store
-from store.catalogue import Catalogue, ListedRow
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.records.session_lookup import SessionInfo, info_of, project_of
+from ebbtide.agent.records.store_access import opened_store, tidy_store
+from ebbtide.store.catalogue import Catalogue, ListedRow
 
 
 def newest_sessions(

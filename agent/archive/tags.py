@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from agent.errors import UsageError
+from ebbtide.agent.errors import UsageError
 
 LONGEST_TAG = 50
 MOST_TAGS = 50

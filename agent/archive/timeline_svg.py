@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from agent.messages import Usage
-from agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
 
 MOST_COLUMNS = 240
 MAX_COLUMN_WIDTH = 24

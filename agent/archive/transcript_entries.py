@@ -4,10 +4,10 @@ secrets. Pure."""
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
-from tools.lazy import regex
-from tools.outputs.plain_text import plain
-from tools.secrets.redaction import REDACTION_MARK, hidden_forms, without_secrets
+from ebbtide.agent.messages import Assistant, Message, ToolCall, ToolOutput, User
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.plain_text import plain
+from ebbtide.tools.secrets.redaction import REDACTION_MARK, hidden_forms, without_secrets
 
 LONGEST_OUTPUT = 20_000
 """Characters of an output that people are shown."""

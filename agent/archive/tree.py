@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.context.ledger import keep_ledger, path_of
-from agent.messages import Assistant, Message, User
-from agent.records.damage import try_decode_message, unreadable
-from store.file_versions import changes
-from store.forks import Forks
-from store.session_rows import MessageRow, SessionRow
-from store.sessions import SessionStore
-from tools.files.paths import display
+from ebbtide.agent.context.ledger import keep_ledger, path_of
+from ebbtide.agent.messages import Assistant, Message, User
+from ebbtide.agent.records.damage import try_decode_message, unreadable
+from ebbtide.store.file_versions import changes
+from ebbtide.store.forks import Forks
+from ebbtide.store.session_rows import MessageRow, SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.files.paths import display
 
 _TEXT_PART_MARKER = '{"type":"text"'
 """What the body of a message holds in which somebody says something."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal, TypeAlias, get_args
 
-from agent.config.values import Config
-from agent.records.store_access import opened_store
-from store.usage import UsageStore, UsageSum
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.records.store_access import opened_store
+from ebbtide.store.usage import UsageStore, UsageSum
 
 UsageGroup: TypeAlias = Literal["day", "month", "model", "project"]
 USAGE_GROUPS: tuple[UsageGroup, ...] = get_args(UsageGroup)

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from store.queries import SearchQuery
-from store.vectors import QuantizedVector
+from ebbtide.store.queries import SearchQuery
+from ebbtide.store.vectors import QuantizedVector
 
 
 @lru_cache(maxsize=1)

@@ -4,8 +4,8 @@ what the file would hold with it. Pure; it knows no file."""
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.context.code_blocks import CodeBlock, parse_code_blocks
-from tools.lazy import regex
+from ebbtide.agent.context.code_blocks import CodeBlock, parse_code_blocks
+from ebbtide.tools.lazy import regex
 
 MIN_FILE_SIMILARITY = 0.5
 """How much of a piece and of a file must be the same, from 0 to 1, for it to be that file."""

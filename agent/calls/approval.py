@@ -8,22 +8,29 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from agent.calls.hook_rulings import NO_DECISION, HookDecision, apply_hook_decision
-from agent.calls.permission_request import PermissionRequest, request_for
-from agent.calls.policy import Policy, Rule, Ruling, decide, parse_rule
-from agent.calls.resolve import tool_for
-from agent.calls.secret_arguments import with_secrets
-from agent.channel import Interrupt
-from agent.config.options import Mode
-from agent.context.secret_tokens import SecretTokens
-from agent.errors import ConfigError
-from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Event, Noticed
-from agent.messages import ToolCall
-from tools.base import Previews, Tool, ToolError, Workspace
-from tools.commands.dangers import Danger, dangers_in
-from tools.lazy import dataclass
+from ebbtide.agent.calls.hook_rulings import NO_DECISION, HookDecision, apply_hook_decision
+from ebbtide.agent.calls.permission_request import PermissionRequest, request_for
+from ebbtide.agent.calls.policy import Policy, Rule, Ruling, decide, parse_rule
+from ebbtide.agent.calls.resolve import tool_for
+from ebbtide.agent.calls.secret_arguments import with_secrets
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.permissions import (
+    CallDenied,
+    CallEdited,
+    Decision,
+    PermissionAnswered,
+    PermissionAsked,
+    RuleTrial,
+)
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.base import Previews, Tool, ToolError, Workspace
+from ebbtide.tools.commands.dangers import Danger, dangers_in
+from ebbtide.tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Puts a question to the user and waits for the answer."""
@@ -295,7 +302,7 @@ def _review_edit(call: ToolCall, arguments: Mapping[str, object], context: Appro
 def _rule_to_allow(reviewed: ReviewedCall, context: ApprovalContext) -> str:
     """The rule that would let the call run; empty where a hook, or a rule of the project, wants the user to be asked
     whatever the user's rules say."""
-    from agent.calls.rule_suggestions import rule_to_allow  # noqa: PLC0415  # deferred: few calls are denied
+    from ebbtide.agent.calls.rule_suggestions import rule_to_allow  # noqa: PLC0415  # deferred: few calls are denied
 
     return "" if context.word.verdict == "ask" else rule_to_allow(reviewed.asked, context.approval.policy)
 
@@ -354,7 +361,7 @@ async def _offers(
 ) -> tuple[tuple[str, ...], tuple[RuleTrial, ...], bool]:
     """Rules that would answer the question, what they would have allowed so far, and whether the first of them is for
     exactly this call."""
-    from agent.calls.rule_suggestions import exact_rule, is_alike, offers_for, try_rules  # noqa: PLC0415  # deferred: few runs have questions
+    from ebbtide.agent.calls.rule_suggestions import exact_rule, is_alike, offers_for, try_rules  # noqa: PLC0415  # deferred: few runs have questions
 
     asked, policy = reviewed.asked, context.approval.policy
     offers = offers_for(asked, policy)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from agent.calls.tool_aliases import EDITORS, LISTERS, TYPED_ARGUMENTS, TYPERS, by_name, plain_name
-from tools.base import Arguments, ToolError
-from tools.lazy import regex
-from tools.outputs.extent import ellipsize
+from ebbtide.agent.calls.tool_aliases import EDITORS, LISTERS, TYPED_ARGUMENTS, TYPERS, by_name, plain_name
+from ebbtide.tools.base import Arguments, ToolError
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.extent import ellipsize
 
 Values: TypeAlias = dict[str, object]
 

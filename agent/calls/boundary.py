@@ -4,12 +4,12 @@ that are worked in as in the working folder, for the policy and for the sandbox 
 from dataclasses import replace
 from pathlib import Path
 
-from agent.calls.approval import Approver
-from agent.errors import ConfigError
-from tools.base import Workspace
-from tools.lazy import dataclass
-from tools.sandbox.boundary import Boundary, SandboxState
-from tools.sandbox.system import NoSandbox, found_sandbox, sandbox_kind
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.sandbox.boundary import Boundary, SandboxState
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox, sandbox_kind
 
 
 @dataclass(frozen=True, slots=True)

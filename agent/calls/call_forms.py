@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
-from agent.providers.loose_json import read_value, read_whole
-from tools.lazy import dataclass, regex
-from tools.schema import MAX_DEPTH, is_nested
+from ebbtide.agent.providers.loose_json import read_value, read_whole
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.schema import MAX_DEPTH, is_nested
 
 _SPACE = r"(?:｜DSML｜|[a-z]{1,20}:)?"
 """What some families put before the names of their tags."""

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import field
 
-from agent.calls.call_forms import CALL_MARKS, CODE_HEAD, OPEN, WrittenCall, behind_blanks, block_at, marked_at
-from agent.providers.loose_json import read_value
-from tools.lazy import dataclass, regex
+from ebbtide.agent.calls.call_forms import CALL_MARKS, CODE_HEAD, OPEN, WrittenCall, behind_blanks, block_at, marked_at
+from ebbtide.agent.providers.loose_json import read_value
+from ebbtide.tools.lazy import dataclass, regex
 
 MOST_STARTS = 100
 """Places of a text at which calls are looked for."""

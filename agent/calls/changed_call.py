@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from agent.context.control_calls import PLAN
-from agent.messages import ToolCall
-from tools.files.diff import unified_diff
-from tools.lazy import dataclass
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.files.diff import unified_diff
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from agent.providers.loose_json import read_whole
-from tools.base import Arguments
-from tools.lazy import regex
-from tools.schema import MAX_DEPTH, has_float, is_nested, mismatches
+from ebbtide.agent.providers.loose_json import read_whole
+from ebbtide.tools.base import Arguments
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.schema import MAX_DEPTH, has_float, is_nested, mismatches
 
 Schema: TypeAlias = Mapping[str, object]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from tools.commands.command_line import SimpleCommand, Word
-from tools.commands.git_commands import git_doubt, is_git_look
-from tools.commands.grammar import parse_command_line
-from tools.commands.here_documents import without_here_documents
-from tools.commands.known_tools import further_from, is_the_same_anywhere
-from tools.commands.launchers import git_behind, tool_launch, venv_bin_folder
-from tools.commands.nested import (
+from ebbtide.tools.commands.command_line import SimpleCommand, Word
+from ebbtide.tools.commands.git_commands import git_doubt, is_git_look
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.here_documents import without_here_documents
+from ebbtide.tools.commands.known_tools import further_from, is_the_same_anywhere
+from ebbtide.tools.commands.launchers import git_behind, tool_launch, venv_bin_folder
+from ebbtide.tools.commands.nested import (
     SHELLS,
     behind_assignments,
     hides_a_command,
@@ -22,13 +22,13 @@ from tools.commands.nested import (
     readings,
     wrapped_at,
 )
-from tools.commands.option_forms import gives_option
-from tools.commands.proof import check_read_only, searches_hidden
-from tools.commands.tool_options import leads_elsewhere
-from tools.files.autorun import first_that_runs_later
-from tools.files.command_paths import CommandPaths
-from tools.lazy import dataclass, regex
-from tools.secrets.files import holds_secrets
+from ebbtide.tools.commands.option_forms import gives_option
+from ebbtide.tools.commands.proof import check_read_only, searches_hidden
+from ebbtide.tools.commands.tool_options import leads_elsewhere
+from ebbtide.tools.files.autorun import first_that_runs_later
+from ebbtide.tools.files.command_paths import CommandPaths
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.secrets.files import holds_secrets
 
 _CHANGES_SHELL = {
     "read", "mapfile", "readarray", "unset", "declare", "typeset", "local", "export", "readonly", "let", "getopts",

@@ -7,32 +7,32 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from agent.calls.approval import ApprovalContext, Approver, EditedCallError, Permit, approve
-from agent.calls.changed_call import ChangedCall, edit_note
-from agent.calls.git_secrets import learn_git_passwords
-from agent.calls.hook_rulings import HookDecision, HookedCall
-from agent.calls.loop_guard import LoopGuard
-from agent.calls.output_budget import ArchivedOutput, OutputBudget, StoreOutput
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
-from agent.calls.policy import runs_unsandboxed
-from agent.calls.resolve import unwrap_call_tool
-from agent.calls.secret_arguments import with_secrets
-from agent.calls.unsandboxed import retry_unsandboxed
-from agent.channel import Interrupt
-from agent.context.control_calls import PLAN, TASK
-from agent.context.offload import shift_ranges
-from agent.context.secret_tokens import SecretTokens
-from agent.events.permissions import CallEdited
-from agent.events.session import Event, ToolFinished, ToolProgress, ToolStarted
-from agent.messages import OutputStatus, ToolCall, ToolOutput
-from agent.records.call_progress import CallProgress
-from tools.base import AppliedChange, Effect, Result, Tool, ToolError, Workspace
-from tools.files.change import Change, preview_of
-from tools.files.paths import display
-from tools.files.syntax import broken_syntax, has_syntax
-from tools.lazy import dataclass
-from tools.outputs.new_problems import NewProblems
+from ebbtide.agent.calls.approval import ApprovalContext, Approver, EditedCallError, Permit, approve
+from ebbtide.agent.calls.changed_call import ChangedCall, edit_note
+from ebbtide.agent.calls.git_secrets import learn_git_passwords
+from ebbtide.agent.calls.hook_rulings import HookDecision, HookedCall
+from ebbtide.agent.calls.loop_guard import LoopGuard
+from ebbtide.agent.calls.output_budget import ArchivedOutput, OutputBudget, StoreOutput
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.plan_approval import BEHIND, approve_plan, was_decided
+from ebbtide.agent.calls.policy import runs_unsandboxed
+from ebbtide.agent.calls.resolve import unwrap_call_tool
+from ebbtide.agent.calls.secret_arguments import with_secrets
+from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.control_calls import PLAN, TASK
+from ebbtide.agent.context.offload import shift_ranges
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.events.permissions import CallEdited
+from ebbtide.agent.events.session import Event, ToolFinished, ToolProgress, ToolStarted
+from ebbtide.agent.messages import OutputStatus, ToolCall, ToolOutput
+from ebbtide.agent.records.call_progress import CallProgress
+from ebbtide.tools.base import AppliedChange, Effect, Result, Tool, ToolError, Workspace
+from ebbtide.tools.files.change import Change, preview_of
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.syntax import broken_syntax, has_syntax
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.new_problems import NewProblems
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ async def _run_tool(allowed: Permit, call_runner: CallRunner, *, is_outside: boo
 def _reaching(workspace: Workspace, allowed: Permit, call_runner: CallRunner) -> Workspace:
     if workspace.sandbox is None or allowed.tool.effect != "run":
         return workspace
-    from agent.calls.reach import CallReach  # noqa: PLC0415  # deferred: some runs start no commands
+    from ebbtide.agent.calls.reach import CallReach  # noqa: PLC0415  # deferred: some runs start no commands
 
     private = call_runner.private_hosts
     return replace(workspace, reach=CallReach(allowed.call, call_runner.approval, call_runner.emit, private))

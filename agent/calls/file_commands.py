@@ -4,8 +4,8 @@ import posixpath
 import shlex
 from collections.abc import Mapping
 
-from agent.calls.tool_aliases import PREFIXES, plain_name
-from tools.base import Arguments
+from ebbtide.agent.calls.tool_aliases import PREFIXES, plain_name
+from ebbtide.tools.base import Arguments
 
 _NAMES: Mapping[str, str] = {
     "rm": "delete_file remove_file delete remove rm unlink file_delete",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.context.secret_tokens import SecretTokens
 
 _MAX_BYTES = 1 << 20
 
@@ -16,7 +16,7 @@ async def learn_git_passwords(secrets: SecretTokens, folder: Path) -> None:
 
 
 def _passwords_of(folder: Path) -> Mapping[str, str]:
-    from tools.sandbox.git_metadata import files_of_settings  # noqa: PLC0415  # deferred: some sessions call no tool
+    from ebbtide.tools.sandbox.git_metadata import files_of_settings  # noqa: PLC0415  # deferred: some sessions call no tool
 
     found = dict[str, str]()
     for path in files_of_settings(folder):
@@ -31,6 +31,6 @@ def _passwords_of(folder: Path) -> Mapping[str, str]:
 @lru_cache(maxsize=256)
 def _passwords_in(path: Path, _: int, size: int) -> Mapping[str, str]:
     """Read again when the file has changed."""
-    from tools.secrets.git_passwords import git_passwords  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.secrets.git_passwords import git_passwords  # noqa: PLC0415  # deferred: as above
 
     return git_passwords(path.read_text("utf-8", "surrogateescape")) if size <= _MAX_BYTES else {}

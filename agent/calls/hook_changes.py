@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from agent.context.mask import HOOK_NOTE_PREFIX
-from agent.messages import ToolCall
-from tools.base import AppliedChange, Workspace
-from tools.files.change import look_content
-from tools.files.line_diff import Region, differing
-from tools.files.paths import display
-from tools.files.text import binary_kind, decode
-from tools.outputs.extent import join_limited
+from ebbtide.agent.context.mask import HOOK_NOTE_PREFIX
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.base import AppliedChange, Workspace
+from ebbtide.tools.files.change import look_content
+from ebbtide.tools.files.line_diff import Region, differing
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.text import binary_kind, decode
+from ebbtide.tools.outputs.extent import join_limited
 
 MAX_REGIONS = 10
 """Places in a file that are named; a file with more has to be read again."""

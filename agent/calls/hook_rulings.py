@@ -4,14 +4,14 @@ what an allow rule could. Pure."""
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, Rule, Ruling, decide
-from agent.messages import ToolCall
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Policy, Rule, Ruling, decide
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize
 
 if TYPE_CHECKING:  # types only: few projects have such rules
-    from agent.hooks.claude_rules import ClaudeRuling
+    from ebbtide.agent.hooks.claude_rules import ClaudeRuling
 
 _MAX_REASON_CHARS = 200
 """Characters of a reason that people are shown with the call."""

@@ -10,22 +10,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.calls.execute import Guard, no_checkpoint
-from agent.calls.hook_changes import hook_change_lines
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Rule, concerns, parse_rule
-from agent.channel import Interrupt
-from agent.config.option_values import AfterTool
-from agent.context.mask import HOOK_NOTE_PREFIX
-from agent.events.session import Event, Noticed
-from agent.messages import OutputStatus, ToolCall
-from tools.base import PrintedLog, Result, Workspace
-from tools.files.private_folder import make_private
-from tools.outputs.extent import truncate
-from tools.outputs.plain_text import plain
-from tools.process.child import Exit, answer_of
-from tools.process.shell import Launch, argv_of, child_environment
-from tools.sandbox.diff_program import own_diff_variables
+from ebbtide.agent.calls.execute import Guard, no_checkpoint
+from ebbtide.agent.calls.hook_changes import hook_change_lines
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Rule, concerns, parse_rule
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.context.mask import HOOK_NOTE_PREFIX
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.messages import OutputStatus, ToolCall
+from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.outputs.extent import truncate
+from ebbtide.tools.outputs.plain_text import plain
+from ebbtide.tools.process.child import Exit, answer_of
+from ebbtide.tools.process.shell import Launch, argv_of, child_environment
+from ebbtide.tools.sandbox.diff_program import own_diff_variables
 
 MAX_HOOK_REPLY_CHARS = 10_000
 """Characters of what a hook says that the model is shown."""

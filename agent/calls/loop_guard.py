@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import field
 
-from agent.channel import Interrupt
-from agent.messages import BY_USER, ToolCall, ToolOutput
-from tools.base import Effect, ToolError
-from tools.lazy import dataclass, regex
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.messages import BY_USER, ToolCall, ToolOutput
+from ebbtide.tools.base import Effect, ToolError
+from ebbtide.tools.lazy import dataclass, regex
 
 WARN_AFTER, STOP_AFTER = 3, 5
 """From how many calls on the model is told, and with which of them the turn does not go on by itself."""

@@ -1,13 +1,14 @@
 """Rules about places of the network, for commands and for `web_fetch`. Pure: nothing is looked up.
 
-A place is a host, or a host and its port where that is not the usual one of the web, as `tools.web.addresses` writes
-them. A rule names one, `example.org`, `example.org:8080`, `ssh://example.org`, or all hosts below one, `*.example.org`.
+A place is a host, or a host and its port where that is not the usual one of the web, as `ebbtide.tools.web.addresses`
+writes them. A rule names one, `example.org`, `example.org:8080`, `ssh://example.org`, or all hosts below one,
+`*.example.org`.
 """
 
 from collections.abc import Iterable
 
-from agent.errors import ConfigError
-from tools.lazy import regex
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.lazy import regex
 
 NETWORK = "network"
 """The tool of rules about what commands and `web_fetch` reach."""

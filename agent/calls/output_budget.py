@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from agent.context.budget import shares
-from agent.context.offload import cut_output
-from agent.context.preflight import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
-from agent.messages import ToolOutput
-from tools.lazy import dataclass
+from ebbtide.agent.context.budget import shares
+from ebbtide.agent.context.offload import cut_output
+from ebbtide.agent.context.preflight import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
+from ebbtide.agent.messages import ToolOutput
+from ebbtide.tools.lazy import dataclass
 
 WINDOW_FULL_NOTE = (
     "not run: an earlier output of this step has filled the context window. Make this call again if it is still "

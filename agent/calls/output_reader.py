@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from agent.channel import Interrupt
-from agent.context.message_text import call_text
-from agent.context.offload import readable
-from agent.context.summary_cost import SummaryJob
-from agent.errors import AgentError, EmptyAnswer, ProviderError
-from agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
-from agent.messages import Text, ToolCall, User
-from agent.providers.base import Provider, Request
-from agent.providers.learned_limits import SummariserSource
-from agent.providers.stream import stream_reply
-from tools.lazy import dataclass
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.message_text import call_text
+from ebbtide.agent.context.offload import readable
+from ebbtide.agent.context.summary_cost import SummaryJob
+from ebbtide.agent.errors import AgentError, EmptyAnswer, ProviderError
+from ebbtide.agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
+from ebbtide.agent.messages import Text, ToolCall, User
+from ebbtide.agent.providers.base import Provider, Request
+from ebbtide.agent.providers.learned_limits import SummariserSource
+from ebbtide.agent.providers.stream import stream_reply
+from ebbtide.tools.lazy import dataclass
 
 READER = (
     "You read the output of a tool for a coding agent that cannot see it, and answer what the agent wanted to know."

@@ -1,5 +1,5 @@
 """Outputs on their way into the view: what a call gave back is kept whole, and the model is shown all of it or a part.
-What is shown is decided in `agent.context.offload`."""
+What is shown is decided in `ebbtide.agent.context.offload`."""
 
 import base64
 import shutil
@@ -8,13 +8,13 @@ from contextlib import closing, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent.archive.archive import Archive
-from agent.calls.execute import CallPosition, Guard, no_checkpoint
-from agent.calls.output_budget import ArchivedOutput
-from agent.calls.permission_request import PermissionRequest
-from agent.channel import Interrupt
-from agent.config.option_values import AfterTool
-from agent.context.offload import (
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.calls.execute import CallPosition, Guard, no_checkpoint
+from ebbtide.agent.calls.output_budget import ArchivedOutput
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.context.offload import (
     Excerpt,
     Offloading,
     StreamedPreview,
@@ -25,20 +25,20 @@ from agent.context.offload import (
     should_show_whole,
     stored_form,
 )
-from agent.context.output_media import lines_for, sorted_out
-from agent.debug import Debug
-from agent.errors import StoreFailed
-from agent.events.session import Event, Noticed
-from agent.messages import Image, OutputStatus, StoredBlob, ToolCall, ToolOutput
-from agent.records.rows import decoded_size, in_message
-from tools.base import Picture, PrintedLog, Result, Workspace
-from tools.lazy import dataclass
-from tools.outputs.plain_text import as_text
+from ebbtide.agent.context.output_media import lines_for, sorted_out
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.messages import Image, OutputStatus, StoredBlob, ToolCall, ToolOutput
+from ebbtide.agent.records.rows import decoded_size, in_message
+from ebbtide.tools.base import Picture, PrintedLog, Result, Workspace
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.plain_text import as_text
 
 if TYPE_CHECKING:  # a type only: most runs have no hooks
-    from agent.calls.hooks import OutputHooks
-    from agent.calls.tool_hooks import ToolHooks
-    from agent.hooks.session_hooks import SessionHooks
+    from ebbtide.agent.calls.hooks import OutputHooks
+    from ebbtide.agent.calls.tool_hooks import ToolHooks
+    from ebbtide.agent.hooks.session_hooks import SessionHooks
 
 _CHUNK = 1 << 18
 NO_AGENT: Mapping[str, object] = {}
@@ -268,7 +268,7 @@ def hooks_of(
     """What asks the user's programs, where there are any."""
     if not configured:
         return None
-    from agent.calls.hooks import OutputHooks  # noqa: PLC0415  # deferred: most runs have none
+    from ebbtide.agent.calls.hooks import OutputHooks  # noqa: PLC0415  # deferred: most runs have none
 
     return OutputHooks(configured, session, workspace, interrupt, emit, guard)
 
@@ -283,7 +283,7 @@ def around_calls(
     """What asks hooks about calls, where there are any. `agent`: what they are told of whose calls they are."""
     if hooks is None:
         return None
-    from agent.calls.tool_hooks import ToolHooks  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.calls.tool_hooks import ToolHooks  # noqa: PLC0415  # deferred: as above
 
     return ToolHooks(hooks, workspace, emit, guard, agent)
 

@@ -7,13 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from agent.config.options import Mode
-from tools.base import Effect, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
-from tools.commands.grammar import parse_command_line
-from tools.files.command_paths import CommandPaths, command_paths
-from tools.files.paths import has_other_names
-from tools.files.project_programs import trusted_launches
-from tools.lazy import dataclass
+from ebbtide.agent.config.options import Mode
+from ebbtide.tools.base import Effect, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.files.command_paths import CommandPaths, command_paths
+from ebbtide.tools.files.paths import has_other_names
+from ebbtide.tools.files.project_programs import trusted_launches
+from ebbtide.tools.lazy import dataclass
 
 _AS_THEY_ARE = frozenset(("fetch", "ls-remote", "archive"))
 """Commands of git that rules cover, and that are run as they are."""
@@ -64,7 +64,7 @@ def _run_by_settings(line: str, workspace: Workspace) -> str:
     told = {word for words in of_git for word in _AS_THEY_ARE.intersection(words)}
     if not told:
         return ""
-    from tools.process.git import run_by_settings  # noqa: PLC0415  # deferred: few commands are such
+    from ebbtide.tools.process.git import run_by_settings  # noqa: PLC0415  # deferred: few commands are such
 
     return next(filter(None, (run_by_settings(workspace.root, command) for command in sorted(told))), "")
 

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from agent.calls.approval import QUESTION_INTERRUPTED, ApprovalContext, Permit, approve
-from agent.config.options import Mode
-from agent.context.control_calls import PLAN
-from agent.errors import StoreFailed
-from agent.events.permissions import CallEdited
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Noticed
-from agent.messages import ToolCall, ToolOutput
-from tools.base import ToolError
-from tools.submit_plan import plan_of
+from ebbtide.agent.calls.approval import QUESTION_INTERRUPTED, ApprovalContext, Permit, approve
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.events.permissions import CallEdited
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.messages import ToolCall, ToolOutput
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.submit_plan import plan_of
 
 BEHIND = (
     f"not run: it stood behind `{PLAN}` in one reply, and was written before there was an answer to the plan. "

@@ -18,7 +18,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
-from agent.calls.command_rules import (
+from ebbtide.agent.calls.command_rules import (
     Coverage,
     all_readings,
     asked_in_every_mode,
@@ -31,15 +31,15 @@ from agent.calls.command_rules import (
     uncertain_file,
     uncertain_search,
 )
-from agent.calls.network_rules import NETWORK, check_place, means_place
-from agent.calls.permission_request import PermissionRequest
-from agent.config.options import Mode
-from agent.errors import ConfigError
-from tools.base import Effect, ReadOnlyAccess
-from tools.commands.nested import has_unread_texts, hides_a_command, hides_the_rest
-from tools.files.autorun import first_that_runs_later, normalised_path, runs_later
-from tools.lazy import dataclass, regex
-from tools.outputs.extent import join_limited
+from ebbtide.agent.calls.network_rules import NETWORK, check_place, means_place
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.base import Effect, ReadOnlyAccess
+from ebbtide.tools.commands.nested import has_unread_texts, hides_a_command, hides_the_rest
+from ebbtide.tools.files.autorun import first_that_runs_later, normalised_path, runs_later
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.extent import join_limited
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 

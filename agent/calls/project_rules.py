@@ -4,11 +4,11 @@ say anything in it, since it lies nowhere in the project."""
 import json
 from pathlib import Path
 
-from agent.calls.policy import parse_rule
-from agent.config.private_table import ProjectTable
-from agent.errors import ConfigError
-from tools.lazy import dataclass
-from tools.sandbox.git_metadata import in_main_work_tree
+from ebbtide.agent.calls.policy import parse_rule
+from ebbtide.agent.config.private_table import ProjectTable
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.sandbox.git_metadata import in_main_work_tree
 
 NAME = "rules.json"
 

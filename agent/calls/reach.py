@@ -4,16 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from agent.calls.approval import Approver, keep_rule
-from agent.calls.network_rules import NETWORK
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, Ruling, decide
-from agent.calls.rule_suggestions import offers_for
-from agent.events.permissions import NetworkRefused, PermissionAnswered, PermissionAsked
-from agent.events.session import Event
-from agent.messages import ToolCall
-from tools.network.connection import is_named
-from tools.network.places import NetworkPlace
+from ebbtide.agent.calls.approval import Approver, keep_rule
+from ebbtide.agent.calls.network_rules import NETWORK
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Policy, Ruling, decide
+from ebbtide.agent.calls.rule_suggestions import offers_for
+from ebbtide.agent.events.permissions import NetworkRefused, PermissionAnswered, PermissionAsked
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.network.connection import is_named
+from ebbtide.tools.network.places import NetworkPlace
 
 MOST_ASKED = 20
 """Places that the user is asked about for one command."""

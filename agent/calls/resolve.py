@@ -5,14 +5,14 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from agent.context.tool_selection import CALL, NO_TOOL, SEARCH, unwrapped_call
-from agent.messages import Assistant, ToolCall
-from agent.providers.loose_json import HALF_PAIR, is_text
-from tools.base import Arguments, Deferrable, Tool, ToolError
-from tools.outputs.extent import ellipsize
-from tools.schema import check, has_float, mismatches
-from tools.search.word_match import best_matches, words_of
-from tools.tool_search import schema_text
+from ebbtide.agent.context.tool_selection import CALL, NO_TOOL, SEARCH, unwrapped_call
+from ebbtide.agent.messages import Assistant, ToolCall
+from ebbtide.agent.providers.loose_json import HALF_PAIR, is_text
+from ebbtide.tools.base import Arguments, Deferrable, Tool, ToolError
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.schema import check, has_float, mismatches
+from ebbtide.tools.search.word_match import best_matches, words_of
+from ebbtide.tools.tool_search import schema_text
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""
@@ -47,7 +47,7 @@ def is_offered(name: str, arguments: Arguments, tools: Mapping[str, Tool], offer
 def parameter_names(tools: Mapping[str, Tool], offered: Collection[str]) -> frozenset[str]:
     """The names of all arguments that the offered tools have, and those by which other agents call them, in small
     letters and without signs."""
-    from agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
+    from ebbtide.agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
 
     return frozenset(name for each in offered if each in tools for name in names_of(each, tools[each].schema))
 
@@ -56,8 +56,8 @@ def is_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offer
     """Whether a tool of that very name was offered, and has all of these arguments under its own names or others."""
     if name not in offered or name not in tools:
         return False
-    from agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
-    from agent.calls.tool_aliases import plain_name  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
+    from ebbtide.agent.calls.tool_aliases import plain_name  # noqa: PLC0415  # deferred: as above
 
     return {plain_name(each) for each in arguments} <= set(names_of(name, tools[name].schema))
 
@@ -115,7 +115,7 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
 def _command_for(name: str, arguments: Arguments) -> str | None:
     """The command that does what a tool of that name does for other agents. Raises `ToolError` where the name is of
     such a tool and the arguments are not."""
-    from agent.calls.file_commands import MAKES, command_for, command_kind  # noqa: PLC0415  # deferred: most names are of tools
+    from ebbtide.agent.calls.file_commands import MAKES, command_for, command_kind  # noqa: PLC0415  # deferred: most names are of tools
 
     command, what = command_for(name, arguments), command_kind(name)
     if command is None and what == "read":
@@ -136,14 +136,14 @@ def _as_patch(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
     """A command, or the patch that it hands to a program of that name: there is none."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return "bash", arguments, note
-    from agent.calls.shell_patch import RAN_AS_PATCH_NOTE, as_patch  # noqa: PLC0415  # deferred: few commands have a patch in them
+    from ebbtide.agent.calls.shell_patch import RAN_AS_PATCH_NOTE, as_patch  # noqa: PLC0415  # deferred: few commands have a patch in them
 
     patch = as_patch(arguments)
     return ("bash", arguments, note) if patch is None else ("apply_patch", {"patch": patch}, RAN_AS_PATCH_NOTE)
 
 
 def _known_as(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
-    from agent.calls.tool_aliases import our_tool  # noqa: PLC0415  # deferred: most calls name a tool of ours
+    from ebbtide.agent.calls.tool_aliases import our_tool  # noqa: PLC0415  # deferred: most calls name a tool of ours
 
     name = our_tool(call.name, call.arguments, tools)
     if name is None:
@@ -172,8 +172,8 @@ def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, st
     is_exact = not (is_list or has_edits or has_float(call.arguments))
     if is_exact and not mismatches(call.arguments, tool.schema):
         return call.arguments, ""
-    from agent.calls.argument_aliases import our_arguments, split_unknown_arguments  # noqa: PLC0415  # deferred: as below
-    from agent.calls.coercion import coerce_arguments, in_bounds  # noqa: PLC0415  # deferred: most are as the schema has them
+    from ebbtide.agent.calls.argument_aliases import our_arguments, split_unknown_arguments  # noqa: PLC0415  # deferred: as below
+    from ebbtide.agent.calls.coercion import coerce_arguments, in_bounds  # noqa: PLC0415  # deferred: most are as the schema has them
 
     if isinstance(tool, Deferrable):
         return coerce_arguments(call.arguments, tool.schema), ""
@@ -244,7 +244,7 @@ def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
 def _fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
     """How well a tool of ours could do with arguments under any of their names: how many it needs, if all are there,
     and how many have its own name; None where it has no use for one of them."""
-    from agent.calls.argument_aliases import our_arguments  # noqa: PLC0415  # deferred: only a wrong name needs it
+    from ebbtide.agent.calls.argument_aliases import our_arguments  # noqa: PLC0415  # deferred: only a wrong name needs it
 
     properties, required = tool.schema.get("properties"), tool.schema.get("required")
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):

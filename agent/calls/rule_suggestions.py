@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agent.calls.command_rules import is_within, only_begins
-from agent.calls.network_rules import NETWORK
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import (
+from ebbtide.agent.calls.command_rules import is_within, only_begins
+from ebbtide.agent.calls.network_rules import NETWORK
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import (
     Policy,
     Rule,
     any_runs_later,
@@ -19,11 +19,11 @@ from agent.calls.policy import (
     parse_rule,
     server_of,
 )
-from agent.events.permissions import RuleTrial
-from tools.commands.command_line import SimpleCommand
-from tools.commands.known_tools import beginning_of, is_place
-from tools.commands.launchers import tool_launch
-from tools.commands.programs import set_of
+from ebbtide.agent.events.permissions import RuleTrial
+from ebbtide.tools.commands.command_line import SimpleCommand
+from ebbtide.tools.commands.known_tools import beginning_of, is_place
+from ebbtide.tools.commands.launchers import tool_launch
+from ebbtide.tools.commands.programs import set_of
 
 _NEED_MORE = set_of(
     "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import cast
 
-from agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
-from agent.messages import ToolCall
-from tools.base import Effect, Tool, ToolError
+from ebbtide.agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.base import Effect, Tool, ToolError
 
 _PUT_BACK: tuple[Effect, ...] = ("read", "write")
 """What tools do that are given secrets: these stay on this machine, in files that the user was asked about."""

@@ -5,9 +5,9 @@ import posixpath
 import re
 import shlex
 
-from tools.base import Arguments, ToolError
-from tools.commands.nested import SHELLS
-from tools.lazy import regex
+from ebbtide.tools.base import Arguments, ToolError
+from ebbtide.tools.commands.nested import SHELLS
+from ebbtide.tools.lazy import regex
 
 RAN_AS_PATCH_NOTE = "[Done as a call of `apply_patch`, which is a tool and no program.]"
 NOT_A_PROGRAM_ERROR = (

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.calls.approval import Approver
-from agent.calls.policy import Rule, SkillBounds, parse_rule, skill_limits_text
-from agent.calls.tool_aliases import by_their_name
-from agent.errors import ConfigError
-from agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
-from agent.extensions.expansion import rules_of
-from agent.hooks.tool_names import our_names
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.policy import Rule, SkillBounds, parse_rule, skill_limits_text
+from ebbtide.agent.calls.tool_aliases import by_their_name
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
+from ebbtide.agent.extensions.expansion import rules_of
+from ebbtide.agent.hooks.tool_names import our_names
 
 if TYPE_CHECKING:  # types only: few users have skills
-    from agent.extensions.session_extensions import SessionExtensions
-    from agent.extensions.skills import Skill
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions
+    from ebbtide.agent.extensions.skills import Skill
 
 _ASKS_ANYWAY = ("ask", "plan")
 _WRITERS = ("edit", "write")

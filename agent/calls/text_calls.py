@@ -15,8 +15,8 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
-from agent.calls.call_forms import WrittenCall
-from agent.calls.call_search import (
+from ebbtide.agent.calls.call_forms import WrittenCall
+from ebbtide.agent.calls.call_search import (
     EXAMPLE_CALL_ADVICE,
     NO_CALL,
     FoundCalls,
@@ -27,10 +27,10 @@ from agent.calls.call_search import (
     example_calls_in,
     unread_in,
 )
-from agent.calls.tool_aliases import plain_name
-from agent.context.tool_selection import NO_TOOL
-from agent.messages import Assistant, Text, ToolCall
-from tools.lazy import regex
+from ebbtide.agent.calls.tool_aliases import plain_name
+from ebbtide.agent.context.tool_selection import NO_TOOL
+from ebbtide.agent.messages import Assistant, Text, ToolCall
+from ebbtide.tools.lazy import regex
 
 MAX_COMPARED_TEXTS = 1_000
 """Places of what the model was told that are compared; where there are more, what it says is taken as a quotation."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Collection, Mapping
 
-from tools.base import Arguments, ToolError
-from tools.lazy import regex
+from ebbtide.tools.base import Arguments, ToolError
+from ebbtide.tools.lazy import regex
 
 _TOOLS: Mapping[str, str] = {
     "bash": "shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command run_command "

@@ -6,22 +6,22 @@ import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agent.calls.approval import ApprovalContext
-from agent.calls.argument_aliases import our_arguments
-from agent.calls.execute import Guard
-from agent.calls.hook_changes import hook_change_lines
-from agent.calls.hook_rulings import NO_DECISION, HookDecision, HookedCall, rule_decision, stricter
-from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, written_to_disk
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.resolve import tool_for
-from agent.config.hook_tables import HookEvent
-from agent.context.mask import HOOK_NOTE_PREFIX
-from agent.events.session import Event, Noticed
-from agent.hooks.session_hooks import SessionHooks
-from agent.hooks.tool_names import absolute
-from agent.messages import OutputStatus, ToolCall
-from tools.base import Arguments, Result, ToolError, Workspace
-from tools.files.bounded import beginning_of
+from ebbtide.agent.calls.approval import ApprovalContext
+from ebbtide.agent.calls.argument_aliases import our_arguments
+from ebbtide.agent.calls.execute import Guard
+from ebbtide.agent.calls.hook_changes import hook_change_lines
+from ebbtide.agent.calls.hook_rulings import NO_DECISION, HookDecision, HookedCall, rule_decision, stricter
+from ebbtide.agent.calls.hooks import CHANGING, RETRIEVERS, as_file, written_to_disk
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.resolve import tool_for
+from ebbtide.agent.config.hook_tables import HookEvent
+from ebbtide.agent.context.mask import HOOK_NOTE_PREFIX
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.hooks.session_hooks import SessionHooks
+from ebbtide.agent.hooks.tool_names import absolute
+from ebbtide.agent.messages import OutputStatus, ToolCall
+from ebbtide.tools.base import Arguments, Result, ToolError, Workspace
+from ebbtide.tools.files.bounded import beginning_of
 
 MAX_HOOK_OUTPUT_BYTES = 1_000_000
 """Bytes of an output that hooks are told; all of them are in a file."""

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from agent.calls.approval import ApprovalContext, Permit, keep_rule
-from agent.calls.policy import with_resolved_paths
-from agent.events.permissions import Decision, PermissionAsked
-from tools.base import Result
+from ebbtide.agent.calls.approval import ApprovalContext, Permit, keep_rule
+from ebbtide.agent.calls.policy import with_resolved_paths
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.tools.base import Result
 
 
 async def retry_unsandboxed(
@@ -19,7 +19,7 @@ async def retry_unsandboxed(
     approval, call, ask = context.approval, permit.call, context.approval.ask
     if not result.blocked or approval.policy.mode == "plan":
         return result
-    from agent.calls.rule_suggestions import exact_rule, offers_outside  # noqa: PLC0415  # deferred: few runs have questions
+    from ebbtide.agent.calls.rule_suggestions import exact_rule, offers_outside  # noqa: PLC0415  # deferred: few runs have questions
 
     placed, policy = with_resolved_paths(permit.asked, approval.policy)
     offers = offers_outside(placed, policy)

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from agent.errors import AgentError, StoreFailed
+from ebbtide.agent.errors import AgentError, StoreFailed
 
 if TYPE_CHECKING:  # types only: most runs change no file
-    from agent.checkpoints.project import ProjectCheckpoints
+    from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 
 T = TypeVar("T")
 Job: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
@@ -95,7 +95,7 @@ class CheckpointThread:
         return self._project
 
     def _look_ahead(self, root: Path, session: str, stopped: Callable[[], bool]) -> None:
-        from tools.search.walk import nearest_below  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.search.walk import nearest_below  # noqa: PLC0415  # deferred: as above
 
         def is_to_end() -> bool:
             while self._waiting and self._waiting[0][2]:

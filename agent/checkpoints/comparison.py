@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
-from agent.checkpoints.file_state import ABSENT, FileState
-from agent.checkpoints.folder_record import FIELDS_PER_FILE, Folder
+from ebbtide.agent.checkpoints.file_state import ABSENT, FileState
+from ebbtide.agent.checkpoints.folder_record import FIELDS_PER_FILE, Folder
 
 Change = tuple[FileState, FileState]
 _CLOCKS = 20_000_000

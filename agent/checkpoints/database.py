@@ -6,8 +6,8 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from store.checkpoints import CheckpointStore
-from store.errors import StoreError
+from ebbtide.store.checkpoints import CheckpointStore
+from ebbtide.store.errors import StoreError
 
 NAME = "checkpoints.db"
 _DOUBT = "damaged"

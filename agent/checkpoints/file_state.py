@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 Kind: TypeAlias = Literal["absent", "file", "link", "folder", "staged", "large", "unreadable", "special", "unknown"]
 STORED_KINDS: frozenset[Kind] = frozenset(("absent", "file", "link", "folder", "staged"))

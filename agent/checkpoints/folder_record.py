@@ -6,7 +6,7 @@ import struct
 from array import array
 from dataclasses import dataclass, field
 
-from agent.checkpoints.file_state import FileState
+from ebbtide.agent.checkpoints.file_state import FileState
 
 FIELDS_PER_FILE, CHANGED_FIELD = 4, 2
 """Numbers of each file: mode, size, time of the last change, inode; and which of them is the time."""

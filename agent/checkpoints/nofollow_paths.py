@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agent.checkpoints.file_state import ABSENT, FileState
-from agent.checkpoints.work_tree import Keep, read_content
+from ebbtide.agent.checkpoints.file_state import ABSENT, FileState
+from ebbtide.agent.checkpoints.work_tree import Keep, read_content
 
 _NO_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from store.checkpoints import CheckpointStore
-from store.locks import is_open
+from ebbtide.store.checkpoints import CheckpointStore
+from ebbtide.store.locks import is_open
 
 
 class OtherSessions:

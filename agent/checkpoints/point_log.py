@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from agent.checkpoints.comparison import Change
-from agent.checkpoints.file_state import FileState, PathChange, compose_changes, read_state
-from agent.checkpoints.undo_points import TurnPlace, UndoPoint
-from store.checkpoints import CheckpointStore, PathRow, PointRow
-from store.errors import StoreError
+from ebbtide.agent.checkpoints.comparison import Change
+from ebbtide.agent.checkpoints.file_state import FileState, PathChange, compose_changes, read_state
+from ebbtide.agent.checkpoints.undo_points import TurnPlace, UndoPoint
+from ebbtide.store.checkpoints import CheckpointStore, PathRow, PointRow
+from ebbtide.store.errors import StoreError
 
 CUT_OFF = "the program ended while a command ran"
 

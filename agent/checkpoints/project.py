@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agent.checkpoints.comparison import FolderChanges
-from agent.checkpoints.database import NAME, InUse, note_damage, open_database
-from agent.checkpoints.file_state import (
+from ebbtide.agent.checkpoints.comparison import FolderChanges
+from ebbtide.agent.checkpoints.database import NAME, InUse, note_damage, open_database
+from ebbtide.agent.checkpoints.file_state import (
     ABSENT,
     CONTENT_LOST,
     IN_JOB,
@@ -24,20 +24,20 @@ from agent.checkpoints.file_state import (
     compose_changes,
     plan_restore,
 )
-from agent.checkpoints.folder_record import Folder, decode_folder
-from agent.checkpoints.nofollow_paths import blocking_path, state_at
-from agent.checkpoints.other_sessions import OtherSessions
-from agent.checkpoints.point_log import PointLog
-from agent.checkpoints.recovery import Recovery
-from agent.checkpoints.staged import StagedFiles, staged_description
-from agent.checkpoints.tracked import TrackedFiles
-from agent.checkpoints.undo_points import PointKind, RestoreResult, TurnPlace, UndoPoint
-from agent.checkpoints.work_tree import FolderTooLarge, Limits, ScanCancelled, WorkTree
-from agent.errors import StoreFailed
-from store.checkpoints import FolderRow
-from store.errors import StoreError
-from tools.files.diff import size_of_change
-from tools.files.private_folder import make_private
+from ebbtide.agent.checkpoints.folder_record import Folder, decode_folder
+from ebbtide.agent.checkpoints.nofollow_paths import blocking_path, state_at
+from ebbtide.agent.checkpoints.other_sessions import OtherSessions
+from ebbtide.agent.checkpoints.point_log import PointLog
+from ebbtide.agent.checkpoints.recovery import Recovery
+from ebbtide.agent.checkpoints.staged import StagedFiles, staged_description
+from ebbtide.agent.checkpoints.tracked import TrackedFiles
+from ebbtide.agent.checkpoints.undo_points import PointKind, RestoreResult, TurnPlace, UndoPoint
+from ebbtide.agent.checkpoints.work_tree import FolderTooLarge, Limits, ScanCancelled, WorkTree
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.store.checkpoints import FolderRow
+from ebbtide.store.errors import StoreError
+from ebbtide.tools.files.diff import size_of_change
+from ebbtide.tools.files.private_folder import make_private
 
 DAY = 86_400.0
 MAX_COMPARED_FILES = 500

@@ -9,15 +9,15 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, is_half_way
-from agent.checkpoints.point_log import PointLog
-from agent.checkpoints.restore import Move, Restore, moves_for
-from agent.checkpoints.staged import StagedFiles
-from agent.checkpoints.undo_points import PointKind, RestoreResult, TurnPlace
-from agent.errors import RestoreFailed
-from store.checkpoints import CheckpointStore, PointRow
-from store.errors import StoreError
-from tools.outputs.extent import join_limited
+from ebbtide.agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, is_half_way
+from ebbtide.agent.checkpoints.point_log import PointLog
+from ebbtide.agent.checkpoints.restore import Move, Restore, moves_for
+from ebbtide.agent.checkpoints.staged import StagedFiles
+from ebbtide.agent.checkpoints.undo_points import PointKind, RestoreResult, TurnPlace
+from ebbtide.agent.errors import RestoreFailed
+from ebbtide.store.checkpoints import CheckpointStore, PointRow
+from ebbtide.store.errors import StoreError
+from ebbtide.tools.outputs.extent import join_limited
 
 NOT_EMPTY = "something else is in it now"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agent.checkpoints.file_state import ABSENT, FileState, PlannedPath
-from agent.checkpoints.nofollow_paths import (
+from ebbtide.agent.checkpoints.file_state import ABSENT, FileState, PlannedPath
+from ebbtide.agent.checkpoints.nofollow_paths import (
     identity_at,
     names_in,
     parent_of,
@@ -17,8 +17,8 @@ from agent.checkpoints.nofollow_paths import (
     state_at,
     write_new_file,
 )
-from agent.errors import AgentError, RestoreFailed
-from tools.outputs.extent import join_limited
+from ebbtide.agent.errors import AgentError, RestoreFailed
+from ebbtide.tools.outputs.extent import join_limited
 
 PREFIX = ".ebb-undo-"
 """How what is written beside its place is called until it takes it."""

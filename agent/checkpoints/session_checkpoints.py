@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from agent.channel import Interrupt
-from agent.checkpoints.checkpoint_thread import CheckpointThread
-from agent.checkpoints.file_state import TurnChanges
-from agent.checkpoints.undo_points import TurnPlace
-from agent.config.values import Config
-from agent.errors import AgentError
-from agent.events.session import Event, Noticed, TurnStarted
-from agent.events.view import FilesChanged
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.checkpoints.checkpoint_thread import CheckpointThread
+from ebbtide.agent.checkpoints.file_state import TurnChanges
+from ebbtide.agent.checkpoints.undo_points import TurnPlace
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event, Noticed, TurnStarted
+from ebbtide.agent.events.view import FilesChanged
 
 if TYPE_CHECKING:  # types only: most runs change no file
-    from agent.checkpoints.project import ProjectCheckpoints
+    from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,8 +34,8 @@ LONGEST_TITLE = 120
 
 def open_project(config: Config, root: Path) -> "ProjectCheckpoints":
     """The checkpoints of a folder. Raises `StoreFailed`."""
-    from agent.checkpoints.project import ProjectCheckpoints  # noqa: PLC0415  # deferred: as above
-    from agent.checkpoints.work_tree import Limits  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.checkpoints.project import ProjectCheckpoints  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.checkpoints.work_tree import Limits  # noqa: PLC0415  # deferred: as above
 
     limits = Limits(config.checkpoints_max_files, config.checkpoints_max_file_bytes, config.checkpoints_max_bytes)
     return ProjectCheckpoints(config.folders.data, root, limits, config.checkpoints_max_bytes)

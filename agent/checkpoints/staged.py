@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.checkpoints.comparison import Change
-from agent.checkpoints.file_state import UNKNOWN_STAGED, FileState, PathChange
-from agent.checkpoints.git_index import read_index, read_staged, staged_in, with_staged
-from agent.checkpoints.nofollow_paths import parent_of
-from agent.checkpoints.restore import PREFIX
-from agent.checkpoints.work_tree import TICK
-from tools.files.bounded import beginning_of
-from tools.sandbox.git_metadata import own_metadata
+from ebbtide.agent.checkpoints.comparison import Change
+from ebbtide.agent.checkpoints.file_state import UNKNOWN_STAGED, FileState, PathChange
+from ebbtide.agent.checkpoints.git_index import read_index, read_staged, staged_in, with_staged
+from ebbtide.agent.checkpoints.nofollow_paths import parent_of
+from ebbtide.agent.checkpoints.restore import PREFIX
+from ebbtide.agent.checkpoints.work_tree import TICK
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.sandbox.git_metadata import own_metadata
 
 MAX_INDEX_BYTES = 100_000_000
 """Bytes of an index that are read."""

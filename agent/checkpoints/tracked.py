@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from agent.checkpoints.comparison import Change, numbers_at
-from agent.checkpoints.file_state import FileState
-from agent.checkpoints.folder_record import CHANGED_FIELD, Folder
-from agent.checkpoints.git_index import read_staged
-from agent.checkpoints.work_tree import TICK, FolderTooLarge, Limits
+from ebbtide.agent.checkpoints.comparison import Change, numbers_at
+from ebbtide.agent.checkpoints.file_state import FileState
+from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, Folder
+from ebbtide.agent.checkpoints.git_index import read_staged
+from ebbtide.agent.checkpoints.work_tree import TICK, FolderTooLarge, Limits
 
 StagedEntries = Mapping[bytes, bytes]
 _SKIP_WORKTREE = 0x40

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from agent.checkpoints.file_state import PlannedPath
-from agent.errors import UsageError
-from tools.lazy import dataclass
+from ebbtide.agent.checkpoints.file_state import PlannedPath
+from ebbtide.agent.errors import UsageError
+from ebbtide.tools.lazy import dataclass
 
 PointKind: TypeAlias = Literal["turn", "undo", "redo", "rewind"]
 

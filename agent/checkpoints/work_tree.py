@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from agent.checkpoints.comparison import FolderChanges, changed_at, compare
-from agent.checkpoints.file_state import FileState
-from agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FILE, Folder
-from tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
+from ebbtide.agent.checkpoints.comparison import FolderChanges, changed_at, compare
+from ebbtide.agent.checkpoints.file_state import FileState
+from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FILE, Folder
+from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
 
 TICK, COARSE_TICK = 20_000_000, 2_100_000_000
 """Nanoseconds within which two changes may have the same time: of file systems that count them, and of others."""

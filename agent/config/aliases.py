@@ -6,8 +6,8 @@ Every key may also be written in camel case. What a key was written as stays wit
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from agent.config.options import BY_KEY
-from tools.lazy import dataclass
+from ebbtide.agent.config.options import BY_KEY
+from ebbtide.tools.lazy import dataclass
 
 KEY_ALIASES = {
     "context_budget": "agent.context_window",

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
-from agent.errors import ConfigError
-from tools.lazy import dataclass
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.lazy import dataclass
 
 HookEvent: TypeAlias = Literal[
     "SessionStart",

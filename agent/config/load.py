@@ -10,15 +10,15 @@ from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agent.config.aliases import AliasedSetting, own_names, snake_case, translate
-from agent.config.options import BY_KEY, OPTIONS, PROVIDERS, Option, rules
-from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
-from agent.config.values import Config, Folders, ProviderConfig, field_of
-from agent.errors import ConfigError
-from tools.files.bounded import beginning_of
+from ebbtide.agent.config.aliases import AliasedSetting, own_names, snake_case, translate
+from ebbtide.agent.config.options import BY_KEY, OPTIONS, PROVIDERS, Option, rules
+from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
+from ebbtide.agent.config.values import Config, Folders, ProviderConfig, field_of
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.files.bounded import beginning_of
 
 if TYPE_CHECKING:  # as in `values`
-    from agent.config.hook_tables import HookEntry
+    from ebbtide.agent.config.hook_tables import HookEntry
 
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """What the environment may say besides settings."""
@@ -128,7 +128,7 @@ def read_toml(path: Path) -> dict[str, object]:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
     if len(text) > MAX_FILE_BYTES:
         raise ConfigError(f"cannot read `{path}`: it is larger than {MAX_FILE_BYTES:,} bytes")
-    from tools.files.byte_order import in_utf8  # noqa: PLC0415  # deferred: most runs have no file to read
+    from ebbtide.tools.files.byte_order import in_utf8  # noqa: PLC0415  # deferred: most runs have no file to read
 
     try:
         return toml_of(in_utf8(text).decode())
@@ -198,8 +198,8 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
 
 def _redacted_setting(text: str) -> str:
     """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
-    from tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few have settings
-    from tools.secrets.redaction import redact_text, without_password  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few have settings
+    from ebbtide.tools.secrets.redaction import redact_text, without_password  # noqa: PLC0415  # deferred: as above
 
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
@@ -242,7 +242,7 @@ def _merge(
             _merge_servers(kind, of_kind["servers"], source, sources, servers[kind])
             rest[kind] = {name: value for name, value in of_kind.items() if name != "servers"}
     if isinstance(of_hooks := rest.get("hooks"), dict) and of_hooks.keys() - {"after_tool"}:
-        from agent.config.hook_tables import configured_hooks  # noqa: PLC0415  # deferred: few users have hooks
+        from ebbtide.agent.config.hook_tables import configured_hooks  # noqa: PLC0415  # deferred: few users have hooks
 
         hooks += configured_hooks({event: of_hooks[event] for event in of_hooks if event != "after_tool"}, source)
         rest["hooks"] = {name: value for name, value in of_hooks.items() if name == "after_tool"}

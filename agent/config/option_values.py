@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 MAX_NUMBER = sys.float_info.max
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias, cast, get_args
 
-from agent.config.option_values import (
+from ebbtide.agent.config.option_values import (
     Unset,
     count,
     dollars,
@@ -23,9 +23,9 @@ from agent.config.option_values import (
     texts,
     tokenizer_name,
 )
-from tools.lazy import dataclass
-from tools.outputs.extent import MAX_OUTPUT_BYTES
-from tools.outputs.recall_scope import SCOPES, Scope
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
+from ebbtide.tools.outputs.recall_scope import SCOPES, Scope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 

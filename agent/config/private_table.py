@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError
-from tools.base import ToolError
-from tools.files.bounded import MAX_OWN_FILE_BYTES, own_beginning_of
-from tools.files.private_folder import make_private
-from tools.files.read_write import write_bytes
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, own_beginning_of
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.read_write import write_bytes
 
 
 class PrivateTable:

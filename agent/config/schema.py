@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from agent.config import option_values as values
-from agent.config.aliases import KEY_ALIASES
-from agent.config.hook_tables import HOOK_EVENTS
-from agent.config.option_values import BoundedNumber, OneOf, Unset
-from agent.config.options import OPTIONS, PROVIDERS, STATUS, rules, status_parts
-from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS, variable_name
+from ebbtide.agent.config import option_values as values
+from ebbtide.agent.config.aliases import KEY_ALIASES
+from ebbtide.agent.config.hook_tables import HOOK_EVENTS
+from ebbtide.agent.config.option_values import BoundedNumber, OneOf, Unset
+from ebbtide.agent.config.options import OPTIONS, PROVIDERS, STATUS, rules, status_parts
+from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS, variable_name
 
 Parse = Callable[[object], object]
 Schema = Mapping[str, object]

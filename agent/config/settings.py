@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.config.load import parse_setting
-from agent.config.options import BY_KEY, OPTIONS, Option
-from agent.config.toml_file import put_value, take_value
-from agent.config.values import Config, field_of
-from agent.errors import ConfigError
+from ebbtide.agent.config.load import parse_setting
+from ebbtide.agent.config.options import BY_KEY, OPTIONS, Option
+from ebbtide.agent.config.toml_file import put_value, take_value
+from ebbtide.agent.config.values import Config, field_of
+from ebbtide.agent.errors import ConfigError
 
 SettingOrigin: TypeAlias = Literal["default", "yours", "project", "environment", "command line"]
 Begins: TypeAlias = Literal["now", "from the next session on"]

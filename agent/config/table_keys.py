@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from agent.config.option_values import (
+from ebbtide.agent.config.option_values import (
     command_words,
     count,
     extensions,
@@ -19,7 +19,7 @@ from agent.config.option_values import (
     tokenizer_name,
     word_list,
 )
-from agent.config.options import effort
+from ebbtide.agent.config.options import effort
 
 TOOL_CALLS = ("auto", "native", "text")
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agent.config.load import read_toml
-from agent.errors import ConfigError
-from tools.base import ToolError
-from tools.files.private_folder import make_private
-from tools.files.read_write import write_bytes
+from ebbtide.agent.config.load import read_toml
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.read_write import write_bytes
 
 TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
 """Changes the content of a file: as tomlkit has it, or as plain tables."""

@@ -6,13 +6,22 @@ from os.path import isdir, lexists  # where a folder may not be looked into, not
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent.config.option_values import AfterTool
-from agent.config.options import DetailName, KeysName, Mode, NotifyName, PortRule, StatusPart, ThemeName, ThoughtsName
-from tools.lazy import dataclass
-from tools.outputs.recall_scope import Scope
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.config.options import (
+    DetailName,
+    KeysName,
+    Mode,
+    NotifyName,
+    PortRule,
+    StatusPart,
+    ThemeName,
+    ThoughtsName,
+)
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.recall_scope import Scope
 
 if TYPE_CHECKING:  # a type only: most users have no hooks
-    from agent.config.hook_tables import HookEntry
+    from ebbtide.agent.config.hook_tables import HookEntry
 
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from agent.context.pins import PINS_STRATEGY
-from agent.context.strategies import TOOLS
-from agent.events.view import Cause, ContextCompacted
+from ebbtide.agent.context.pins import PINS_STRATEGY
+from ebbtide.agent.context.strategies import TOOLS
+from ebbtide.agent.events.view import Cause, ContextCompacted
 
 _STRATEGY_TEXTS: Mapping[str, str] = {
     TOOLS: "tools were held back",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from agent.context.compaction import (
+from ebbtide.agent.context.compaction import (
     MIN_CAP_TOKENS,
     MIN_OUTPUT_SHARE,
     Floor,
@@ -13,14 +13,14 @@ from agent.context.compaction import (
     plan_at,
     plan_compaction,
 )
-from agent.context.ledger import render_ledger
-from agent.context.mask import mask_by_keys
-from agent.context.old_outputs import least_wanted, mask_outputs
-from agent.context.settings import Caps
-from agent.context.steps import is_by_user, is_request, turn_starts, unseen_from
-from agent.context.strategies import TOOLS, Room, Strategy, size_of
-from agent.context.summary import non_empty_summary
-from agent.context.unseen_outputs import (
+from ebbtide.agent.context.ledger import render_ledger
+from ebbtide.agent.context.mask import mask_by_keys
+from ebbtide.agent.context.old_outputs import least_wanted, mask_outputs
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.steps import is_by_user, is_request, turn_starts, unseen_from
+from ebbtide.agent.context.strategies import TOOLS, Room, Strategy, size_of
+from ebbtide.agent.context.summary import non_empty_summary
+from ebbtide.agent.context.unseen_outputs import (
     by_reference,
     cut_to_fit,
     named_step,
@@ -28,7 +28,7 @@ from agent.context.unseen_outputs import (
     unseen_outputs,
     without_named_step,
 )
-from agent.messages import Assistant, Conversation, Summary, User
+from ebbtide.agent.messages import Assistant, Conversation, Summary, User
 
 AFTER_MASK = 0.5
 """Masking is enough when what the model has seen takes less than this share of what messages may; otherwise it would

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agent.context.estimate import estimate_message, estimate_text
-from agent.context.images import image_size
-from agent.context.long_texts import (
+from ebbtide.agent.context.estimate import estimate_message, estimate_text
+from ebbtide.agent.context.images import image_size
+from ebbtide.agent.context.long_texts import (
     both_ends,
     fair_share,
     is_noise,
@@ -17,12 +17,12 @@ from agent.context.long_texts import (
     size_of,
     truncate_part,
 )
-from agent.context.mask import is_at_length
-from agent.context.mentions import note_with_heading, room_for
-from agent.context.references import message_ref
-from agent.messages import Image, Message, Note, Text, User, UserPart
-from tools.outputs.extent import Extent, pluralize
-from tools.outputs.plain_text import printable
+from ebbtide.agent.context.mask import is_at_length
+from ebbtide.agent.context.mentions import note_with_heading, room_for
+from ebbtide.agent.context.references import message_ref
+from ebbtide.agent.messages import Image, Message, Note, Text, User, UserPart
+from ebbtide.tools.outputs.extent import Extent, pluralize
+from ebbtide.tools.outputs.plain_text import printable
 
 
 def file_note(name: str, text: str, extent: Extent | None = None) -> Note:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import (
+from ebbtide.agent.context.estimate import (
     BYTES,
     COLD,
     Counts,
@@ -15,12 +15,12 @@ from agent.context.estimate import (
     count_text,
     count_tools,
 )
-from agent.context.mask import visible_messages
-from agent.context.prompt import Prompt
-from agent.context.summary import RETAIN, summary_messages
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Conversation, Summary
-from tools.lazy import dataclass
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.prompt import Prompt
+from ebbtide.agent.context.summary import RETAIN, summary_messages
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Conversation, Summary
+from ebbtide.tools.lazy import dataclass
 
 BudgetVerdict = Literal["fits", "compact", "block"]
 

@@ -7,16 +7,16 @@ before and not been touched since: to read each of them again costs a request.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from agent.context.compaction import MAX_REMAINING_SHARE, CompactionPlan, apply_compaction
-from agent.context.dropped_outputs import dropped_outputs
-from agent.context.inventory import Inventory
-from agent.context.mask import one_line
-from agent.context.pins import LINE
-from agent.context.settings import Caps
-from agent.context.strategies import size_of
-from agent.context.summary import Draft
-from agent.context.view_items import OutputPart, view_parts
-from agent.messages import CarriedPart, Conversation, Text
+from ebbtide.agent.context.compaction import MAX_REMAINING_SHARE, CompactionPlan, apply_compaction
+from ebbtide.agent.context.dropped_outputs import dropped_outputs
+from ebbtide.agent.context.inventory import Inventory
+from ebbtide.agent.context.mask import one_line
+from ebbtide.agent.context.pins import LINE
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.strategies import size_of
+from ebbtide.agent.context.summary import Draft
+from ebbtide.agent.context.view_items import OutputPart, view_parts
+from ebbtide.agent.messages import CarriedPart, Conversation, Text
 
 MAX_FILES, MAX_AGE_REQUESTS = 5, 20
 """How many files, and the requests since the oldest of them was read."""

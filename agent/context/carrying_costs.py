@@ -9,11 +9,11 @@ once it has cost more itself than it would cost to bring it back, by how likely 
 from collections.abc import Container, Sequence
 from typing import Literal, TypeAlias
 
-from agent.context.inventory import Inventory, MaskableItem, MaskableOutputs, maskable
-from agent.context.reread_model import MIN_AGE_REQUESTS
-from agent.context.settings import Caps, RewritePatience
-from agent.messages import Conversation
-from tools.lazy import dataclass
+from ebbtide.agent.context.inventory import Inventory, MaskableItem, MaskableOutputs, maskable
+from ebbtide.agent.context.reread_model import MIN_AGE_REQUESTS
+from ebbtide.agent.context.settings import Caps, RewritePatience
+from ebbtide.agent.messages import Conversation
+from ebbtide.tools.lazy import dataclass
 
 MIN_MASKED_TOKENS, MIN_COMPACTED_TOKENS = 2_000, 8_000
 """Tokens that a mask and a compaction must remove at least."""

@@ -2,7 +2,7 @@
 
 import re
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 SHELLS = ("bash", "sh", "shell", "zsh", "console", "terminal", "shell-session", "powershell", "cmd", "bat")
 _FENCE = regex(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)

@@ -10,23 +10,23 @@ model takes even that, long words of the user are shown by both ends.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.attachments import as_request, has_large_parts, named_pictures, shrink_attachments
-from agent.context.budget import ContextBudget
-from agent.context.estimate import estimate_message, estimate_messages
-from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
-from agent.context.mask import visible_messages
-from agent.context.message_text import is_steering_message
-from agent.context.pins import PinSize, size_of_pins, smaller_pins, view_from
-from agent.context.settings import Caps
-from agent.context.steps import is_request, starts_step, turn_starts, unseen_from
-from agent.context.strategies import Room, room_of, size_of
-from agent.context.summary import Draft, non_empty_summary, truncate_lines, with_facts
-from agent.context.unseen_outputs import (
+from ebbtide.agent.context.attachments import as_request, has_large_parts, named_pictures, shrink_attachments
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.estimate import estimate_message, estimate_messages
+from ebbtide.agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.message_text import is_steering_message
+from ebbtide.agent.context.pins import PinSize, size_of_pins, smaller_pins, view_from
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.steps import is_request, starts_step, turn_starts, unseen_from
+from ebbtide.agent.context.strategies import Room, room_of, size_of
+from ebbtide.agent.context.summary import Draft, non_empty_summary, truncate_lines, with_facts
+from ebbtide.agent.context.unseen_outputs import (
     cut_to_fit,
     size_of_unseen,
     without_pictures,
 )
-from agent.messages import Assistant, CarriedPart, Conversation, Image, Message, Summary, Text, User
+from ebbtide.agent.messages import Assistant, CarriedPart, Conversation, Image, Message, Summary, Text, User
 
 MAX_REMAINING_SHARE = 0.9
 """A summary must leave less than this of what there was."""

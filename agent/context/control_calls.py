@@ -4,11 +4,11 @@ turn, when the window is full. Pure."""
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from agent.context.message_text import is_steering_message
-from agent.messages import Assistant, Conversation, Message, Note, ToolCall, ToolOutput, User
-from tools.base import ToolError
-from tools.lazy import dataclass
-from tools.submit_plan import plan_of
+from ebbtide.agent.context.message_text import is_steering_message
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, ToolCall, ToolOutput, User
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.submit_plan import plan_of
 
 REPORT, PLAN, TASK = "final_report", "submit_plan", "task"
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from itertools import product
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 _SPREADS = (0.03, 0.06, 0.12, 0.25)
 """By how much of a request the counts of servers may be off that count at random, as standard deviations: ±5 % to ±40 %

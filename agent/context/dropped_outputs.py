@@ -7,11 +7,11 @@ for, reads or changes. With the names in view it knows what to bring back, or ne
 from collections.abc import Iterator
 from dataclasses import replace
 
-from agent.context.estimate import estimate_text
-from agent.context.inventory import Inventory
-from agent.context.mask import numbered_outputs, outcome_with_ref
-from agent.context.name_index import name_index
-from agent.messages import Conversation
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.inventory import Inventory
+from ebbtide.agent.context.mask import numbered_outputs, outcome_with_ref
+from ebbtide.agent.context.name_index import name_index
+from ebbtide.agent.messages import Conversation
 
 SHARE, MIN_NAME_BYTES, MAX_NAME_BYTES = 0.12, 40, 900
 """The part of an output that its names take, and bytes of them at least and at most."""

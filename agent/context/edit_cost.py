@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agent.context.budget import ContextBudget
-from agent.context.carrying_costs import UnitPrices
-from agent.context.mask import visible_messages
-from agent.context.settings import Caps
-from agent.context.summary import summary_messages
-from agent.events.view import Act
-from agent.messages import Conversation, Message, User
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.carrying_costs import UnitPrices
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.events.view import Act
+from ebbtide.agent.messages import Conversation, Message, User
 
 
 @dataclass(frozen=True, slots=True)

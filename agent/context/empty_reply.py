@@ -3,10 +3,10 @@ done. Pure."""
 
 from collections.abc import Sequence
 
-from agent.context.message_text import is_steering_message
-from agent.context.tool_selection import executed_call
-from agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
-from tools.outputs.extent import ellipsize
+from ebbtide.agent.context.message_text import is_steering_message
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
+from ebbtide.tools.outputs.extent import ellipsize
 
 ANSWER_REQUEST = Note(
     "[Your reply was empty. Say in a sentence what you have done and what it gave, or make the next call.]"

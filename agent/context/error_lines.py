@@ -4,7 +4,7 @@ kept as it goes by. Pure; previews, stubs and the ledger ask it."""
 import re
 from collections.abc import Iterator, Sequence
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 MAX_LINE_CHARS = 600
 """Characters of a line that are looked at."""

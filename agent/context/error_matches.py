@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
-from agent.context.error_lines import MAX_LINE_CHARS, SIGNS, VERDICT, WORDS, is_routine, shape_of, weight_of
-from tools.lazy import dataclass, regex
-from tools.outputs.plain_text import plain
+from ebbtide.agent.context.error_lines import MAX_LINE_CHARS, SIGNS, VERDICT, WORDS, is_routine, shape_of, weight_of
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.plain_text import plain
 
 MAX_MATCH_BYTES, MIN_MATCH_BYTES = 1024, 512
 """Bytes of what is shown of them, in large previews and in small ones."""

@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from agent.context.images import ImageRule, image_tokens
-from agent.context.incremental import memoized
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Image, Message, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
-from tools.lazy import dataclass
+from ebbtide.agent.context.images import ImageRule, image_tokens
+from ebbtide.agent.context.incremental import memoized
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Image, Message, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.tools.lazy import dataclass
 
 LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
 

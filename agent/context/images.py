@@ -5,7 +5,7 @@ import struct
 from base64 import b64decode
 from typing import Literal, TypeAlias
 
-from agent.messages import Image
+from ebbtide.agent.messages import Image
 
 ImageRule: TypeAlias = Literal["area", "tiles"]
 """`area`: a token for every 750 pixels (Anthropic). `tiles`: 170 for every square of 512 pixels (OpenAI)."""

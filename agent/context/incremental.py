@@ -12,8 +12,8 @@ from operator import is_
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
-from agent.messages import SharedTuple
-from tools.lazy import dataclass
+from ebbtide.agent.messages import SharedTuple
+from ebbtide.tools.lazy import dataclass
 
 T = TypeVar("T")
 M = TypeVar("M")

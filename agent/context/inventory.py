@@ -4,10 +4,10 @@ to the files that outputs show: each weighed once. Pure."""
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from agent.context.estimate import estimate_message, estimate_text, output_size
-from agent.context.incremental import IncrementalFold
-from agent.context.long_replies import long_reply
-from agent.context.mask import (
+from ebbtide.agent.context.estimate import estimate_message, estimate_text, output_size
+from ebbtide.agent.context.incremental import IncrementalFold
+from ebbtide.agent.context.long_replies import long_reply
+from ebbtide.agent.context.mask import (
     MIN_MASKED_TOKENS,
     STUB_TOKENS,
     NumberedOutput,
@@ -16,14 +16,14 @@ from agent.context.mask import (
     paths_of,
     visible_output,
 )
-from agent.context.named_outputs import NamedOutputs
-from agent.context.reread_model import OutputContent, content_of, reread_probability, reuse_factors
-from agent.context.steps import unseen_from
-from agent.context.stub_identifiers import StubIdentifiers
-from agent.context.superseded import ViewedLines, lines_of
-from agent.context.tool_selection import executed_call
-from agent.messages import Assistant, Conversation, Message, ShortenedPart, ToolCall, ToolOutput, User
-from tools.lazy import dataclass
+from ebbtide.agent.context.named_outputs import NamedOutputs
+from ebbtide.agent.context.reread_model import OutputContent, content_of, reread_probability, reuse_factors
+from ebbtide.agent.context.steps import unseen_from
+from ebbtide.agent.context.stub_identifiers import StubIdentifiers
+from ebbtide.agent.context.superseded import ViewedLines, lines_of
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, ToolCall, ToolOutput, User
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from textwrap import indent
 
-from agent.messages import Note, User
-from tools.process.jobs import EndedJob
+from ebbtide.agent.messages import Note, User
+from ebbtide.tools.process.jobs import EndedJob
 
 JOB_ENDED_PROMPT = (
     "[Nobody has said anything: a background job is over. Continue if something is left to do, or say so briefly.]"

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from hashlib import blake2b
 
-from agent.context.budget import Window
-from agent.context.incremental import IncrementalFold
-from agent.context.prefix import DIGEST_SIZE, Fingerprint, digest
-from agent.context.prompt import Section
-from agent.context.server_truncation import CountRecord
-from tools.lazy import dataclass
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.incremental import IncrementalFold
+from ebbtide.agent.context.prefix import DIGEST_SIZE, Fingerprint, digest
+from ebbtide.agent.context.prompt import Section
+from ebbtide.agent.context.server_truncation import CountRecord
+from ebbtide.tools.lazy import dataclass
 
 NAMES: Mapping[str, str] = {
     "base": "the program's own instructions",

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from agent.context.estimate import estimate_text
-from agent.context.mask import exit_of, first_error, one_line, outcome_line, patched_paths, safe_line, safe_path
-from agent.context.references import message_ref
-from agent.context.tool_selection import executed_call
-from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.mask import exit_of, first_error, one_line, outcome_line, patched_paths, safe_line, safe_path
+from ebbtide.agent.context.references import message_ref
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 
 GOAL, FINDING, DEMAND = 240, 240, 600
 """Characters of a goal, of a finding and of a demand that are kept."""

@@ -6,11 +6,11 @@ reasoning, citations), all of it goes back as it came. Calls stay as they are.
 
 from dataclasses import replace
 
-from agent.context.estimate import estimate_message
-from agent.context.references import message_ref
-from agent.messages import Assistant, AssistantPart, Message, ShortenedPart, Text, ToolCall
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
+from ebbtide.agent.context.estimate import estimate_message
+from ebbtide.agent.context.references import message_ref
+from ebbtide.agent.messages import Assistant, AssistantPart, Message, ShortenedPart, Text, ToolCall
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
 
 LONG = 1_200
 """Tokens above which a text of the model is worth shortening."""

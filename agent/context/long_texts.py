@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from agent.messages import Elision, Note, Text
-from tools.outputs.plain_text import is_mostly_noise
+from ebbtide.agent.messages import Elision, Note, Text
+from ebbtide.tools.outputs.plain_text import is_mostly_noise
 
 Part = TypeVar("Part", bound=Text | Note)
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 
-from agent.context.error_lines import most_telling
-from agent.context.estimate import output_size
-from agent.context.incremental import memoized
-from agent.context.long_replies import as_retold, long_reply
-from agent.context.offload import text_without_insertions
-from agent.context.reread_model import content_of, with_departed
-from agent.context.steps import is_by_user
-from agent.context.stub_identifiers import SeenIdentifiers, StubIdentifiers
-from agent.context.tool_selection import executed_call
-from agent.messages import (
+from ebbtide.agent.context.error_lines import most_telling
+from ebbtide.agent.context.estimate import output_size
+from ebbtide.agent.context.incremental import memoized
+from ebbtide.agent.context.long_replies import as_retold, long_reply
+from ebbtide.agent.context.offload import text_without_insertions
+from ebbtide.agent.context.reread_model import content_of, with_departed
+from ebbtide.agent.context.steps import is_by_user
+from ebbtide.agent.context.stub_identifiers import SeenIdentifiers, StubIdentifiers
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.messages import (
     Assistant,
     Conversation,
     Message,
@@ -27,10 +27,10 @@ from agent.messages import (
     User,
     UserPart,
 )
-from tools.lazy import dataclass, regex
-from tools.outputs.extent import ellipsize, pluralize
-from tools.outputs.plain_text import plain, printable
-from tools.process.state import ProgramState
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tools.outputs.plain_text import plain, printable
+from ebbtide.tools.process.state import ProgramState
 
 MAX_COMMAND_CHARS, MAX_ERROR_CHARS, MAX_OUTPUT_CHARS = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""

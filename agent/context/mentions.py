@@ -2,8 +2,8 @@
 
 import re
 
-from agent.messages import Note, NoteKind
-from tools.lazy import dataclass, regex
+from ebbtide.agent.messages import Note, NoteKind
+from ebbtide.tools.lazy import dataclass, regex
 
 MAX_ATTACHMENTS = 20
 """Files and folders of one message that are attached."""

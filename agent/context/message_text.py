@@ -6,7 +6,18 @@ import json
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from agent.messages import Assistant, Image, Message, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.messages import (
+    Assistant,
+    Image,
+    Message,
+    Note,
+    ProviderItem,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
 
 
 def with_unique_ids(reply: Assistant, earlier: Set[str]) -> Assistant:

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 MAX_INDEXED_BYTES = 1 << 16
 """Bytes of an output above which it has no index: the first names of a long log say nothing of the rest."""

@@ -3,7 +3,7 @@ knows no file."""
 
 from collections.abc import Collection, Iterator
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 _WORD = regex(r"[^\s\"'`<>()\[\]{},;]+")
 _ENDS = ".:!?*_"

@@ -8,10 +8,10 @@ recorded sessions this tells better which outputs are needed again than how long
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from agent.context.incremental import memoized
-from agent.context.name_index import names_of
-from agent.messages import Assistant, Message, ToolOutput
-from tools.lazy import dataclass
+from ebbtide.agent.context.incremental import memoized
+from ebbtide.agent.context.name_index import names_of
+from ebbtide.agent.messages import Assistant, Message, ToolOutput
+from ebbtide.tools.lazy import dataclass
 
 HOLDERS = 3
 """Outputs in which a name may stand and still tell which of them is meant."""

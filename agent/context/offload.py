@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from agent.context.error_lines import is_routine, named_alike
-from agent.context.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorMatches
-from agent.context.name_index import MAX_INDEXED_BYTES, SHARE, index_size, name_index
-from agent.messages import Ranges, ToolCall, ToolOutput
-from tools.commands.viewers import shows_files
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize, truncate
-from tools.outputs.plain_text import is_mostly_noise, plain
+from ebbtide.agent.context.error_lines import is_routine, named_alike
+from ebbtide.agent.context.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorMatches
+from ebbtide.agent.context.name_index import MAX_INDEXED_BYTES, SHARE, index_size, name_index
+from ebbtide.agent.messages import Ranges, ToolCall, ToolOutput
+from ebbtide.tools.commands.viewers import shows_files
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize, truncate
+from ebbtide.tools.outputs.plain_text import is_mostly_noise, plain
 
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 

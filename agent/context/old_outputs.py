@@ -2,12 +2,12 @@
 
 Where the window is full, the least wanted go first until there is enough room. What stands behind the first that goes
 is written to the cache again then, so of that also goes what is not worth it. Whether what is old has cost more than it
-is worth, while there is room, is decided in `agent.context.carrying_costs`.
+is worth, while there is room, is decided in `ebbtide.agent.context.carrying_costs`.
 """
 
-from agent.context.inventory import Inventory, MaskableItem, MaskableOutputs, maskable
-from agent.context.mask import mask_by_keys
-from agent.messages import Conversation
+from ebbtide.agent.context.inventory import Inventory, MaskableItem, MaskableOutputs, maskable
+from ebbtide.agent.context.mask import mask_by_keys
+from ebbtide.agent.messages import Conversation
 
 _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """What it costs to bring something back whatever its size, in tokens of an output, and the most that is fetched."""

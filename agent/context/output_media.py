@@ -5,11 +5,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tools.base import Attachment, Picture, Result
-from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
-from tools.lazy import regex
-from tools.outputs.extent import ellipsize, pluralize
-from tools.outputs.plain_text import is_mostly_noise, plain
+from ebbtide.tools.base import Attachment, Picture, Result
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tools.outputs.plain_text import is_mostly_noise, plain
 
 _NAME = 120
 """Characters of a name that are shown."""

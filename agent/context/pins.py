@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import estimate_message, output_size
-from agent.context.mask import (
+from ebbtide.agent.context.estimate import estimate_message, output_size
+from ebbtide.agent.context.mask import (
     message_key,
     one_line,
     safe_line,
 )
-from agent.context.offload import preview_of, stored_form
-from agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
-from agent.messages import CarriedPart, Conversation, Image, ShortenedPart, Summary, Text, User
+from ebbtide.agent.context.offload import preview_of, stored_form
+from ebbtide.agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
+from ebbtide.agent.messages import CarriedPart, Conversation, Image, ShortenedPart, Summary, Text, User
 
 PinSize: TypeAlias = Literal["whole", "preview", "line"]
 """In how much of itself all that is pinned is shown."""

@@ -13,13 +13,23 @@ from hashlib import blake2b
 from operator import is_
 from typing import TypeAlias
 
-from agent.context.estimate import estimate_message
-from agent.context.incremental import IncrementalFold, is_prefix, memoized
-from agent.context.mask import is_worth_a_line
-from agent.context.tool_selection import ToolSpec
-from agent.events.view import BreakCause
-from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, digest_name, extend_tuple
-from tools.lazy import dataclass
+from ebbtide.agent.context.estimate import estimate_message
+from ebbtide.agent.context.incremental import IncrementalFold, is_prefix, memoized
+from ebbtide.agent.context.mask import is_worth_a_line
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.events.view import BreakCause
+from ebbtide.agent.messages import (
+    AssistantPart,
+    Image,
+    Message,
+    ToolOutput,
+    Usage,
+    User,
+    UserPart,
+    digest_name,
+    extend_tuple,
+)
+from ebbtide.tools.lazy import dataclass
 
 MOST_BREAKPOINTS = 4
 """What a provider takes in one request."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from agent.context.budget import ContextBudget, Window
-from tools.lazy import dataclass
+from ebbtide.agent.context.budget import ContextBudget, Window
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from agent.context.mask import visible_messages
-from agent.context.summary import summary_messages
-from agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
-from tools.lazy import dataclass
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
+from ebbtide.tools.lazy import dataclass
 
 NO_IMAGES = "[an image ({}) is left out: this model takes no images]"
 

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.mask import message_key, outcome_line
-from agent.context.message_text import message_text
-from agent.context.references import OutputRef, SummaryRef, message_ref
-from agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
-from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
+from ebbtide.agent.context.mask import message_key, outcome_line
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.context.references import OutputRef, SummaryRef, message_ref
+from ebbtide.agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
+from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
 
 Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
 """The model sees it; a line stands for the output; only other parts of the output are shown; a summary stands for it;

@@ -6,12 +6,12 @@ What a summary stands for does not count: whether an output is masked did not de
 import re
 from dataclasses import replace
 
-from agent.context.mask import numbered_outputs
-from agent.context.references import CURRENT_SESSION, BadReference, OutputRef, parse_reference
-from agent.context.reread_model import content_of, with_departed
-from agent.context.tool_selection import executed_call
-from agent.messages import Conversation, ToolCall, ToolOutput, User
-from tools.lazy import regex
+from ebbtide.agent.context.mask import numbered_outputs
+from ebbtide.agent.context.references import CURRENT_SESSION, BadReference, OutputRef, parse_reference
+from ebbtide.agent.context.reread_model import content_of, with_departed
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.messages import Conversation, ToolCall, ToolOutput, User
+from ebbtide.tools.lazy import regex
 
 _BRINGERS = {"recall", "read_result", "tool_output_cache", "tool_output_cache_grep"}
 _FIRST_FOUND = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)

@@ -4,15 +4,15 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from agent.context.estimate import estimate_message, estimate_messages, output_size
-from agent.context.mask import message_key, numbered_outputs, one_line, visible_messages
-from agent.context.steps import turn_starts
-from agent.context.tool_selection import unwrapped_call
-from agent.context.unseen_outputs import unseen_outputs
-from agent.context.view_items import MessagePart, OutputPart, view_parts
-from agent.events.view import ReceiptItem
-from agent.messages import Assistant, Conversation, Message, User
-from tools.outputs.extent import pluralize
+from ebbtide.agent.context.estimate import estimate_message, estimate_messages, output_size
+from ebbtide.agent.context.mask import message_key, numbered_outputs, one_line, visible_messages
+from ebbtide.agent.context.steps import turn_starts
+from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.context.unseen_outputs import unseen_outputs
+from ebbtide.agent.context.view_items import MessagePart, OutputPart, view_parts
+from ebbtide.agent.events.view import ReceiptItem
+from ebbtide.agent.messages import Assistant, Conversation, Message, User
+from ebbtide.tools.outputs.extent import pluralize
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"
 ENDS = "an older, long text of the model; its ends are shown, and where all of it is"

@@ -6,8 +6,8 @@ import re
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
-from agent.messages import Message, Note, Text, ToolCall, ToolOutput, User, digest_name
-from tools.lazy import dataclass, regex
+from ebbtide.agent.messages import Message, Note, Text, ToolCall, ToolOutput, User, digest_name
+from ebbtide.tools.lazy import dataclass, regex
 
 CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from math import floor
 from textwrap import indent
 
-from agent.messages import Conversation, Note, NoteKind
-from tools.lazy import dataclass
+from ebbtide.agent.messages import Conversation, Note, NoteKind
+from ebbtide.tools.lazy import dataclass
 
 NOTE_STEP = 5
 """Percent that the context must grow before the model is told again."""

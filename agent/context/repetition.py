@@ -7,7 +7,7 @@ on purpose is not taken for one: tables of zeros, rulers and lists repeat themse
 
 from dataclasses import field
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 MIN_REPEATS = 8
 LEAST_OF_WORDS = 6_000

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.messages import Recalls, ToolCall
-from tools.commands.viewers import shows_files
-from tools.lazy import dataclass
+from ebbtide.agent.messages import Recalls, ToolCall
+from ebbtide.tools.commands.viewers import shows_files
+from ebbtide.tools.lazy import dataclass
 
 OutputContent: TypeAlias = Literal["file", "view", "search", "report", "change", "program", "other"]
 """What an output shows: a file by a tool that reads, files by a command, what a search found, what another agent

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar, cast
 
-from agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, ToolOutput, User
-from tools.lazy import regex
-from tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
+from ebbtide.agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, ToolOutput, User
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
 
 _TOKEN = regex(r"⟦secret:[^⟦⟧\s]{1,200}#[0-9A-Fa-f]{1,12}⟧")
 """Also what was meant as one."""

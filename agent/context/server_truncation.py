@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
-from agent.context.count_jitter import RequestCount, truncation_odds
-from agent.context.incremental import memoized
-from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
-from tools.lazy import dataclass, regex
+from ebbtide.agent.context.count_jitter import RequestCount, truncation_odds
+from ebbtide.agent.context.incremental import memoized
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
+from ebbtide.tools.lazy import dataclass, regex
 
 TruncationFinding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
 """`whole`: all was read, as far as one can know. `fresh`: only what was new was counted. `doubtful`: less was counted

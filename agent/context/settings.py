@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import estimate_text
-from agent.context.summary import Draft, Wishes
-from tools.lazy import dataclass
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.summary import Draft, Wishes
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ words. Pure."""
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agent.context.tool_selection import CALL, SEARCH, ToolSpec
+from ebbtide.agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
 SMALL = 16_000
 """Tokens that requests may take below which definitions are to leave them to the work."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agent.context.message_text import is_steering_message
-from agent.messages import BY_USER, Assistant, Image, Message, Text, User
+from ebbtide.agent.context.message_text import is_steering_message
+from ebbtide.agent.messages import BY_USER, Assistant, Image, Message, Text, User
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:

@@ -1,16 +1,16 @@
 """The strategies by which a view gets smaller, in which order they are tried, and the room that they are to make. Pure:
-what each does is in `agent.context.apply_strategy`."""
+what each does is in `ebbtide.agent.context.apply_strategy`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.budget import ContextBudget
-from agent.context.estimate import estimate_message
-from agent.context.mask import visible_messages
-from agent.context.summary import summary_messages
-from agent.events.view import Cause
-from agent.messages import Conversation, Message
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.estimate import estimate_message
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.events.view import Cause
+from ebbtide.agent.messages import Conversation, Message
 
 Strategy: TypeAlias = Literal[
     "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",

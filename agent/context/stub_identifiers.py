@@ -9,10 +9,10 @@ outputs before it in the view alone, so it stays as it is from request to reques
 from collections.abc import Sequence
 from dataclasses import field
 
-from agent.context.incremental import memoized
-from agent.context.name_index import names_in_order
-from agent.messages import ToolOutput
-from tools.lazy import dataclass
+from ebbtide.agent.context.incremental import memoized
+from ebbtide.agent.context.name_index import names_in_order
+from ebbtide.agent.messages import ToolOutput
+from ebbtide.tools.lazy import dataclass
 
 NAME_SHARE = 0.12
 """The share of a long output that the names in its line take."""

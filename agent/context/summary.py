@@ -5,9 +5,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from agent.context.estimate import estimate_text
-from agent.messages import Assistant, CarriedPart, Image, Message, StopReason, Summary, Text, ToolCall, User, UserPart
-from tools.lazy import dataclass, regex
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.messages import (
+    Assistant,
+    CarriedPart,
+    Image,
+    Message,
+    StopReason,
+    Summary,
+    Text,
+    ToolCall,
+    User,
+    UserPart,
+)
+from ebbtide.tools.lazy import dataclass, regex
 
 FRAME = (
     "The earlier part of this session was compacted: what follows stands for it. The work that it calls done is done "

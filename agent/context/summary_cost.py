@@ -3,7 +3,7 @@ conversation in its cache. Pure: prices and sizes in, a model out."""
 
 from collections.abc import Sequence
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 ASKS, WRITES = 400, 1800
 """Tokens of the request for a summary and of the summary."""

@@ -1,7 +1,7 @@
 """Which lines of a file an output shows: those of an older one that it shows again need no place any more. Pure."""
 
-from agent.messages import ToolCall, ToolOutput
-from tools.lazy import dataclass
+from ebbtide.agent.messages import ToolCall, ToolOutput
+from ebbtide.tools.lazy import dataclass
 
 _ALL = (1, 2**62)
 _NOTES = 3

@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.messages import ToolCall, ToolOutput
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize
+from ebbtide.agent.messages import ToolCall, ToolOutput
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_GROUP_TOOLS = 10
 """Tools of a group: a search may load all of one."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from agent.context.compaction import CompactionPlan
-from agent.context.estimate import estimate_text
-from agent.context.mask import is_at_length, is_worth_a_line, numbered_outputs, one_line, outcome_line
-from agent.messages import Assistant, Conversation, Message, Note, User
+from ebbtide.agent.context.compaction import CompactionPlan
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.mask import is_at_length, is_worth_a_line, numbered_outputs, one_line, outcome_line
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, User
 
 
 def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:

@@ -3,13 +3,13 @@ they are asked for it, twice in a turn at most. Pure."""
 
 from collections.abc import Iterator, Sequence
 
-from agent.context.code_blocks import parse_code_blocks
-from agent.context.message_text import is_steering_message
-from agent.context.tool_selection import NO_TOOL, executed_call
-from agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
-from tools.files.in_place_edits import FOUND_NOTHING
-from tools.lazy import regex
-from tools.write import END_ONLY, SAME
+from ebbtide.agent.context.code_blocks import parse_code_blocks
+from ebbtide.agent.context.message_text import is_steering_message
+from ebbtide.agent.context.tool_selection import NO_TOOL, executed_call
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
+from ebbtide.tools.files.in_place_edits import FOUND_NOTHING
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.write import END_ONLY, SAME
 
 MAX_REMINDERS = 2
 _NOTHING_CHANGED = "[So far nothing was changed"

@@ -4,12 +4,12 @@ its share, with its reference. Pure."""
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agent.context.budget import shares
-from agent.context.estimate import estimate_message, output_size
-from agent.context.mask import NumberedOutput, numbered_outputs, outcome_with_ref, output_stub, visible_output
-from agent.context.offload import Offloading, preview_of, stored_form, text_without_insertions
-from agent.context.steps import unseen_from
-from agent.messages import Conversation, Image, Note, ShortenedPart, ToolOutput, User
+from ebbtide.agent.context.budget import shares
+from ebbtide.agent.context.estimate import estimate_message, output_size
+from ebbtide.agent.context.mask import NumberedOutput, numbered_outputs, outcome_with_ref, output_stub, visible_output
+from ebbtide.agent.context.offload import Offloading, preview_of, stored_form, text_without_insertions
+from ebbtide.agent.context.steps import unseen_from
+from ebbtide.agent.messages import Conversation, Image, Note, ShortenedPart, ToolOutput, User
 
 MIN_PART_TOKENS = 100
 """Tokens of an output below which no part of it is worth more than the line that stands for it."""

@@ -3,12 +3,12 @@
 from collections.abc import Set
 from dataclasses import field, replace
 
-from agent.context.incremental import IncrementalFold, is_prefix
-from agent.context.mask import visible_messages
-from agent.context.prompt import Instructions, Prompt, for_model, merge_users, put_together
-from agent.context.summary import summary_messages
-from agent.messages import Assistant, Conversation, Message, User, extend_tuple
-from tools.lazy import dataclass
+from ebbtide.agent.context.incremental import IncrementalFold, is_prefix
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.prompt import Instructions, Prompt, for_model, merge_users, put_together
+from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.messages import Assistant, Conversation, Message, User, extend_tuple
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(slots=True)

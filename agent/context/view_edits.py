@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.compaction import FLOOR, MIN_CAP_TOKENS
-from agent.context.edit_cost import EditPricing, ViewEditPlan, price_edit
-from agent.context.mask import is_at_length, one_line, output_stub, visible_messages
-from agent.context.offload import is_recall_tool
-from agent.context.pins import open_request, preview_form, size_of_pins
-from agent.context.references import BadReference, MessageRef, parse_reference
-from agent.context.steps import starts_step
-from agent.context.summary import summary_messages
-from agent.context.summary_cost import ASKS
-from agent.context.tool_selection import unwrapped_call
-from agent.context.view_items import ABOUT, MessagePart, OutputPart, PinnedPart, ViewPart, view_parts
-from agent.events.view import Act
-from agent.messages import Conversation, Form, Image, Message, Note, ShortenedPart, Text, ToolOutput, User
-from tools.outputs.extent import pluralize
+from ebbtide.agent.context.compaction import FLOOR, MIN_CAP_TOKENS
+from ebbtide.agent.context.edit_cost import EditPricing, ViewEditPlan, price_edit
+from ebbtide.agent.context.mask import is_at_length, one_line, output_stub, visible_messages
+from ebbtide.agent.context.offload import is_recall_tool
+from ebbtide.agent.context.pins import open_request, preview_form, size_of_pins
+from ebbtide.agent.context.references import BadReference, MessageRef, parse_reference
+from ebbtide.agent.context.steps import starts_step
+from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.context.summary_cost import ASKS
+from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.context.view_items import ABOUT, MessagePart, OutputPart, PinnedPart, ViewPart, view_parts
+from ebbtide.agent.events.view import Act
+from ebbtide.agent.messages import Conversation, Form, Image, Message, Note, ShortenedPart, Text, ToolOutput, User
+from ebbtide.tools.outputs.extent import pluralize
 
 ITEM_SUMMARY_TOKENS = 400
 """Tokens that a model's summary of one item usually takes."""

@@ -5,12 +5,30 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.context.incremental import memoized
-from agent.context.mask import NumberedOutput, message_key, numbered_outputs, one_line, outcome_line, visible_messages
-from agent.context.references import message_ref
-from agent.context.tool_selection import unwrapped_call
-from agent.messages import Assistant, CarriedPart, Conversation, Form, Image, Message, Note, Text, ToolOutput, User
-from tools.lazy import dataclass
+from ebbtide.agent.context.incremental import memoized
+from ebbtide.agent.context.mask import (
+    NumberedOutput,
+    message_key,
+    numbered_outputs,
+    one_line,
+    outcome_line,
+    visible_messages,
+)
+from ebbtide.agent.context.references import message_ref
+from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.messages import (
+    Assistant,
+    CarriedPart,
+    Conversation,
+    Form,
+    Image,
+    Message,
+    Note,
+    Text,
+    ToolOutput,
+    User,
+)
+from ebbtide.tools.lazy import dataclass
 
 ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "instructions", "pin"]
 """What the user said, what the model said and called, what a call gave back, a picture, what the program told, a

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from agent.config.values import Folders
-from agent.doctor.check_result import CheckResult
+from ebbtide.agent.config.values import Folders
+from ebbtide.agent.doctor.check_result import CheckResult
 
 MAX_CHECKED_FILES = 10_000
 

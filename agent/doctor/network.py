@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from agent.config.options import PROVIDERS
-from agent.config.values import Config
-from agent.doctor.check_result import CheckResult
-from agent.errors import AgentError
-from agent.providers.factory import proxy_route, reach_provider
-from agent.providers.setup import address_of, first_choice
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.doctor.check_result import CheckResult
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.providers.factory import proxy_route, reach_provider
+from ebbtide.agent.providers.setup import address_of, first_choice
 
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 

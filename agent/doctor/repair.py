@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
-from agent.config.values import Folders
-from agent.doctor.check_result import CheckResult, ReportProgress
-from store.checks import examine_database
-from store.errors import StoreError
-from store.locks import is_open
-from store.migrations import MIGRATIONS
-from store.repair import is_damaged, repair_database
+from ebbtide.agent.config.values import Folders
+from ebbtide.agent.doctor.check_result import CheckResult, ReportProgress
+from ebbtide.store.checks import examine_database
+from ebbtide.store.errors import StoreError
+from ebbtide.store.locks import is_open
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.repair import is_damaged, repair_database
 
 _TABLE_LABELS = {
     "sessions": "sessions",

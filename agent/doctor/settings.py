@@ -3,20 +3,20 @@
 import os
 from collections.abc import Iterator, Mapping
 
-from agent.archive.embeddings import Embedder, EmbeddingFailed, folder_of
-from agent.config.options import PROVIDERS
-from agent.config.values import Config
-from agent.doctor.check_result import CheckResult
-from agent.errors import AgentError, ConfigError
-from agent.lsp.find import found_servers
-from agent.mcp.manage import rows
-from agent.providers.keys import KeyStore, stored_key
-from agent.providers.setup import find_endpoint, first_choice, key_variable
-from tools.files.endings import endings_in
-from tools.process.shell import child_environment
-from tools.process.user_variables import withheld_direnv_variables
-from tools.sandbox.network_namespace import why_no_namespace
-from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
+from ebbtide.agent.archive.embeddings import Embedder, EmbeddingFailed, folder_of
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.doctor.check_result import CheckResult
+from ebbtide.agent.errors import AgentError, ConfigError
+from ebbtide.agent.lsp.find import found_servers
+from ebbtide.agent.mcp.manage import rows
+from ebbtide.agent.providers.keys import KeyStore, stored_key
+from ebbtide.agent.providers.setup import find_endpoint, first_choice, key_variable
+from ebbtide.tools.files.endings import endings_in
+from ebbtide.tools.process.shell import child_environment
+from ebbtide.tools.process.user_variables import withheld_direnv_variables
+from ebbtide.tools.sandbox.network_namespace import why_no_namespace
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 
 
 def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:

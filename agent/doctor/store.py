@@ -6,23 +6,23 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from agent.config.values import Folders
-from agent.context.mask import numbered_outputs
-from agent.doctor.check_result import CheckResult, ReportProgress
-from agent.errors import StoreFailed
-from agent.messages import Conversation
-from agent.records.damage import message_numbers
-from agent.records.garbage import excess
-from agent.records.message_rows import decode_message
-from agent.records.rows import decode_snapshot, read_summary
-from agent.records.store_access import opened_store
-from store.archive import ORPHAN_SECONDS, ArchiveStore
-from store.blobs import Blobs
-from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsound_blobs
-from store.errors import StoreError
-from store.session_rows import OutputRow
-from store.sessions import SessionStore
-from tools.outputs.extent import join_limited, pluralize
+from ebbtide.agent.config.values import Folders
+from ebbtide.agent.context.mask import numbered_outputs
+from ebbtide.agent.doctor.check_result import CheckResult, ReportProgress
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.records.damage import message_numbers
+from ebbtide.agent.records.garbage import excess
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.rows import decode_snapshot, read_summary
+from ebbtide.agent.records.store_access import opened_store
+from ebbtide.store.archive import ORPHAN_SECONDS, ArchiveStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.checks import ReferenceChecks, damaged_blobs, examine_database, unsound_blobs
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import OutputRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.extent import join_limited, pluralize
 
 MAX_NAMED_REFERENCES = 5
 """References of a session that are named."""

@@ -4,8 +4,8 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from store.migrations import MIGRATIONS, SQLITE
-from tools.version import VERSION
+from ebbtide.store.migrations import MIGRATIONS, SQLITE
+from ebbtide.tools.version import VERSION
 
 _LIBRARIES = ("textual", "httpx2", "mcp", "anthropic", "openai", "ollama", "tiktoken")
 

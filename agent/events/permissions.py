@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from tools.commands.dangers import Danger
-from tools.lazy import dataclass
+from ebbtide.tools.commands.dangers import Danger
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

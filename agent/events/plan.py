@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from agent.errors import AgentError
-from agent.events.permissions import (
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.permissions import (
     CallDenied,
     CallEdited,
     NetworkRefused,
@@ -13,9 +13,9 @@ from agent.events.permissions import (
     QuestionAnswered,
     QuestionAsked,
 )
-from agent.events.plan import PlanEvent
-from agent.events.subagents import SubagentEvent
-from agent.events.view import (
+from ebbtide.agent.events.plan import PlanEvent
+from ebbtide.agent.events.subagents import SubagentEvent
+from ebbtide.agent.events.view import (
     BroughtBack,
     CacheEvent,
     CompactionFailed,
@@ -26,10 +26,10 @@ from agent.events.view import (
     RewriteUndone,
     ViewChanged,
 )
-from agent.messages import OutputStatus, Ranges, StopReason, Usage
-from tools.lazy import dataclass
-from tools.outputs.new_problems import NewProblems
-from tools.process.state import ProgramState
+from ebbtide.agent.messages import OutputStatus, Ranges, StopReason, Usage
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.new_problems import NewProblems
+from ebbtide.tools.process.state import ProgramState
 
 TurnEnd: TypeAlias = Literal[
     "answered", "interrupted", "step_limit", "cost_limit", "context_limit", "repeated_calls", "repeated_text", "failed"

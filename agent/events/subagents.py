@@ -2,8 +2,8 @@
 
 from typing import Literal, TypeAlias
 
-from agent.messages import Usage
-from tools.lazy import dataclass
+from ebbtide.agent.messages import Usage
+from ebbtide.tools.lazy import dataclass
 
 AgentEnd: TypeAlias = Literal[
     "answered", "interrupted", "step_limit", "cost_limit", "context_limit", "repeated_calls", "repeated_text", "failed"

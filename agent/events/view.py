@@ -3,7 +3,7 @@ prices and receipts; and what a turn changed in files. Plain data."""
 
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed", "system changed", "unknown"]
 """Why a provider's cache was probably not read."""

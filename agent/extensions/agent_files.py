@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from agent.config.values import Config
-from agent.extensions.discovery import discover, ignored_hook_notices
-from agent.extensions.extension_files import UnusableFile, text_of
-from agent.extensions.extension_folders import ExtensionFolder
-from agent.extensions.front_matter import flag_at, list_at, number_at, split, text_at
-from agent.extensions.trust import TrustItem, digest_of_text, item_in
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize, pluralize
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
+from ebbtide.agent.extensions.extension_files import UnusableFile, text_of
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder
+from ebbtide.agent.extensions.front_matter import flag_at, list_at, number_at, split, text_at
+from ebbtide.agent.extensions.trust import TrustItem, digest_of_text, item_in
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
 
 MAX_DESCRIPTION_CHARS = 200
 """Characters of a description that the model reads."""

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
-from agent.config.load import toml_of
-from agent.config.values import Config
-from agent.extensions.discovery import discover, ignored_hook_notices
-from agent.extensions.extension_files import UnusableFile, text_of
-from agent.extensions.extension_folders import ExtensionFolder, Owner, Source
-from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
-from agent.extensions.trust import TrustItem, digest_of_text, item_in
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize, pluralize
+from ebbtide.agent.config.load import toml_of
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
+from ebbtide.agent.extensions.extension_files import UnusableFile, text_of
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Owner, Source
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
+from ebbtide.agent.extensions.trust import TrustItem, digest_of_text, item_in
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
 
 Form: TypeAlias = Literal["markdown", "toml", "codex"]
 

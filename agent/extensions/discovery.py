@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from agent.config.values import Config
-from agent.extensions.extension_files import UnusableFile, files_below
-from agent.extensions.extension_folders import ExtensionFolder, Kind, extension_folders
-from agent.extensions.front_matter import BrokenFrontMatter
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.extension_files import UnusableFile, files_below
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Kind, extension_folders
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter
 
 MAX_PER_KIND = 200
 """Of a kind."""

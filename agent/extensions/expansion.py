@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from agent.extensions.custom_commands import Form, TextPart, parts_of
-from agent.extensions.folder_names import filled_line, filled_words
-from tools.lazy import dataclass
+from ebbtide.agent.extensions.custom_commands import Form, TextPart, parts_of
+from ebbtide.agent.extensions.folder_names import filled_line, filled_words
+from ebbtide.tools.lazy import dataclass
 
 _PLACE = re.compile(
     r"(?P<awk>\b[gmn]?awk\b[^'\n]*)(?<=[ \t])(?P<program>'[^']*')"

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tools.files.bounded import beginning_of
-from tools.files.byte_order import in_utf8
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.byte_order import in_utf8
 
 FILE_KINDS: tuple[Literal["skill", "command", "agent"], ...] = ("skill", "command", "agent")
 """What is a file for each, and may lie in any folder between the working folder and the top of the project."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.config.values import Config
-from agent.extensions.extension_files import FILE_KINDS
-from tools.lazy import dataclass
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.extension_files import FILE_KINDS
+from ebbtide.tools.lazy import dataclass
 
 Kind: TypeAlias = Literal["skill", "command", "agent", "hook", "server", "plugin"]
 Owner: TypeAlias = Literal["user", "project", "plugin"]
@@ -99,7 +99,7 @@ def _candidates(kind: Kind, config: Config) -> Iterator[ExtensionFolder]:
 def _of_plugins(kind: Kind, config: Config) -> tuple[ExtensionFolder, ...]:
     if not os.path.isdir(config.folders.data / "plugins"):
         return ()
-    from agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: few users have some
+    from ebbtide.agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: few users have some
 
     found = ((plugin.folder, *part) for plugin in used_plugins(config) for part in plugin.parts(kind))
     return tuple(ExtensionFolder(kind, "plugin", "claude", folder, top, only=only) for top, folder, only in found)

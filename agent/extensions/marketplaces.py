@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.errors import UsageError
-from agent.extensions.extension_files import UnusableFile, table_of
-from tools.lazy import dataclass
-from tools.outputs.extent import join_limited
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.extension_files import UnusableFile, table_of
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import join_limited
 
 MARKET = ".claude-plugin/marketplace.json"
 _MAX_LISTED_NAMES = 60

@@ -5,14 +5,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.config.hook_tables import read_hooks
-from agent.extensions.discovery import files_in
-from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, table_of, text_of
-from agent.extensions.extension_folders import ExtensionFolder
-from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
-from agent.extensions.plugins import Plugin
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize, pluralize
+from ebbtide.agent.config.hook_tables import read_hooks
+from ebbtide.agent.extensions.discovery import files_in
+from ebbtide.agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, table_of, text_of
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, split, text_at
+from ebbtide.agent.extensions.plugins import Plugin
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
 
 _MAX_DESCRIPTION_CHARS = 100
 

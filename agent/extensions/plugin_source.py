@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agent.errors import UsageError
-from agent.extensions.extension_files import (
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.extension_files import (
     MAX_FILES,
     MAX_TOTAL_BYTES,
     UnusableFile,
     digest_of,
     table_of,
 )
-from agent.extensions.marketplaces import Offer, RemotePlugin, choose_offer, inside, offers_in
-from agent.extensions.plugins import MANIFEST, Plugin, plugin_in
-from tools.files.private_folder import make_private
-from tools.process.git import SETTINGS, git_environment, program_outside
-from tools.secrets.redaction import without_password
+from ebbtide.agent.extensions.marketplaces import Offer, RemotePlugin, choose_offer, inside, offers_in
+from ebbtide.agent.extensions.plugins import MANIFEST, Plugin, plugin_in
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.process.git import SETTINGS, git_environment, program_outside
+from ebbtide.tools.secrets.redaction import without_password
 
 GIT_TIMEOUT_S = 180.0
 """Seconds that Git may take to fetch a repository."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from agent.config.private_table import PrivateTable
-from agent.config.values import Config
-from agent.errors import UsageError
-from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, table_of
-from tools.lazy import dataclass
+from ebbtide.agent.config.private_table import PrivateTable
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, table_of
+from ebbtide.tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
 _UNSUPPORTED_PARTS = {"lspServers": ".lsp.json", "outputStyles": "output-styles", "monitors": "monitors/monitors.json"}

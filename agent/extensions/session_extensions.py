@@ -3,13 +3,13 @@
 from collections.abc import Set
 from typing import TypeAlias
 
-from agent.config.values import Config
-from agent.extensions.agent_files import AgentFile, find_agents, is_named
-from agent.extensions.custom_commands import CustomCommand, find_commands
-from agent.extensions.expansion import rules_of
-from agent.extensions.session_trust import SessionTrust
-from agent.extensions.skills import Skill, find_skills
-from agent.extensions.trust import Standing
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.agent_files import AgentFile, find_agents, is_named
+from ebbtide.agent.extensions.custom_commands import CustomCommand, find_commands
+from ebbtide.agent.extensions.expansion import rules_of
+from ebbtide.agent.extensions.session_trust import SessionTrust
+from ebbtide.agent.extensions.skills import Skill, find_skills
+from ebbtide.agent.extensions.trust import Standing
 
 MAX_PROBLEM_LINES = 10
 """Lines about what is left out."""

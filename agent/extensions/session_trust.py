@@ -3,12 +3,12 @@
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
 
-from agent.channel import Channel
-from agent.config.values import Config
-from agent.errors import ConfigError
-from agent.events.session import Event
-from agent.extensions.trust import FolderTrust, Standing, TrustItem, TrustRecord, Verdict
-from agent.extensions.trust_question import (
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.extensions.trust import FolderTrust, Standing, TrustItem, TrustRecord, Verdict
+from ebbtide.agent.extensions.trust_question import (
     ALL,
     APPROVE,
     EACH,

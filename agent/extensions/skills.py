@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from agent.config.values import Config
-from agent.extensions.discovery import discover, ignored_hook_notices
-from agent.extensions.extension_files import UnusableFile, digest_of, text_of
-from agent.extensions.extension_folders import ExtensionFolder, Owner, Source
-from agent.extensions.front_matter import flag_at, list_at, split, text_at
-from agent.extensions.trust import FolderTrust, TrustItem, item_in
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
+from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of, text_of
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Owner, Source
+from ebbtide.agent.extensions.front_matter import flag_at, list_at, split, text_at
+from ebbtide.agent.extensions.trust import FolderTrust, TrustItem, item_in
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_DESCRIPTION_CHARS = 300
 """Characters of a description that the list shows."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.config.private_table import ProjectTable
-from agent.config.values import Config
-from agent.errors import ConfigError
-from agent.extensions.extension_folders import ExtensionFolder, Kind, Owner
-from tools.lazy import dataclass
-from tools.sandbox.git_metadata import in_main_work_tree
+from ebbtide.agent.config.private_table import ProjectTable
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Kind, Owner
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.sandbox.git_metadata import in_main_work_tree
 
 Verdict: TypeAlias = Literal["approved", "refused"]
 Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.extensions.extension_folders import Kind
-from agent.extensions.trust import Standing, TrustItem, TrustRecord
-from tools.outputs.extent import pluralize
+from ebbtide.agent.extensions.extension_folders import Kind
+from ebbtide.agent.extensions.trust import Standing, TrustItem, TrustRecord
+from ebbtide.tools.outputs.extent import pluralize
 
 APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
 ONE_OPTIONS = (LATER, APPROVE, NEVER)

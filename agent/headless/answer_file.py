@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import IO, Self
 
-from agent.errors import UsageError
-from agent.headless.result import RunOutcome
-from tools.lazy import dataclass
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from tools.schema import mismatches
+from ebbtide.tools.schema import mismatches
 
 
 def schema_request(schema: Mapping[str, object]) -> str:

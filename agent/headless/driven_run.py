@@ -9,11 +9,11 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from agent.errors import AgentError, UsageError
-from agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import Steered, TurnFailed, TurnStarted
-from agent.headless.input_messages import (
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import Steered, TurnFailed, TurnStarted
+from ebbtide.agent.headless.input_messages import (
     AnswerGiven,
     ControlRequest,
     InputProtocol,
@@ -26,15 +26,15 @@ from agent.headless.input_messages import (
     SetupRequest,
     no_answer_to,
 )
-from agent.headless.line_reader import InputLine
-from agent.headless.message_queue import MessageQueue, UserMessage
-from agent.headless.result import RunOutcome
-from agent.headless.stop import RunStopper
-from agent.headless.stream_events import ControlDone, ControlFailed, InputRefused, ModeChanged, OutputEvent
-from agent.headless.turns import Turns
-from agent.messages import Image, User
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.headless.line_reader import InputLine
+from ebbtide.agent.headless.message_queue import MessageQueue, UserMessage
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.headless.stop import RunStopper
+from ebbtide.agent.headless.stream_events import ControlDone, ControlFailed, InputRefused, ModeChanged, OutputEvent
+from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.messages import Image, User
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
 
 _PIPE_CLOSE_GRACE_S = 0.1
 """Seconds in which a program that dies closes the other pipe, too."""
@@ -301,7 +301,7 @@ class DrivenRun:
 
 def _model_named(said: str, usual: str) -> str:
     """PROVIDER/NAME of what is said. Raises `UsageError`."""
-    from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few runs change their model
+    from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few runs change their model
 
     found = said if "/" in said else model_called(said, usual)
     if found is None:

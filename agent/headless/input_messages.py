@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
-from agent.channel import Answer
-from agent.config.options import MODES, Mode
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.headless.line_reader import InputLine, LineTooLong
-from agent.headless.message_queue import UserMessage
-from agent.hooks.declarations import DeclaredHook
-from agent.hooks.program_calls import AskProgram
-from agent.messages import Image, Text, User
-from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
-from tools.lazy import dataclass
-from tools.schema import MAX_DEPTH, is_nested, mismatches
+from ebbtide.agent.channel import Answer
+from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.headless.line_reader import InputLine, LineTooLong
+from ebbtide.agent.headless.message_queue import UserMessage
+from ebbtide.agent.hooks.declarations import DeclaredHook
+from ebbtide.agent.hooks.program_calls import AskProgram
+from ebbtide.agent.messages import Image, Text, User
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.schema import MAX_DEPTH, is_nested, mismatches
 
 Question: TypeAlias = PermissionAsked | PlanSubmitted | QuestionAsked
 

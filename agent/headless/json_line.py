@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import TextIO
 
-from agent.headless.log_commands import log_safe_json
+from ebbtide.agent.headless.log_commands import log_safe_json
 
 
 def print_json(out: TextIO, value: Mapping[str, object]) -> None:

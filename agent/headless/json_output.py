@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TextIO
 
-from agent.events.session import AgentActivity
-from agent.headless.json_line import print_json
-from agent.headless.progress import Progress
-from agent.headless.result import RunOutcome, RunResult
-from agent.headless.stream_events import OutputEvent, RunStarted
+from ebbtide.agent.events.session import AgentActivity
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.headless.progress import Progress
+from ebbtide.agent.headless.result import RunOutcome, RunResult
+from ebbtide.agent.headless.stream_events import OutputEvent, RunStarted
 
 _OTHER_TYPES: Mapping[type[object], str] = {RunStarted: "init", RunResult: "result"}
 """Lines that are not called as their class is."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import TypeAlias
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 64 << 20
 """Bytes of a line that is taken."""

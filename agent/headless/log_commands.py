@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 _RUNNERS = {"GITHUB_ACTIONS": "true", "TF_BUILD": "True", "TEAMCITY_VERSION": ""}
 """Variables that GitHub Actions (Gitea and Forgejo as well), Azure Pipelines and TeamCity set, and their value if it

@@ -1,7 +1,7 @@
 """Messages that wait until the session takes them: each as a turn of its own, or into the step that begins."""
 
-from agent.messages import Image, Text, User
-from tools.lazy import dataclass
+from ebbtide.agent.messages import Image, Text, User
+from ebbtide.tools.lazy import dataclass
 
 MAX_QUEUED_CHARS = 64 << 20
 """Characters of messages that wait at the same time."""

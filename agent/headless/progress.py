@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TextIO
 
-from agent.events.permissions import CallDenied
-from agent.events.session import (
+from ebbtide.agent.events.permissions import CallDenied
+from ebbtide.agent.events.session import (
     AgentActivity,
     ContextMeasured,
     JobEnded,
@@ -20,14 +20,14 @@ from agent.events.session import (
     ToolFinished,
     ToolStarted,
 )
-from agent.events.view import CompactionFailed, ContextCompacted
-from agent.headless.log_commands import log_safe
-from agent.headless.stream_events import OutputEvent
-from agent.records.session_state import news_for_user
-from tools.outputs.extent import ellipsize
+from ebbtide.agent.events.view import CompactionFailed, ContextCompacted
+from ebbtide.agent.headless.log_commands import log_safe
+from ebbtide.agent.headless.stream_events import OutputEvent
+from ebbtide.agent.records.session_state import news_for_user
+from ebbtide.tools.outputs.extent import ellipsize
 
 if TYPE_CHECKING:  # types only: few runs are watched, and what draws takes long to load
-    from agent.headless.status_line import RunStatusLine
+    from ebbtide.agent.headless.status_line import RunStatusLine
 
 _MAX_ARGUMENT_CHARS = 200
 """Characters of a call's arguments."""
@@ -68,7 +68,7 @@ class Progress:
             case JobEnded(job=job, command=command, how=how):
                 self.print_line(f"{job} ended, {how}: {ellipsize(command, _MAX_ARGUMENT_CHARS)}")
             case ContextCompacted() if not self._is_quiet:
-                from agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
+                from ebbtide.agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
 
                 self.print_line(announcement(event))
             case CompactionFailed(model=model, reason=reason):

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from agent.events.permissions import CallDenied, NetworkRefused
-from agent.events.session import (
+from ebbtide.agent.events.permissions import CallDenied, NetworkRefused
+from ebbtide.agent.events.session import (
     AgentActivity,
     Event,
     ReplyFinished,
@@ -16,9 +16,9 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
-from agent.events.view import CompactionFailed, ContextCompacted
-from agent.messages import Usage
-from tools.lazy import dataclass
+from ebbtide.agent.events.view import CompactionFailed, ContextCompacted
+from ebbtide.agent.messages import Usage
+from ebbtide.tools.lazy import dataclass
 
 RunStop: TypeAlias = Literal[
     "answered", "failed", "denied", "step_limit", "cost_limit", "time_limit", "repeated_calls", "repeated_text",

@@ -10,26 +10,26 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
-from agent.config.values import Config
-from agent.context.mentions import piped_note
-from agent.crash import crash_error, log_stray_errors, secrets_of
-from agent.errors import AgentError, UsageError, is_unwritable
-from agent.events.session import Noticed
-from agent.headless.answer_file import AnswerFile
-from agent.headless.json_output import JsonOutput, StreamOutput
-from agent.headless.progress import Progress
-from agent.headless.result import RunOutcome
-from agent.headless.stop import RunStopper, interrupted_by_signals, stopped_after
-from agent.headless.stream_events import OutputEvent, run_started
-from agent.headless.text_output import TextOutput
-from agent.headless.turns import Turns
-from agent.messages import Text, User
-from agent.session import Session
-from agent.sessions import Sessions
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize
-from tools.sandbox.boundary import SandboxState
-from tools.sandbox.system import known_kind, sandbox_kind
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.mentions import piped_note
+from ebbtide.agent.crash import crash_error, log_stray_errors, secrets_of
+from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.headless.answer_file import AnswerFile
+from ebbtide.agent.headless.json_output import JsonOutput, StreamOutput
+from ebbtide.agent.headless.progress import Progress
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.headless.stop import RunStopper, interrupted_by_signals, stopped_after
+from ebbtide.agent.headless.stream_events import OutputEvent, run_started
+from ebbtide.agent.headless.text_output import TextOutput
+from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.messages import Text, User
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.sandbox.boundary import SandboxState
+from ebbtide.tools.sandbox.system import known_kind, sandbox_kind
 
 Format: TypeAlias = Literal["text", "json", "stream-json", "claude-stream-json"]
 STREAMS: tuple[Format, ...] = ("stream-json", "claude-stream-json")
@@ -117,7 +117,7 @@ def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> RunOutput:
         told = Progress(err, job.visible, is_verbose=True) if job.is_verbose else None
         if job.format == "stream-json":
             return StreamOutput(out, told)
-        from agent.headless.claude.output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
+        from ebbtide.agent.headless.claude.output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
 
         return ClaudeOutput(out, told, tells_parts=job.includes_partial_messages)
     progress = _progress_for(job, err)
@@ -127,7 +127,7 @@ def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> RunOutput:
 def _progress_for(job: HeadlessJob, err: TextIO) -> Progress:
     status = None
     if err.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        from agent.headless.status_line import RunStatusLine  # noqa: PLC0415  # deferred: few runs are watched
+        from ebbtide.agent.headless.status_line import RunStatusLine  # noqa: PLC0415  # deferred: few runs are watched
 
         status = RunStatusLine(err, job.visible, time.monotonic)
     return Progress(err, job.visible, is_quiet=job.is_quiet, is_verbose=job.is_verbose, status=status)
@@ -161,13 +161,13 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
 async def _drive(
     sessions: Sessions, session: Session, job: HeadlessJob, outcome: RunOutcome, output: RunOutput, stop: RunStopper
 ) -> None:
-    from agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are driven
-    from agent.headless.input_messages import InputProtocol, StreamInput  # noqa: PLC0415  # deferred: as below
-    from agent.headless.line_reader import has_reader, lines_of  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are driven
+    from ebbtide.agent.headless.input_messages import InputProtocol, StreamInput  # noqa: PLC0415  # deferred: as below
+    from ebbtide.agent.headless.line_reader import has_reader, lines_of  # noqa: PLC0415  # deferred: as above
 
     protocol: InputProtocol = StreamInput()
     if job.format == "claude-stream-json":
-        from agent.headless.claude.input import ClaudeInput  # noqa: PLC0415  # deferred: few programs speak so
+        from ebbtide.agent.headless.claude.input import ClaudeInput  # noqa: PLC0415  # deferred: few programs speak so
 
         named = session.extensions.usable() if session.extensions is not None else ()
         protocol = ClaudeInput(str(session.root), output.show, tuple(one.name for one in named), sessions.models())

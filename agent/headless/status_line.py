@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from agent.events.session import (
+from ebbtide.agent.events.session import (
     AgentActivity,
     ContextMeasured,
     ReplyFinished,
@@ -18,8 +18,8 @@ from agent.events.session import (
     ToolFinished,
     ToolStarted,
 )
-from agent.events.view import CompactionStarted, ContextCompacted, NothingCompacted
-from agent.headless.stream_events import OutputEvent
+from ebbtide.agent.events.view import CompactionStarted, ContextCompacted, NothingCompacted
+from ebbtide.agent.headless.stream_events import OutputEvent
 
 _A_SECOND = 4
 """How often it is drawn: the mark turns, and the seconds count."""

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from agent.channel import Interrupt
-from agent.session import Session
-from tools.lazy import dataclass
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.session import Session
+from ebbtide.tools.lazy import dataclass
 
 StopCause: TypeAlias = Literal["interrupted", "time_limit"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from agent.events.session import Event
-from agent.session import Session
-from tools.lazy import dataclass
-from tools.version import VERSION
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.session import Session
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.version import VERSION
 
 SCHEMA_VERSION = 1
 """It stays while only events, fields and values are added. It counts up when one goes or means something else."""

@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Callable
 from typing import TextIO
 
-from agent.headless.log_commands import log_safe
-from agent.headless.progress import Progress
-from agent.headless.result import RunOutcome
-from agent.headless.stream_events import OutputEvent
-from tools.outputs.plain_text import plain
+from ebbtide.agent.headless.log_commands import log_safe
+from ebbtide.agent.headless.progress import Progress
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.headless.stream_events import OutputEvent
+from ebbtide.tools.outputs.plain_text import plain
 
 _MAX_RULES = 5
 """Rules that are named for what was denied."""

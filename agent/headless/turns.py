@@ -3,14 +3,14 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
-from agent.errors import SchemaNotMet
-from agent.events.session import Event
-from agent.headless.answer_schema import read_answer, schema_request
-from agent.headless.result import RunOutcome
-from agent.headless.stop import RunStopper
-from agent.messages import Image, Note, User
-from agent.session import Session
-from tools.lazy import dataclass
+from ebbtide.agent.errors import SchemaNotMet
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.headless.answer_schema import read_answer, schema_request
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.headless.stop import RunStopper
+from ebbtide.agent.messages import Image, Note, User
+from ebbtide.agent.session import Session
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.config.hook_tables import HookEvent
-from agent.hooks.printed_json import HookOutput, PrintedObject, decode_output, holds_decision, read_printed
-from tools.outputs.extent import truncate
-from tools.outputs.plain_text import plain
-from tools.process.child import Exit
+from ebbtide.agent.config.hook_tables import HookEvent
+from ebbtide.agent.hooks.printed_json import HookOutput, PrintedObject, decode_output, holds_decision, read_printed
+from ebbtide.tools.outputs.extent import truncate
+from ebbtide.tools.outputs.plain_text import plain
+from ebbtide.tools.process.child import Exit
 
 MAX_SHOWN_CHARS = 10_000
 """Characters of what a hook says that the model is shown."""

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from agent.channel import Channel
-from agent.config.values import Config
-from agent.errors import ConfigError
-from agent.extensions.trust import FolderTrust, Standing, TrustItem, Verdict
-from agent.hooks.declarations import AS_YOURS, DeclaredHook, HookFile
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.extensions.trust import FolderTrust, Standing, TrustItem, Verdict
+from ebbtide.agent.hooks.declarations import AS_YOURS, DeclaredHook, HookFile
 
 LATER, APPROVE, NEVER = "not now", "approve", "never"
 OPTIONS = (LATER, APPROVE, NEVER)

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agent.config.values import Config
-from agent.extensions.extension_files import UnusableFile, text_of
-from agent.hooks.conditions import condition_result
-from agent.hooks.tool_names import ToolView, absolute
-from tools.commands.named_files import named_files
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.extension_files import UnusableFile, text_of
+from ebbtide.agent.hooks.conditions import condition_result
+from ebbtide.agent.hooks.tool_names import ToolView, absolute
+from ebbtide.tools.commands.named_files import named_files
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
 
 FILES = ("settings.json", "settings.local.json")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)

@@ -7,9 +7,16 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
-from agent.hooks.tool_names import PATHS, ToolView
-from tools.commands.nested import WRAPPERS, behind_assignments, has_unread_texts, hides_a_command, program_of, readings
-from tools.search.globs import GlobError, parse
+from ebbtide.agent.hooks.tool_names import PATHS, ToolView
+from ebbtide.tools.commands.nested import (
+    WRAPPERS,
+    behind_assignments,
+    has_unread_texts,
+    hides_a_command,
+    program_of,
+    readings,
+)
+from ebbtide.tools.search.globs import GlobError, parse
 
 ConditionResult: TypeAlias = Literal["no", "unclear", "yes"]
 

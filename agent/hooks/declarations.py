@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.config.hook_tables import (
+from ebbtide.agent.config.hook_tables import (
     CALL_EVENTS,
     HookAction,
     HookEntry,
@@ -19,15 +19,22 @@ from agent.config.hook_tables import (
     ServerCall,
     read_hooks,
 )
-from agent.config.values import Config
-from agent.extensions.extension_files import UnusableFile, files_below, is_script, scripts_among, table_of, text_of
-from agent.extensions.extension_folders import ExtensionFolder, Owner, extension_folders
-from agent.extensions.folder_names import in_one_word
-from agent.extensions.plugins import used_plugins
-from agent.extensions.trust import TrustItem, digest_of_text
-from agent.hooks.matchers import why_never
-from tools.outputs.extent import ellipsize
-from tools.process.shell import argv_of
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.extension_files import (
+    UnusableFile,
+    files_below,
+    is_script,
+    scripts_among,
+    table_of,
+    text_of,
+)
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Owner, extension_folders
+from ebbtide.agent.extensions.folder_names import in_one_word
+from ebbtide.agent.extensions.plugins import used_plugins
+from ebbtide.agent.extensions.trust import TrustItem, digest_of_text
+from ebbtide.agent.hooks.matchers import why_never
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.process.shell import argv_of
 
 DEFAULT_TIMEOUT_S = 600.0
 """That a hook may take where nothing is said: some run all tests."""

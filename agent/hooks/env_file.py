@@ -5,11 +5,11 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from tools.base import Workspace
-from tools.files.private_folder import make_private
-from tools.process.child import answer_of
-from tools.process.shell import Launch, child_environment, shell
-from tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.process.child import answer_of
+from ebbtide.tools.process.shell import Launch, child_environment, shell
+from ebbtide.tools.sandbox.sandbox import Sandbox
 
 _SHELL_TIMEOUT_S = 10.0
 _MAX_ENVIRONMENT_BYTES = 1_000_000

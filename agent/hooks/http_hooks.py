@@ -5,8 +5,8 @@ import os
 import re
 from collections.abc import Collection
 
-from agent.config.hook_tables import HttpTarget
-from tools.process.child import Exit
+from ebbtide.agent.config.hook_tables import HttpTarget
+from ebbtide.tools.process.child import Exit
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 async def post_hook(target: HttpTarget, told: bytes, seconds: float, most: int) -> Exit:
     """What the server answers, at most so many bytes of it. Raises `OSError` or `ValueError` where it gives no answer,
     or none that accepts what it is told."""
-    from tools.web.post import post  # noqa: PLC0415  # deferred: few hooks are servers
+    from ebbtide.tools.web.post import post  # noqa: PLC0415  # deferred: few hooks are servers
 
     headers = {name: _expand_header(value, target.variables) for name, value in target.headers}
     try:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
-from agent.hooks.printed_json import read_printed
-from tools.outputs.extent import truncate
-from tools.process.child import Exit
+from ebbtide.agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
+from ebbtide.agent.hooks.printed_json import read_printed
+from ebbtide.tools.outputs.extent import truncate
+from ebbtide.tools.process.child import Exit
 
 _ARGUMENTS = "$ARGUMENTS"
 _PLACE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
-from agent.hooks.conditions import is_met, programs_in
-from agent.hooks.tool_names import PATHS, ToolView, is_known
+from ebbtide.agent.hooks.conditions import is_met, programs_in
+from ebbtide.agent.hooks.tool_names import PATHS, ToolView, is_known
 
 _LIST = re.compile(r"[\w |,-]*")
 """A matcher that is a list of names."""

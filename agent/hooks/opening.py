@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.channel import Channel
-from agent.config.options import Mode
-from agent.config.values import Config
-from agent.extensions.session_trust import SessionTrust
-from agent.hooks.approval import HookApproval
-from agent.hooks.claude_rules import claude_rules
-from agent.hooks.declarations import declared_hooks
-from agent.hooks.session_hooks import KeepFiles, SessionHooks, StartSource
-from agent.hooks.transcript import HookTranscript, ReadMessages
-from tools.base import Workspace
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.session_trust import SessionTrust
+from ebbtide.agent.hooks.approval import HookApproval
+from ebbtide.agent.hooks.claude_rules import claude_rules
+from ebbtide.agent.hooks.declarations import declared_hooks
+from ebbtide.agent.hooks.session_hooks import KeepFiles, SessionHooks, StartSource
+from ebbtide.agent.hooks.transcript import HookTranscript, ReadMessages
+from ebbtide.tools.base import Workspace
 
 
 def session_hooks(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.outputs.plain_text import plain
+from ebbtide.tools.outputs.plain_text import plain
 
 _DECODER = json.JSONDecoder(strict=False)
 """It takes line breaks in strings, which `echo` of some shells makes."""

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from agent.config.hook_tables import ProgramCall
-from agent.hooks.answers import BLOCKING_EXIT_CODE
-from tools.process.child import Exit
+from ebbtide.agent.config.hook_tables import ProgramCall
+from ebbtide.agent.hooks.answers import BLOCKING_EXIT_CODE
+from ebbtide.tools.process.child import Exit
 
 AskProgram: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 """What the function of an id answers to what it is told, both JSON. Raises `ValueError` where it gives no answer."""

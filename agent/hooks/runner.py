@@ -7,25 +7,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.channel import Channel
-from agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ProgramCall, ServerCall
-from agent.config.options import Mode
-from agent.events.session import HookStatus
-from agent.extensions.trust import Standing
-from agent.hooks.answers import MAX_OUTPUT_BYTES, HookAnswer, is_async_answer, merge_answers, not_run, parse_answer
-from agent.hooks.approval import HookApproval
-from agent.hooks.conditions import is_met
-from agent.hooks.declarations import PLUGIN_ROOT, PROJECT_DIR, DeclaredHook
-from agent.hooks.env_file import EnvFile
-from agent.hooks.http_hooks import post_hook
-from agent.hooks.judges import Judges, ask_model, ask_server
-from agent.hooks.matchers import is_for, is_for_call
-from agent.hooks.program_calls import AskProgram, ask_program
-from agent.hooks.tool_names import ToolView
-from tools.base import Workspace
-from tools.process.child import Exit, answer_of
-from tools.process.shell import Launch, child_environment
-from tools.sandbox.diff_program import own_diff_variables
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ProgramCall, ServerCall
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.events.session import HookStatus
+from ebbtide.agent.extensions.trust import Standing
+from ebbtide.agent.hooks.answers import (
+    MAX_OUTPUT_BYTES,
+    HookAnswer,
+    is_async_answer,
+    merge_answers,
+    not_run,
+    parse_answer,
+)
+from ebbtide.agent.hooks.approval import HookApproval
+from ebbtide.agent.hooks.conditions import is_met
+from ebbtide.agent.hooks.declarations import PLUGIN_ROOT, PROJECT_DIR, DeclaredHook
+from ebbtide.agent.hooks.env_file import EnvFile
+from ebbtide.agent.hooks.http_hooks import post_hook
+from ebbtide.agent.hooks.judges import Judges, ask_model, ask_server
+from ebbtide.agent.hooks.matchers import is_for, is_for_call
+from ebbtide.agent.hooks.program_calls import AskProgram, ask_program
+from ebbtide.agent.hooks.tool_names import ToolView
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.process.child import Exit, answer_of
+from ebbtide.tools.process.shell import Launch, child_environment
+from ebbtide.tools.sandbox.diff_program import own_diff_variables
 
 MAX_CONCURRENT_HOOKS = 16
 """Hooks that run at the same time."""

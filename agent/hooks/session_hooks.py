@@ -10,24 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.channel import Channel
-from agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
-from agent.config.options import Mode
-from agent.events.permissions import PermissionAsked, QuestionAsked
-from agent.events.plan import PlanSubmitted
-from agent.events.session import Event, TurnFinished, TurnStarted
-from agent.extensions.trust import Standing, Verdict
-from agent.hooks.answers import HookAnswer, merge_answers
-from agent.hooks.approval import HookApproval
-from agent.hooks.claude_rules import ClaudeRules, ClaudeRuling
-from agent.hooks.declarations import DeclaredHook, DeclaredHooks
-from agent.hooks.judges import Judges
-from agent.hooks.program_calls import AskProgram
-from agent.hooks.runner import HookRecord, HookRunner
-from agent.hooks.tool_names import ToolView, views_of
-from agent.hooks.transcript import HookTranscript
-from agent.messages import Message, ToolCall
-from tools.base import Workspace
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanSubmitted
+from ebbtide.agent.events.session import Event, TurnFinished, TurnStarted
+from ebbtide.agent.extensions.trust import Standing, Verdict
+from ebbtide.agent.hooks.answers import HookAnswer, merge_answers
+from ebbtide.agent.hooks.approval import HookApproval
+from ebbtide.agent.hooks.claude_rules import ClaudeRules, ClaudeRuling
+from ebbtide.agent.hooks.declarations import DeclaredHook, DeclaredHooks
+from ebbtide.agent.hooks.judges import Judges
+from ebbtide.agent.hooks.program_calls import AskProgram
+from ebbtide.agent.hooks.runner import HookRecord, HookRunner
+from ebbtide.agent.hooks.tool_names import ToolView, views_of
+from ebbtide.agent.hooks.transcript import HookTranscript
+from ebbtide.agent.messages import Message, ToolCall
+from ebbtide.tools.base import Workspace
 
 Trigger: TypeAlias = Literal["manual", "auto"]
 StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact"]

@@ -1,12 +1,12 @@
 """Calls in the words of Claude Code, which hooks are written for: its names of tools and of their arguments. The way
-back is `agent.calls.argument_aliases`. Pure."""
+back is `ebbtide.agent.calls.argument_aliases`. Pure."""
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from agent.messages import ToolCall
+from ebbtide.agent.messages import ToolCall
 
 Input: TypeAlias = dict[str, object]
 
@@ -155,7 +155,7 @@ _REWRITERS: Mapping[str, Callable[[Input], None]] = {
 
 def _of_patch(patch: str, root: str) -> tuple[ToolView, ...]:
     """Scripts that watch over files look at `file_path`: each file of the patch is told as an edit of its own."""
-    from tools.files.patch import Add, Delete, PatchError, Update, parse  # noqa: PLC0415  # deferred: few calls are patches
+    from ebbtide.tools.files.patch import Add, Delete, PatchError, Update, parse  # noqa: PLC0415  # deferred: few calls are patches
 
     whole = ToolView("apply_patch", {"patch": patch}, ("Edit", "Write", "MultiEdit"))
     try:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from agent.hooks.tool_names import views_of
-from agent.messages import Image, Message, Text, ToolCall, ToolOutput, Usage, User
-from tools.files.private_folder import make_private
+from ebbtide.agent.hooks.tool_names import views_of
+from ebbtide.agent.messages import Image, Message, Text, ToolCall, ToolOutput, Usage, User
+from ebbtide.tools.files.private_folder import make_private
 
 UsageByMessage: TypeAlias = Mapping[int, Usage]
 """What the replies took, by their places among the messages that are read."""

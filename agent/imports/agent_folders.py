@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.errors import ConfigError
-from tools.files.bounded import beginning_of
-from tools.files.byte_order import in_utf8
-from tools.lazy import dataclass, regex
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.byte_order import in_utf8
+from ebbtide.tools.lazy import dataclass, regex
 
 AgentName: TypeAlias = Literal["claude", "codex", "opencode", "gemini", "aider"]
 AGENTS: Mapping[AgentName, str] = {

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.imports.agent_folders import AgentFolders
-from agent.imports.json_lines import MAX_LINE_BYTES, lines_of, regular_file, text_of, time_of
-from agent.imports.transcript import (
+from ebbtide.agent.imports.agent_folders import AgentFolders
+from ebbtide.agent.imports.json_lines import MAX_LINE_BYTES, lines_of, regular_file, text_of, time_of
+from ebbtide.agent.imports.transcript import (
     Entry,
     ForeignTranscript,
     ImportProblems,
@@ -16,7 +16,7 @@ from agent.imports.transcript import (
     UnreadableTranscript,
     UserEntry,
 )
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 NAME = ".aider.chat.history.md"
 _BEGIN = regex(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")

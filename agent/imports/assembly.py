@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from agent.calls.resolve import normalize_calls
-from agent.imports.transcript import (
+from ebbtide.agent.calls.resolve import normalize_calls
+from ebbtide.agent.imports.transcript import (
     CallEntry,
     Entry,
     ImportProblems,
@@ -18,7 +18,7 @@ from agent.imports.transcript import (
     SummaryEntry,
     UserEntry,
 )
-from agent.messages import (
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Message,
@@ -31,8 +31,8 @@ from agent.messages import (
     User,
     UserPart,
 )
-from tools.base import Tool
-from tools.schema import MAX_DEPTH, is_nested, mismatches
+from ebbtide.tools.base import Tool
+from ebbtide.tools.schema import MAX_DEPTH, is_nested, mismatches
 
 TimedMessage: TypeAlias = tuple[Message | Summary, float]
 """What was said, or what stands for all before it; with its time in Unix seconds."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.imports.agent_folders import AgentFolders
-from agent.imports.assembly import arguments_of
-from agent.imports.json_lines import (
+from ebbtide.agent.imports.agent_folders import AgentFolders
+from ebbtide.agent.imports.assembly import arguments_of
+from ebbtide.agent.imports.json_lines import (
     MAX_LINE_BYTES,
     Line,
     Row,
@@ -22,7 +22,7 @@ from agent.imports.json_lines import (
     text_of,
     time_of,
 )
-from agent.imports.transcript import (
+from ebbtide.agent.imports.transcript import (
     CallEntry,
     Entry,
     ForeignTranscript,
@@ -36,8 +36,8 @@ from agent.imports.transcript import (
     UserEntry,
     files_there,
 )
-from agent.messages import Image
-from tools.lazy import dataclass, regex
+from ebbtide.agent.messages import Image
+from ebbtide.tools.lazy import dataclass, regex
 
 _UUID = regex(rb'"(uuid|parentUuid|tool_use_id)":\s*"([^"\\]{1,100})"')
 _REMINDER = regex(r"<system-reminder>.*?</system-reminder>", re.DOTALL)

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from agent.imports.agent_folders import AgentFolders
-from agent.imports.assembly import arguments_of
-from agent.imports.json_lines import (
+from ebbtide.agent.imports.agent_folders import AgentFolders
+from ebbtide.agent.imports.assembly import arguments_of
+from ebbtide.agent.imports.json_lines import (
     MAX_LINE_BYTES,
     Line,
     Row,
@@ -23,7 +23,7 @@ from agent.imports.json_lines import (
     text_of,
     time_of,
 )
-from agent.imports.transcript import (
+from ebbtide.agent.imports.transcript import (
     CallEntry,
     Entry,
     ForeignTranscript,
@@ -36,8 +36,8 @@ from agent.imports.transcript import (
     UserEntry,
     files_there,
 )
-from agent.messages import Image
-from tools.lazy import dataclass, regex
+from ebbtide.agent.messages import Image
+from ebbtide.tools.lazy import dataclass, regex
 
 _OF_PROGRAM = (
     "<environment_context>", "<user_instructions>", "<permissions instructions>", "<collaboration_mode>", "<skills",

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from agent.errors import ConfigError
-from agent.imports.agent_folders import MAX_SETTINGS_BYTES, AgentFolders, settings_in, table_in
-from agent.imports.assembly import arguments_of
-from agent.imports.json_lines import (
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.imports.agent_folders import MAX_SETTINGS_BYTES, AgentFolders, settings_in, table_in
+from ebbtide.agent.imports.assembly import arguments_of
+from ebbtide.agent.imports.json_lines import (
     Row,
     head_rows,
     list_of,
@@ -21,7 +21,7 @@ from agent.imports.json_lines import (
     text_of,
     time_of,
 )
-from agent.imports.transcript import (
+from ebbtide.agent.imports.transcript import (
     CallEntry,
     Entry,
     ForeignTranscript,
@@ -34,8 +34,8 @@ from agent.imports.transcript import (
     UserEntry,
     files_there,
 )
-from agent.messages import Image
-from tools.files.bounded import beginning_of
+from ebbtide.agent.messages import Image
+from ebbtide.tools.files.bounded import beginning_of
 
 _SETTING_UP = ("This is the Gemini CLI. We are setting up", "<session_context>")
 _MAX_PATH_CHARS = 4_096

@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from agent.imports.transcript import ImportProblems, UnreadableTranscript
-from agent.messages import Image
-from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
-from tools.lazy import dataclass
+from ebbtide.agent.imports.transcript import ImportProblems, UnreadableTranscript
+from ebbtide.agent.messages import Image
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 12 << 20
 """Bytes of a line that is read. One with a picture in it twice is as long as that."""

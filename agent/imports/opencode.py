@@ -6,11 +6,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 
-from agent.errors import ConfigError
-from agent.imports.agent_folders import AgentFolders, settings_in
-from agent.imports.assembly import arguments_of
-from agent.imports.json_lines import Row, list_of, object_of, picture_in, text_of, time_of
-from agent.imports.transcript import (
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.imports.agent_folders import AgentFolders, settings_in
+from ebbtide.agent.imports.assembly import arguments_of
+from ebbtide.agent.imports.json_lines import Row, list_of, object_of, picture_in, text_of, time_of
+from ebbtide.agent.imports.transcript import (
     CallEntry,
     Entry,
     ForeignTranscript,
@@ -23,10 +23,10 @@ from agent.imports.transcript import (
     UnreadableTranscript,
     UserEntry,
 )
-from agent.messages import Image
-from store.errors import StoreError
-from store.opencode_database import OpencodeDatabase
-from tools.lazy import regex
+from ebbtide.agent.messages import Image
+from ebbtide.store.errors import StoreError
+from ebbtide.store.opencode_database import OpencodeDatabase
+from ebbtide.tools.lazy import regex
 
 _NAME = regex(r"opencode(-[\w.-]+)?\.db")
 """Each channel of releases has a database of its own."""

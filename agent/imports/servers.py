@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from agent.config.aliases import snake_case
-from agent.config.table_keys import SERVER_KEYS
-from agent.config.values import Config
-from agent.errors import ConfigError, UsageError
-from agent.imports.agent_folders import AgentFolders, settings_in, table_in
-from agent.mcp.declarations import problem_of, read_entries
-from agent.mcp.manage import write_server
-from tools.base import ToolError
-from tools.files.read_write import write_bytes
-from tools.lazy import dataclass, regex
-from tools.mcp.spec import ServerSpec
-from tools.secrets.key_formats import SECRET_NAME, secrets_in
-from tools.secrets.redaction import redact_text, without_options, without_password
+from ebbtide.agent.config.aliases import snake_case
+from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError, UsageError
+from ebbtide.agent.imports.agent_folders import AgentFolders, settings_in, table_in
+from ebbtide.agent.mcp.declarations import problem_of, read_entries
+from ebbtide.agent.mcp.manage import write_server
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.read_write import write_bytes
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.secrets.key_formats import SECRET_NAME, secrets_in
+from ebbtide.tools.secrets.redaction import redact_text, without_options, without_password
 
 Table: TypeAlias = dict[str, object]
 

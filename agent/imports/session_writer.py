@@ -10,25 +10,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.config.load import find_project
-from agent.config.values import Config
-from agent.context.offload import StreamedPreview, should_show_whole, stored_form
-from agent.errors import StoreFailed
-from agent.imports.assembly import Assembly
-from agent.imports.transcript import ForeignTranscript, ImportProblems, OpenTranscript
-from agent.messages import Assistant, Conversation, Image, Message, StoredBlob, Summary, ToolCall, ToolOutput, User
-from agent.records.message_rows import encode_message
-from agent.records.recorder import title_of
-from agent.records.rows import encode_snapshot, output_rows, summary_row
-from agent.records.store_access import lock_session
-from agent.session_settings import offloading_of
-from store.catalogue import ORIGIN
-from store.errors import StoreError
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from store.transfer import TransferRow, TransferStore
-from tools.base import Tool
-from tools.lazy import dataclass
+from ebbtide.agent.config.load import find_project
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.offload import StreamedPreview, should_show_whole, stored_form
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.imports.assembly import Assembly
+from ebbtide.agent.imports.transcript import ForeignTranscript, ImportProblems, OpenTranscript
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Message,
+    StoredBlob,
+    Summary,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.agent.records.recorder import title_of
+from ebbtide.agent.records.rows import encode_snapshot, output_rows, summary_row
+from ebbtide.agent.records.store_access import lock_session
+from ebbtide.agent.session_settings import offloading_of
+from ebbtide.store.catalogue import ORIGIN
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.transfer import TransferRow, TransferStore
+from ebbtide.tools.base import Tool
+from ebbtide.tools.lazy import dataclass
 
 State: TypeAlias = Literal["new", "renewed", "unchanged", "empty", "open"]
 """What became of a transcript: it is a session now; the session that it was is as it is now; nothing had changed;

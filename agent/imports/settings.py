@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from agent.calls.policy import parse_rule
-from agent.calls.tool_aliases import our_tool
-from agent.config.load import read_toml
-from agent.config.options import EFFORTS, PROVIDERS
-from agent.config.toml_file import put_value
-from agent.config.values import Config
-from agent.errors import ConfigError
-from agent.imports.agent_folders import AgentFolders, AgentName, settings_in, table_in
-from agent.providers.choices import version_of
-from agent.providers.registry import known_models
-from tools.base import ToolError
-from tools.catalog import builtin_tools
-from tools.files.bounded import beginning_of
-from tools.lazy import dataclass, regex
+from ebbtide.agent.calls.policy import parse_rule
+from ebbtide.agent.calls.tool_aliases import our_tool
+from ebbtide.agent.config.load import read_toml
+from ebbtide.agent.config.options import EFFORTS, PROVIDERS
+from ebbtide.agent.config.toml_file import put_value
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.imports.agent_folders import AgentFolders, AgentName, settings_in, table_in
+from ebbtide.agent.providers.choices import version_of
+from ebbtide.agent.providers.registry import known_models
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.lazy import dataclass, regex
 
 What: TypeAlias = Literal["model", "rules"]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from agent.imports.agent_folders import AgentFolders, AgentName
-from agent.messages import Image
-from tools.lazy import dataclass
+from ebbtide.agent.imports.agent_folders import AgentFolders, AgentName
+from ebbtide.agent.messages import Image
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,24 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent.archive.indexer import Indexer
-from agent.config.values import Config
-from agent.errors import StoreFailed
-from agent.imports.agent_folders import AgentFolders, AgentName
-from agent.imports.aider import AiderTranscripts
-from agent.imports.claude_code import ClaudeTranscripts
-from agent.imports.codex import CodexTranscripts
-from agent.imports.gemini import GeminiTranscripts
-from agent.imports.opencode import OpencodeTranscripts
-from agent.imports.session_writer import ImportResult, SessionWriter
-from agent.imports.transcript import ForeignTranscript, ImportProblems, TranscriptReader, UnreadableTranscript
-from agent.records.store_access import forget, lock_session, open_store, opened_store
-from agent.records.store_thread import StoreThread
-from store.catalogue import ORIGIN
-from store.sessions import SessionStore
-from store.transfer import TransferStore
-from tools.catalog import builtin_tools
-from tools.outputs.recalled import OnProgress
+from ebbtide.agent.archive.indexer import Indexer
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.imports.agent_folders import AgentFolders, AgentName
+from ebbtide.agent.imports.aider import AiderTranscripts
+from ebbtide.agent.imports.claude_code import ClaudeTranscripts
+from ebbtide.agent.imports.codex import CodexTranscripts
+from ebbtide.agent.imports.gemini import GeminiTranscripts
+from ebbtide.agent.imports.opencode import OpencodeTranscripts
+from ebbtide.agent.imports.session_writer import ImportResult, SessionWriter
+from ebbtide.agent.imports.transcript import ForeignTranscript, ImportProblems, TranscriptReader, UnreadableTranscript
+from ebbtide.agent.records.store_access import forget, lock_session, open_store, opened_store
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.catalogue import ORIGIN
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.transfer import TransferStore
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.outputs.recalled import OnProgress
 
 READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
     "claude": ClaudeTranscripts,

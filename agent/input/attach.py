@@ -8,20 +8,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import decide
-from agent.context.attachments import MIN_ATTACHMENT_BYTES, attachment_labels, file_note, folder_note, picture_note
-from agent.context.attachments import fit_message as fitted_in
-from agent.context.mentions import MAX_ATTACHMENTS, MentionReading, mentions, room_for
-from agent.events.session import Noticed
-from agent.messages import Conversation, Image, Note, User, UserPart
-from agent.window.measure import budget_of, window_of
-from agent.window.session_context import SessionContext
-from tools.base import ReadLimits, ToolError, Workspace
-from tools.files.paths import kind_of, locate_existing
-from tools.outputs.plain_text import printable
-from tools.read import Read
-from tools.search.walk import entries_of
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import decide
+from ebbtide.agent.context.attachments import (
+    MIN_ATTACHMENT_BYTES,
+    attachment_labels,
+    file_note,
+    folder_note,
+    picture_note,
+)
+from ebbtide.agent.context.attachments import fit_message as fitted_in
+from ebbtide.agent.context.mentions import MAX_ATTACHMENTS, MentionReading, mentions, room_for
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.messages import Conversation, Image, Note, User, UserPart
+from ebbtide.agent.window.measure import budget_of, window_of
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import ReadLimits, ToolError, Workspace
+from ebbtide.tools.files.paths import kind_of, locate_existing
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.read import Read
+from ebbtide.tools.search.walk import entries_of
 
 MOST_ENTRIES = 400
 """Names of a folder that are listed."""

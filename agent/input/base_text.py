@@ -8,7 +8,7 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 Family: TypeAlias = Literal["claude", "gpt", "others"]
 

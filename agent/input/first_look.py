@@ -7,22 +7,22 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import decide
-from agent.context.attachments import attachment_labels, folder_note
-from agent.context.mentions import note_with_heading
-from agent.context.named_files import files_named, names_in
-from agent.events.session import Noticed
-from agent.messages import Note, User
-from agent.window.session_context import SessionContext
-from tools.base import ToolError
-from tools.files.bounded import beginning_of
-from tools.files.paths import locate
-from tools.files.pictures import picture_type
-from tools.files.text import binary_kind, decode, showable
-from tools.outputs.extent import pluralize
-from tools.outputs.plain_text import printable
-from tools.search.walk import files_below
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import decide
+from ebbtide.agent.context.attachments import attachment_labels, folder_note
+from ebbtide.agent.context.mentions import note_with_heading
+from ebbtide.agent.context.named_files import files_named, names_in
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.messages import Note, User
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.paths import locate
+from ebbtide.tools.files.pictures import picture_type
+from ebbtide.tools.files.text import binary_kind, decode, showable
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.search.walk import files_below
 
 MAX_LISTED_FILES = 40
 """Names of files that are shown."""

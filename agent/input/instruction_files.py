@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
-from agent.context.prompt import InstructionFile
-from tools.files.bounded import beginning_of
-from tools.files.byte_order import WIDEST, in_utf8
-from tools.lazy import dataclass, regex
+from ebbtide.agent.context.prompt import InstructionFile
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.byte_order import WIDEST, in_utf8
+from ebbtide.tools.lazy import dataclass, regex
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
 """Of these the first that a folder has, and a later one that imports it."""

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent.calls.execute import CallRunner
-from agent.context.prompt import InstructionFile, Instructions
-from agent.context.tool_selection import executed_call
-from agent.events.session import Noticed
-from agent.input.instruction_files import (
+from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.context.prompt import InstructionFile, Instructions
+from ebbtide.agent.context.tool_selection import executed_call
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.input.instruction_files import (
     InstructionReader,
     UnreadableFile,
     files_in,
@@ -22,18 +22,18 @@ from agent.input.instruction_files import (
     has_rules,
     with_imports,
 )
-from agent.messages import Assistant, Conversation, Note, User
-from agent.window.measure import budget_of
-from agent.window.session_context import SessionContext
-from tools.base import ToolError
-from tools.commands.named_files import named_files
-from tools.files.diff import unified_diff
-from tools.files.paths import display, locate
-from tools.lazy import dataclass
-from tools.outputs.plain_text import printable
+from ebbtide.agent.messages import Assistant, Conversation, Note, User
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.commands.named_files import named_files
+from ebbtide.tools.files.diff import unified_diff
+from ebbtide.tools.files.paths import display, locate
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.plain_text import printable
 
 if TYPE_CHECKING:  # a type only: few projects have such rules
-    from agent.input.scoped_rules import ScopedRule
+    from ebbtide.agent.input.scoped_rules import ScopedRule
 
 _BYTES_A_TOKEN = 3
 _SHARE = 4
@@ -212,7 +212,7 @@ class FileInstructionUpdates:
     def _rules_of(self, folder: Path, top: Path) -> "tuple[ScopedRule, ...]":
         if not has_rules(folder):
             return ()
-        from agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
+        from ebbtide.agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
 
         boundary = self._project if top == self._root else top
         return rules_in(folder, boundary, self._reader)
@@ -233,7 +233,7 @@ class FileInstructionUpdates:
 
 
 def _own_folders(folder: Path, top: Path) -> Iterator[Path]:
-    from tools.search.walk import is_ignored, rules_in, scope_of  # noqa: PLC0415  # deferred: some runs use no file
+    from ebbtide.tools.search.walk import is_ignored, rules_in, scope_of  # noqa: PLC0415  # deferred: some runs use no file
 
     scope = scope_of(str(top))
     rules = rules_in(str(top), scope.above, scope.is_tracked)

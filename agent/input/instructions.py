@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from agent.context.prompt import InstructionFile, Instructions
-from agent.context.reminder_notes import MODES, PRESENCE
-from agent.input.base_text import base_text
-from agent.input.instruction_files import (
+from ebbtide.agent.context.prompt import InstructionFile, Instructions
+from ebbtide.agent.context.reminder_notes import MODES, PRESENCE
+from ebbtide.agent.input.base_text import base_text
+from ebbtide.agent.input.instruction_files import (
     InstructionReader,
     UnreadableFile,
     folders_to,
@@ -20,7 +20,7 @@ from agent.input.instruction_files import (
     user_files,
     with_imports,
 )
-from tools.files.bounded import beginning_of
+from ebbtide.tools.files.bounded import beginning_of
 
 LONGEST_LINE = 4_096
 """Bytes of what a file of git says of a branch or a folder."""
@@ -64,7 +64,7 @@ def _read_files(
         allowed = (path.parent, path.resolve().parent, project) if path in own else (project, root)
         found += with_imports(path, f"# Instructions from {path}", allowed, reader)
     for folder in filter(has_rules, folders_to(root, project)):
-        from agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
+        from ebbtide.agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
 
         for rule in rules_in(folder, project, reader):
             if rule.scope in ("always", "offered") and reader.takes(rule.path, rule.text):

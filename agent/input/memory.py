@@ -9,16 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.config.values import Config
-from agent.errors import UsageError
-from agent.events.session import Remembered
-from agent.input.instruction_files import MAX_BYTES, PROJECT_FILES
-from agent.input.instructions import memory_folder
-from agent.messages import Conversation, Note, User
-from agent.window.session_context import SessionContext
-from tools.files.bounded import beginning_of
-from tools.files.private_folder import make_private
-from tools.memory import OWN, entries_in
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.events.session import Remembered
+from ebbtide.agent.input.instruction_files import MAX_BYTES, PROJECT_FILES
+from ebbtide.agent.input.instructions import memory_folder
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.memory import OWN, entries_in
 
 MAX_ENTRY_CHARS = 2_000
 """Characters of one entry."""

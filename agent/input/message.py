@@ -3,16 +3,16 @@ step begins."""
 
 from dataclasses import replace
 
-from agent.context.attachments import needs_fitting
-from agent.context.job_notes import job_notes, news_notes
-from agent.context.mask import HOOK_NOTE_PREFIX
-from agent.context.message_text import steering_message
-from agent.errors import HookRefused, UsageError
-from agent.events.session import Noticed, Steered
-from agent.messages import Conversation, Note, User
-from agent.window.model_choice import begin_session
-from agent.window.session_context import SessionContext
-from agent.window.turn_model import with_requested_model
+from ebbtide.agent.context.attachments import needs_fitting
+from ebbtide.agent.context.job_notes import job_notes, news_notes
+from ebbtide.agent.context.mask import HOOK_NOTE_PREFIX
+from ebbtide.agent.context.message_text import steering_message
+from ebbtide.agent.errors import HookRefused, UsageError
+from ebbtide.agent.events.session import Noticed, Steered
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.window.model_choice import begin_session
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.turn_model import with_requested_model
 
 
 async def take_pending_messages(conversation: Conversation, env: SessionContext) -> Conversation:
@@ -81,7 +81,7 @@ async def continuation_after_answer(
 
 
 def _work_reminder(conversation: Conversation) -> User | None:
-    from agent.context.unfinished_task import work_reminder  # noqa: PLC0415  # deferred: for some models only
+    from ebbtide.agent.context.unfinished_task import work_reminder  # noqa: PLC0415  # deferred: for some models only
 
     return work_reminder(conversation)
 
@@ -110,17 +110,17 @@ async def expand_mentions(said: User, env: SessionContext) -> User:
     """What the user said, with the command or the skill, the prompts and resources of servers and the files that it
     names. Raises `UsageError`."""
     if env.extensions is not None:
-        from agent.input.named_extensions import with_extensions  # noqa: PLC0415  # deferred: few users have such
+        from ebbtide.agent.input.named_extensions import with_extensions  # noqa: PLC0415  # deferred: few users have such
 
         said = await env.interrupt.race(with_extensions(said, env.extensions, env)) or said
     with_files = said
     if "@" in said.text or needs_fitting(said):
-        from agent.input.attach import fit_user_message, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
+        from ebbtide.agent.input.attach import fit_user_message, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
 
         said = fit_user_message(said, env)  # also when the user is faster than what follows
         with_files = await env.interrupt.race(with_attached(said, env)) or said
     if env.provider.facts.is_small and said.text.strip():
-        from agent.input.first_look import with_first_look  # noqa: PLC0415  # deferred: for some models only
+        from ebbtide.agent.input.first_look import with_first_look  # noqa: PLC0415  # deferred: for some models only
 
         with_files = await env.interrupt.race(with_first_look(with_files, env)) or with_files
     if env.servers is None:

@@ -5,25 +5,25 @@ import re
 import secrets
 from dataclasses import replace
 
-from agent.calls.execute import run_unrecorded
-from agent.calls.policy import parse_rule
-from agent.calls.skill_bounds import begin_use
-from agent.context.mentions import note_with_heading
-from agent.errors import UsageError
-from agent.events.session import ToolFinished, ToolStarted
-from agent.extensions import agent_files
-from agent.extensions.custom_commands import CustomCommand
-from agent.extensions.expansion import expand_arguments
-from agent.extensions.extension_files import UnusableFile
-from agent.extensions.front_matter import BrokenFrontMatter
-from agent.extensions.session_extensions import SessionExtensions, UserInvocable
-from agent.extensions.skills import body_of, line_of
-from agent.input.attach import with_attached
-from agent.messages import Note, Text, ToolCall, User
-from agent.providers.fallbacks import TurnModelRequest
-from agent.window.session_context import SessionContext
-from tools.outputs.extent import ellipsize
-from tools.program_output import beginning_printed
+from ebbtide.agent.calls.execute import run_unrecorded
+from ebbtide.agent.calls.policy import parse_rule
+from ebbtide.agent.calls.skill_bounds import begin_use
+from ebbtide.agent.context.mentions import note_with_heading
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.events.session import ToolFinished, ToolStarted
+from ebbtide.agent.extensions import agent_files
+from ebbtide.agent.extensions.custom_commands import CustomCommand
+from ebbtide.agent.extensions.expansion import expand_arguments
+from ebbtide.agent.extensions.extension_files import UnusableFile
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter
+from ebbtide.agent.extensions.session_extensions import SessionExtensions, UserInvocable
+from ebbtide.agent.extensions.skills import body_of, line_of
+from ebbtide.agent.input.attach import with_attached
+from ebbtide.agent.messages import Note, Text, ToolCall, User
+from ebbtide.agent.providers.fallbacks import TurnModelRequest
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.program_output import beginning_printed
 
 MAX_COMMAND_CHARS = 200_000
 """Characters that a command may become."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from agent.messages import Conversation, Note, User
-from agent.window.session_context import SessionContext
-from tools.lazy import dataclass
-from tools.outputs.extent import join_limited
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import join_limited
 
 _MAX_LISTED_FILES = 20
 

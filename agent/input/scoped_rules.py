@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.context.prompt import InstructionFile
-from agent.extensions.extension_files import UnusableFile, files_below
-from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
-from agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFile
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize
-from tools.search.globs import GlobError, GlobPattern, parse
+from ebbtide.agent.context.prompt import InstructionFile
+from ebbtide.agent.extensions.extension_files import UnusableFile, files_below
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, split, text_at
+from ebbtide.agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFile
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.search.globs import GlobError, GlobPattern, parse
 
 Scope: TypeAlias = Literal["always", "matching", "offered", "never"]
 

@@ -4,15 +4,15 @@ are kept like any other."""
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agent.calls.approval import Approver
-from agent.calls.policy import Policy
-from agent.context.mask import outputs_so_far
-from agent.events.session import Event, TurnFinished, TurnStarted
-from agent.messages import BY_USER, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
-from agent.window.measure import request_mark
-from agent.window.model_choice import run_calls_within_budget
-from agent.window.session_context import SessionContext
-from tools.bash import MAX_TIMEOUT_S
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.context.mask import outputs_so_far
+from ebbtide.agent.events.session import Event, TurnFinished, TurnStarted
+from ebbtide.agent.messages import BY_USER, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.window.measure import request_mark
+from ebbtide.agent.window.model_choice import run_calls_within_budget
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.bash import MAX_TIMEOUT_S
 
 NOT_ASKED = "[The user ran this command themselves, and no answer is wanted. What you may do has not changed.]"
 

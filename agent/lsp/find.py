@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
-from agent.config.values import Config
-from agent.extensions.trust import FolderTrust, TrustItem, digest_of_text
-from tools.files.bounded import beginning_of
-from tools.lsp.spec import PROJECT_FOLDERS, KnownServer, LanguageServerSpec, known_servers
-from tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.trust import FolderTrust, TrustItem, digest_of_text
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.lsp.spec import PROJECT_FOLDERS, KnownServer, LanguageServerSpec, known_servers
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 
 LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.config.values import Config
-from tools.base import AppliedChange
-from tools.files.endings import endings_in
-from tools.lsp.spec import PROGRAMS, PROJECT_FOLDERS
-from tools.outputs.new_problems import NewProblems
-from tools.sandbox.sandbox import Sandbox
+from ebbtide.agent.config.values import Config
+from ebbtide.tools.base import AppliedChange
+from ebbtide.tools.files.endings import endings_in
+from ebbtide.tools.lsp.spec import PROGRAMS, PROJECT_FOLDERS
+from ebbtide.tools.outputs.new_problems import NewProblems
+from ebbtide.tools.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:  # types only: few runs change a file that a server knows
-    from agent.extensions.trust import TrustItem
-    from tools.lsp.pool import LanguageServers, LanguageServerState
-    from tools.lsp.spec import LanguageServerSpec
+    from ebbtide.agent.extensions.trust import TrustItem
+    from ebbtide.tools.lsp.pool import LanguageServers, LanguageServerState
+    from ebbtide.tools.lsp.spec import LanguageServerSpec
 
 
 _BUILDS = ("Cargo.toml", "tsconfig.json", "package.json")
@@ -51,7 +51,7 @@ class SessionLanguages:
     def servers(self) -> "LanguageServers":
         """Those that there are, none of them started."""
         if self._servers is None:
-            from tools.lsp.pool import LanguageServers  # noqa: PLC0415  # deferred: see above
+            from ebbtide.tools.lsp.pool import LanguageServers  # noqa: PLC0415  # deferred: see above
 
             self._servers = LanguageServers(self._root, self._find, self._logs, self._config.lsp_timeout)
         return self._servers
@@ -81,7 +81,7 @@ class SessionLanguages:
 
     def items(self) -> "tuple[TrustItem, ...]":
         """What has to be approved before it runs, of servers for files that the project has."""
-        from agent.lsp.find import language_server_items  # noqa: PLC0415  # deferred: see above
+        from ebbtide.agent.lsp.find import language_server_items  # noqa: PLC0415  # deferred: see above
 
         return language_server_items(self._config, self._root, self._environment, endings_in(self._config.project))
 
@@ -102,7 +102,7 @@ class SessionLanguages:
 
     def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
         """The servers for files with an extension that may run now."""
-        from agent.lsp.find import found_servers  # noqa: PLC0415  # deferred: see above
+        from ebbtide.agent.lsp.find import found_servers  # noqa: PLC0415  # deferred: see above
 
         found = found_servers(self._config, self._root, self._environment)
         return [

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from agent.config.private_table import PrivateTable
-from agent.extensions.extension_files import digest_of_programs
-from agent.extensions.trust import TrustItem
-from agent.extensions.trust_question import APPROVE, LATER
-from agent.mcp.declarations import DeclaredServer
-from tools.files.diff import unified_diff
-from tools.mcp.input_schema import words_in
-from tools.mcp.offers import INSTRUCTIONS, McpTool
-from tools.mcp.texts import spelled_out
-from tools.outputs.extent import pluralize
-from tools.secrets.redaction import without_password
+from ebbtide.agent.config.private_table import PrivateTable
+from ebbtide.agent.extensions.extension_files import digest_of_programs
+from ebbtide.agent.extensions.trust import TrustItem
+from ebbtide.agent.extensions.trust_question import APPROVE, LATER
+from ebbtide.agent.mcp.declarations import DeclaredServer
+from ebbtide.tools.files.diff import unified_diff
+from ebbtide.tools.mcp.input_schema import words_in
+from ebbtide.tools.mcp.offers import INSTRUCTIONS, McpTool
+from ebbtide.tools.mcp.texts import spelled_out
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.secrets.redaction import without_password
 
 TOOL_OPTIONS = (LATER, APPROVE)
 """What a key that is pressed by mistake answers comes first."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
-from agent.config.aliases import snake_case
-from agent.config.load import MAX_FILE_BYTES
-from agent.config.table_keys import SERVER_KEYS
-from agent.config.values import Config
-from agent.errors import ConfigError
-from tools.files.bounded import beginning_of
-from tools.files.byte_order import in_utf8
-from tools.mcp.spec import Login, ServerSpec
+from ebbtide.agent.config.aliases import snake_case
+from ebbtide.agent.config.load import MAX_FILE_BYTES
+from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.byte_order import in_utf8
+from ebbtide.tools.mcp.spec import Login, ServerSpec
 
 Owner: TypeAlias = Literal["user", "project"]
 
@@ -118,8 +118,8 @@ def _of_plugins(config: Config, environment: Mapping[str, str]) -> list[Declared
     """Those of plugins count as the user's own, who was shown them when the plugin was added."""
     if not (config.folders.data / "plugins").is_dir():
         return []
-    from agent.extensions.extension_files import UnusableFile  # noqa: PLC0415  # deferred: few users have plugins
-    from agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.extensions.extension_files import UnusableFile  # noqa: PLC0415  # deferred: few users have plugins
+    from ebbtide.agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: as above
 
     found: list[DeclaredServer | UnusableServer] = []
     for plugin in used_plugins(config):
@@ -230,7 +230,7 @@ def _declare_server(
         return UnusableServer(name, owner, source, str(error), required=required)
     scripts: tuple[Path, ...] = ()
     if owner == "project" and spec.cwd is not None:
-        from agent.extensions.extension_files import scripts_among  # noqa: PLC0415  # deferred: few have such servers
+        from ebbtide.agent.extensions.extension_files import scripts_among  # noqa: PLC0415  # deferred: few have such servers
 
         scripts = scripts_among(spec.command, spec.cwd, config.project)
     return DeclaredServer(

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from tools.mcp.client_handlers import FieldValue
-from tools.mcp.texts import one_line
-from tools.schema import mismatches
+from ebbtide.tools.mcp.client_handlers import FieldValue
+from ebbtide.tools.mcp.texts import one_line
+from ebbtide.tools.schema import mismatches
 
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.config.aliases import snake_case
-from agent.config.table_keys import SERVER_KEYS
-from agent.config.toml_file import rewrite
-from agent.config.values import Config
-from agent.errors import UsageError
-from agent.extensions.trust import FolderTrust, Standing
-from agent.mcp.approvals import Approvals, item_of
-from agent.mcp.declarations import DeclaredServer, Owner, UnusableServer, declared_servers, problem_of
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.server import Server
-from tools.sandbox.sandbox import Sandbox
-from tools.secrets.redaction import redact_text, without_options, without_password
+from ebbtide.agent.config.aliases import snake_case
+from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.toml_file import rewrite
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.trust import FolderTrust, Standing
+from ebbtide.agent.mcp.approvals import Approvals, item_of
+from ebbtide.agent.mcp.declarations import DeclaredServer, Owner, UnusableServer, declared_servers, problem_of
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.secrets.redaction import redact_text, without_options, without_password
 
 
 @dataclass(frozen=True, slots=True)

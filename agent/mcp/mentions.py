@@ -5,15 +5,15 @@ import base64
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent.context.attachments import attachment_labels, file_note
-from agent.context.mentions import note_with_heading
-from agent.errors import UsageError
-from agent.extensions.expansion import words_of
-from agent.messages import Image, Note, User, UserPart
-from tools.base import Attachment, Picture, ToolError
-from tools.mcp.offers import ServerPrompt
-from tools.mcp.server import Server
-from tools.outputs.extent import pluralize
+from ebbtide.agent.context.attachments import attachment_labels, file_note
+from ebbtide.agent.context.mentions import note_with_heading
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.expansion import words_of
+from ebbtide.agent.messages import Image, Note, User, UserPart
+from ebbtide.tools.base import Attachment, Picture, ToolError
+from ebbtide.tools.mcp.offers import ServerPrompt
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.outputs.extent import pluralize
 
 MAX_RESOURCES = 10
 """Resources of one message that are read."""

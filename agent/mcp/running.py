@@ -7,23 +7,23 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from agent.channel import Channel
-from agent.config.values import Config
-from agent.errors import ConfigError, LoginNeeded, ServerFailed
-from agent.extensions.session_trust import SessionTrust
-from agent.mcp.approvals import item_of
-from agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
-from agent.mcp.manage import approvals_of, make_server, pins_of
-from agent.mcp.mentions import expand_mentions
-from agent.mcp.server_requests import ServerRequests
-from agent.mcp.server_trust import ServerTrust
-from agent.mcp.status import ServerEntry, ServerStatus
-from agent.messages import User
-from agent.window.server_tools import ServerTools
-from agent.window.session_context import SessionContext
-from tools.base import Tool
-from tools.mcp.server import Server, close_all
-from tools.server_log import last_lines
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError, LoginNeeded, ServerFailed
+from ebbtide.agent.extensions.session_trust import SessionTrust
+from ebbtide.agent.mcp.approvals import item_of
+from ebbtide.agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.agent.mcp.manage import approvals_of, make_server, pins_of
+from ebbtide.agent.mcp.mentions import expand_mentions
+from ebbtide.agent.mcp.server_requests import ServerRequests
+from ebbtide.agent.mcp.server_trust import ServerTrust
+from ebbtide.agent.mcp.status import ServerEntry, ServerStatus
+from ebbtide.agent.messages import User
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import Tool
+from ebbtide.tools.mcp.server import Server, close_all
+from ebbtide.tools.server_log import last_lines
 
 HEADLESS_WAIT = 30.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent.channel import Channel
-from agent.context.estimate import estimate_message, estimate_text
-from agent.errors import AgentError
-from agent.events.session import Event, ReplyFinished, RetryScheduled
-from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, FormField, fields_of, form_of
-from agent.messages import Assistant, Image, Message, Text, User
-from agent.providers.base import Request
-from agent.providers.stream import stream_reply
-from agent.window.session_context import SessionContext
-from tools.mcp.client_handlers import (
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.context.estimate import estimate_message, estimate_text
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event, ReplyFinished, RetryScheduled
+from ebbtide.agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, FormField, fields_of, form_of
+from ebbtide.agent.messages import Assistant, Image, Message, Text, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.stream import stream_reply
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.mcp.client_handlers import (
     AcceptedAnswer,
     Answer,
     ClientHandlers,
@@ -29,7 +29,7 @@ from tools.mcp.client_handlers import (
     SamplingMessage,
     SamplingRefusal,
 )
-from tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.extent import pluralize
 
 ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
 YES, OPENED_ANSWER = "yes", "I have done so"

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from agent.channel import Channel
-from agent.errors import ConfigError
-from agent.extensions.trust_question import APPROVE
-from agent.mcp.approvals import TOOL_OPTIONS, Approvals, digests_of, tools_question
-from agent.mcp.server_requests import ServerRequests
-from agent.mcp.status import ServerEntry
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.extensions.trust_question import APPROVE
+from ebbtide.agent.mcp.approvals import TOOL_OPTIONS, Approvals, digests_of, tools_question
+from ebbtide.agent.mcp.server_requests import ServerRequests
+from ebbtide.agent.mcp.status import ServerEntry
 
 _DECIDE_ON_TOOLS = "start `ebb` in a terminal to decide, or run `ebb mcp test {} --approve`"
 

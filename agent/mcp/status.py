@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.mcp.approvals import digests_of, terms
-from agent.mcp.declarations import DeclaredServer
-from agent.window.deferral import specs_of
-from agent.window.session_context import SessionContext
-from tools.mcp.offers import McpTool, ReadResource, ServerState
-from tools.mcp.server import Server
+from ebbtide.agent.mcp.approvals import digests_of, terms
+from ebbtide.agent.mcp.declarations import DeclaredServer
+from ebbtide.agent.window.deferral import specs_of
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.mcp.offers import McpTool, ReadResource, ServerState
+from ebbtide.tools.mcp.server import Server
 
 ToolOffer: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
 """Whether the model is shown a tool; held back, it finds it by a search; due, it is shown it from the next request on;

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from dataclasses import field, replace
 from typing import Protocol, TypeAlias
 
-from agent.context.budget import Window
-from agent.context.prefix import Breakpoints
-from agent.context.secret_tokens import SecretTokens
-from agent.context.summary_cost import PerToken
-from agent.context.tool_selection import HostedSearch, ToolSpec
-from agent.messages import Assistant, Message, StopReason, Usage
-from tools.lazy import dataclass
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.prefix import Breakpoints
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.context.summary_cost import PerToken
+from ebbtide.agent.context.tool_selection import HostedSearch, ToolSpec
+from ebbtide.agent.messages import Assistant, Message, StopReason, Usage
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.config.values import Config
-from agent.errors import AgentError
-from agent.providers.base import Prices
-from agent.providers.factory import LOCAL, configured_models, known_model
-from agent.providers.registry import known_models
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, key_variable
-from tools.lazy import dataclass
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.providers.factory import LOCAL, configured_models, known_model
+from ebbtide.agent.providers.registry import known_models
+from ebbtide.agent.providers.setup import FIRST_CHOICE, find_endpoint, key_variable
+from ebbtide.tools.lazy import dataclass
 
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 _TABLE_PROVIDERS = ("anthropic", "openai")

@@ -5,20 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from agent.config.options import PROVIDERS
-from agent.config.values import Config
-from agent.context.budget import Window
-from agent.context.estimate import Estimator, Ruler
-from agent.context.images import ImageRule
-from agent.context.prefix import digest
-from agent.context.preflight import ModelTarget
-from agent.context.secret_tokens import SecretTokens
-from agent.errors import UsageError
-from agent.providers.base import Endpoint, ModelFacts, Provider
-from agent.providers.fallbacks import Connect, Targets, chain_after
-from agent.providers.meter import Meter
-from agent.providers.registry import at_other_server, facts_for
-from agent.providers.setup import (
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.estimate import Estimator, Ruler
+from ebbtide.agent.context.images import ImageRule
+from ebbtide.agent.context.prefix import digest
+from ebbtide.agent.context.preflight import ModelTarget
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.providers.base import Endpoint, ModelFacts, Provider
+from ebbtide.agent.providers.fallbacks import Connect, Targets, chain_after
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.registry import at_other_server, facts_for
+from ebbtide.agent.providers.setup import (
     FIRST_CHOICE,
     find_endpoint,
     find_setting,
@@ -27,8 +27,8 @@ from agent.providers.setup import (
     is_own_server,
     overrides,
 )
-from agent.providers.summarisers import CheaperSummarisers, Summarisers
-from agent.providers.tokenizers import factor_of, load_in_background, load_tokenizer
+from ebbtide.agent.providers.summarisers import CheaperSummarisers, Summarisers
+from ebbtide.agent.providers.tokenizers import factor_of, load_in_background, load_tokenizer
 
 WireName = Literal["sdk", "http"]
 LOCAL = ("ollama", "scripted")
@@ -97,7 +97,7 @@ async def _connect_model(
 ) -> Provider:
     name, model_name = split_name(model)
     if name == "scripted":
-        from agent.providers.wires.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
+        from ebbtide.agent.providers.wires.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
 
         scripted = Scripted(read_script(Path(model_name)), model_name, secrets=secrets)
         scripted.limits = find_window(scripted.facts, config, is_precise=is_precise)
@@ -139,20 +139,20 @@ async def _adapter(
     window: Callable[[ModelFacts], Window],
     secrets: SecretTokens,
 ) -> Provider:
-    from agent.providers.wires.adapter import WireProvider  # noqa: PLC0415  # deferred: with the adapter
+    from ebbtide.agent.providers.wires.adapter import WireProvider  # noqa: PLC0415  # deferred: with the adapter
 
     match name:
         case "anthropic":
-            from agent.providers.wires.anthropic import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
+            from ebbtide.agent.providers.wires.anthropic import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
         case "openai":
-            from agent.providers.wires.openai_responses import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
+            from ebbtide.agent.providers.wires.openai_responses import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
         case "openai-chat":
-            from agent.providers.wires.openai_chat import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
-            from agent.providers.wires.served_facts import with_served_facts  # noqa: PLC0415  # deferred: as above
+            from ebbtide.agent.providers.wires.openai_chat import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
+            from ebbtide.agent.providers.wires.served_facts import with_served_facts  # noqa: PLC0415  # deferred: as above
 
             facts = await with_served_facts(endpoint, facts)
         case "ollama":
-            from agent.providers.wires.ollama import ADAPTER, live_facts  # noqa: PLC0415  # deferred: one adapter a run
+            from ebbtide.agent.providers.wires.ollama import ADAPTER, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 
             facts = await live_facts(endpoint, facts)
         case _:
@@ -163,7 +163,7 @@ async def _adapter(
 async def reach_provider(name: str, config: Config, environment: Mapping[str, str]) -> tuple[str, int, float]:
     """The host of a provider's server, the HTTP status with which it lists its models, and the milliseconds until then.
     Nothing is paid for. Raises `AgentError` where it cannot be reached or refuses the key."""
-    from agent.providers.wires.reach import reach  # noqa: PLC0415  # deferred: only an examination asks
+    from ebbtide.agent.providers.wires.reach import reach  # noqa: PLC0415  # deferred: only an examination asks
 
     reached = await reach(name, find_endpoint(name, config.provider(name), environment))
     return reached.host, reached.status, reached.milliseconds
@@ -172,7 +172,7 @@ async def reach_provider(name: str, config: Config, environment: Mapping[str, st
 def proxy_route(url: str) -> str | None:
     """What the environment says of the way to an address: None where nothing stands in between, otherwise the proxy.
     Raises `RouteFailed` where that is none."""
-    from agent.providers.wires.proxies import check_proxy, proxy_of  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.providers.wires.proxies import check_proxy, proxy_of  # noqa: PLC0415  # deferred: as above
 
     check_proxy(url)
     proxy = proxy_of(url)

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from agent.context.last_request import RequestMark
-from agent.context.preflight import ModelTarget
-from agent.errors import UsageError
-from agent.providers.base import Provider
-from agent.providers.learned_limits import has_answered
-from agent.providers.meter import Meter
-from tools.lazy import dataclass
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.preflight import ModelTarget
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.providers.base import Provider
+from ebbtide.agent.providers.learned_limits import has_answered
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent.config.values import Config, ProviderConfig
-from agent.errors import ConfigError, TimedOut
-from agent.messages import Text, User
-from agent.providers.base import Reply, Request
-from agent.providers.setup import CHAT_SERVERS, FIRST_CHOICE, find_endpoint, has_key, is_loopback, key_variable
+from ebbtide.agent.config.values import Config, ProviderConfig
+from ebbtide.agent.errors import ConfigError, TimedOut
+from ebbtide.agent.messages import Text, User
+from ebbtide.agent.providers.base import Reply, Request
+from ebbtide.agent.providers.setup import CHAT_SERVERS, FIRST_CHOICE, find_endpoint, has_key, is_loopback, key_variable
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 PROBE_TIMEOUT_S = 0.5
@@ -100,7 +100,7 @@ def _names(url: str, listed: str, named: str) -> tuple[str, ...] | None:
 
 async def try_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
     """Asks a model for one word with a key. Raises `AgentError` where no answer comes."""
-    from agent.providers.factory import build_provider  # noqa: PLC0415  # deferred: few runs try a key
+    from ebbtide.agent.providers.factory import build_provider  # noqa: PLC0415  # deferred: few runs try a key
 
     name = model.partition("/")[0]
     variable = key_variable(name, config.provider(name))

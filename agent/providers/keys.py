@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
-from agent.config.private_table import PrivateTable
-from agent.errors import ConfigError, UsageError
-from tools.lazy import dataclass
+from ebbtide.agent.config.private_table import PrivateTable
+from ebbtide.agent.errors import ConfigError, UsageError
+from ebbtide.tools.lazy import dataclass
 
 KeyPlace: TypeAlias = Literal["keyring", "file"]
 

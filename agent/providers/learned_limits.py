@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, Window, after_overflow
-from agent.context.last_request import RequestMark
-from agent.context.summary_cost import SummaryJob
-from agent.events.session import Event
-from agent.providers.base import Provider
-from tools.lazy import dataclass
+from ebbtide.agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, Window, after_overflow
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.summary_cost import SummaryJob
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.providers.base import Provider
+from ebbtide.tools.lazy import dataclass
 
 FAILURES = 3
 """Summaries in a row that failed, after which no more are asked for until something changes."""

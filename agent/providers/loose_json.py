@@ -4,8 +4,8 @@ import json
 import re
 from typing import NoReturn
 
-from tools.lazy import regex
-from tools.schema import MAX_DEPTH
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.schema import MAX_DEPTH
 
 HALF_PAIR = "the arguments hold half of a surrogate pair: send the character whole"
 """What is said of arguments that cannot be written down."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from agent.context.budget import BudgetSection, ContextBudget, Window, apportion, count_summary
-from agent.context.estimate import (
+from ebbtide.agent.context.budget import BudgetSection, ContextBudget, Window, apportion, count_summary
+from ebbtide.agent.context.estimate import (
     Counts,
     Estimator,
     Ruler,
@@ -22,10 +22,10 @@ from agent.context.estimate import (
     tools_text,
     total,
 )
-from agent.context.incremental import IncrementalFold, is_prefix
-from agent.context.preflight import Counters, settle_for_final_turn
-from agent.context.prompt import Prompt
-from agent.context.server_truncation import (
+from ebbtide.agent.context.incremental import IncrementalFold, is_prefix
+from ebbtide.agent.context.preflight import Counters, settle_for_final_turn
+from ebbtide.agent.context.prompt import Prompt
+from ebbtide.agent.context.server_truncation import (
     MIN_WINDOW_TOKENS,
     CountedRequest,
     CountRecord,
@@ -34,13 +34,13 @@ from agent.context.server_truncation import (
     min_tokens,
     truncation_notice,
 )
-from agent.context.tool_selection import ToolSpec
-from agent.context.view import View
-from agent.events.session import Event, Noticed
-from agent.messages import Conversation, Message, ProviderItem, Summary, Usage
-from agent.providers.base import Reply
-from agent.providers.usage import carried_usage, drops_reasoning, is_foreign, sent_of, subtract_counts
-from tools.lazy import dataclass
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.context.view import View
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.messages import Conversation, Message, ProviderItem, Summary, Usage
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.providers.usage import carried_usage, drops_reasoning, is_foreign, sent_of, subtract_counts
+from ebbtide.tools.lazy import dataclass
 
 CountReading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
 """What a reported usage is worth. `fresh`: of what was new only. `doubtful`: less than can be, for the first time."""

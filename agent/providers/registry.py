@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from agent.errors import ConfigError
-from agent.providers.base import ModelFacts, Prices
-from tools.lazy import regex
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.providers.base import ModelFacts, Prices
+from ebbtide.tools.lazy import regex
 
 UNKNOWN_WINDOW = 131_072
 UNKNOWN_OUTPUT = 8_192

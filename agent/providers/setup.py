@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent.config.values import Config, ProviderConfig
-from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
-from agent.errors import AuthFailed, ConfigError, UsageError
-from agent.providers.base import Endpoint, ModelFacts
-from agent.providers.keys import stored_key
-from tools.lazy import dataclass
-from tools.secrets.redaction import without_password
+from ebbtide.agent.config.values import Config, ProviderConfig
+from ebbtide.agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
+from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
+from ebbtide.agent.providers.base import Endpoint, ModelFacts
+from ebbtide.agent.providers.keys import stored_key
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.secrets.redaction import without_password
 
 OUTPUT_TOKENS = 16_384
 """Reserved for a reply, when the model can write as much."""

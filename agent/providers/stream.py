@@ -8,12 +8,12 @@ from copy import copy
 from dataclasses import field, replace
 from typing import Any
 
-from agent.channel import Interrupt
-from agent.context.budget import ContextBudget
-from agent.context.empty_reply import follows_success
-from agent.context.repetition import RepetitionWatch
-from agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
-from agent.events.session import (
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.empty_reply import follows_success
+from ebbtide.agent.context.repetition import RepetitionWatch
+from ebbtide.agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
+from ebbtide.agent.events.session import (
     CallDelta,
     Event,
     Noticed,
@@ -23,9 +23,9 @@ from agent.events.session import (
     TextDelta,
     ToolsFound,
 )
-from agent.messages import Assistant, ProviderItem, Text, Usage
-from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
-from tools.lazy import dataclass
+from ebbtide.agent.messages import Assistant, ProviderItem, Text, Usage
+from ebbtide.agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
+from ebbtide.tools.lazy import dataclass
 
 ATTEMPTS = 5
 """For an answer that breaks off: each costs a whole request, and what cannot be read is often the same again."""

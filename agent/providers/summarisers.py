@@ -6,11 +6,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from agent.context.summary_cost import SummaryJob, SummaryModel, SummaryOffer, cheapest_reader, fastest_first
-from agent.errors import AgentError, TimedOut
-from agent.events.session import Event, Noticed, ReplyFinished
-from agent.messages import Text, User
-from agent.providers.base import ModelFacts, Provider, Reply, Request
+from ebbtide.agent.context.summary_cost import SummaryJob, SummaryModel, SummaryOffer, cheapest_reader, fastest_first
+from ebbtide.agent.errors import AgentError, TimedOut
+from ebbtide.agent.events.session import Event, Noticed, ReplyFinished
+from ebbtide.agent.messages import Text, User
+from ebbtide.agent.providers.base import ModelFacts, Provider, Reply, Request
 
 Emit = Callable[[Event], None]
 Connect = Callable[[str], Awaitable[Provider]]

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agent.context.estimate import chars_estimate
-from tools.files.private_folder import make_private
+from ebbtide.agent.context.estimate import chars_estimate
+from ebbtide.tools.files.private_folder import make_private
 
 Count: TypeAlias = Callable[[str], float]
 

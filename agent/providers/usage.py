@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from agent.context.budget import ContextBudget
-from agent.context.estimate import (
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.estimate import (
     Counts,
     total,
 )
-from agent.context.server_truncation import CountedRequest, since_reply
-from agent.messages import Assistant, Conversation, Message, ProviderItem, Reasoning, Text, Usage, User
-from agent.providers.base import Reply
+from ebbtide.agent.context.server_truncation import CountedRequest, since_reply
+from ebbtide.agent.messages import Assistant, Conversation, Message, ProviderItem, Reasoning, Text, Usage, User
+from ebbtide.agent.providers.base import Reply
 
 _NEWEST = 64
 """Messages that are measured one by one, where less was counted than expected."""

@@ -5,10 +5,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 
-from agent.context.control_calls import TASK
-from agent.errors import StoreFailed
-from agent.messages import CallState, PendingEdit, ToolCall, ToolOutput
-from tools.lazy import dataclass
+from ebbtide.agent.context.control_calls import TASK
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import CallState, PendingEdit, ToolCall, ToolOutput
+from ebbtide.tools.lazy import dataclass
 
 CALL_INTERRUPTED = (
     "interrupted: the program ended while this call was running, so it may have been done in part. "

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
-from agent.errors import StoreFailed
-from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
-from agent.records.message_rows import decode_message
-from store.session_rows import MessageRow
-from tools.lazy import dataclass
-from tools.outputs.extent import join_limited
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import join_limited
 
 DAMAGED_NOTE = "[what stood here was damaged on the disk and cannot be read any more]"
 MOST_NAMED = 10

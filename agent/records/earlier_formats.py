@@ -6,11 +6,11 @@ from dataclasses import replace
 from re import Pattern
 from signal import SIGKILL, Signals
 
-from agent.messages import Elision, Note, NoteKind, Ranges, ToolOutput
-from tools.lazy import regex
-from tools.outputs.extent import pluralize
-from tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
-from tools.process.state import ProgramState
+from ebbtide.agent.messages import Elision, Note, NoteKind, Ranges, ToolOutput
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
+from ebbtide.tools.process.state import ProgramState
 
 _STORED_HEAD = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
 _STORED_TAIL = ']\nUse the "read_result" tool with ref_id='

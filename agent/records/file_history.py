@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent.errors import StoreFailed
-from agent.records.file_change import ChangeScope, FileChange, FileChanges
-from agent.records.recorder import Recorder
-from agent.records.store_thread import StoreThread
-from store.errors import StoreError
-from store.file_versions import ChangeRow, changes, save_change
-from store.sessions import SessionStore
-from tools.base import AppliedChange, ToolError
-from tools.files.paths import display
-from tools.files.read_write import content_of
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.errors import StoreError
+from ebbtide.store.file_versions import ChangeRow, changes, save_change
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import AppliedChange, ToolError
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.read_write import content_of
 
 MAX_FILE_BYTES = 8_000_000
 """Bytes of a file that are kept."""
@@ -79,7 +79,7 @@ class FileLog:
         return tuple(map(self._ours, first.values()))
 
     def _compare_files(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> FileChanges:
-        from agent.records.git import git_changes  # noqa: PLC0415  # deferred: only who looks at changes needs git
+        from ebbtide.agent.records.git import git_changes  # noqa: PLC0415  # deferred: only who looks at changes needs git
 
         others = git_changes(self._root, {Path(row.path) for row in rows}, since)
         return FileChanges(scope, (*self._of_tools(rows), *others.files), others.notes)

@@ -5,11 +5,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from agent.records.rows import decode_snapshot
-from store.archive import ArchiveStore, ExpiryResult, OutputPosition
-from store.locks import is_open
-from store.sessions import SessionStore
-from tools.lazy import dataclass, regex
+from ebbtide.agent.records.rows import decode_snapshot
+from ebbtide.store.archive import ArchiveStore, ExpiryResult, OutputPosition
+from ebbtide.store.locks import is_open
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.lazy import dataclass, regex
 
 OVER = "over"
 """Begins the name of the file, beside the bytes, that tells that more is in use than the limit allows."""

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.records.file_change import FileChange
-from tools.base import ToolError
-from tools.files.paths import display
-from tools.files.read_write import content_of
-from tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
-from tools.search.walk import is_generated
+from ebbtide.agent.records.file_change import FileChange
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.read_write import content_of
+from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
+from ebbtide.tools.search.walk import is_generated
 
 MAX_FILES = 500
 """Files that are looked at."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from agent.messages import Image, Message, ToolOutput, User
-from store.blobs import Blobs
-from store.errors import StoreError
+from ebbtide.agent.messages import Image, Message, ToolOutput, User
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.errors import StoreError
 
 MISSING_IMAGE_NOTE = "[a picture ({}) is not there any more]"
 

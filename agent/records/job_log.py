@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agent.channel import Channel
-from agent.config.options import PortRule
-from agent.context.secret_tokens import SecretTokens
-from agent.errors import StoreFailed
-from agent.events.session import JobEnded
-from agent.records.recorder import Recorder
-from tools.base import Workspace
-from tools.process.jobs import EndedJob, Job
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.options import PortRule
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.events.session import JobEnded
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.process.jobs import EndedJob, Job
 
 if TYPE_CHECKING:  # a type only: few sessions have jobs
-    from tools.sandbox.job_ports import JobPorts
+    from ebbtide.tools.sandbox.job_ports import JobPorts
 
 
 def job_listener(channel: Channel, recorder: Recorder, secrets: SecretTokens) -> Callable[[EndedJob], Awaitable[None]]:
@@ -41,7 +41,7 @@ class JobPortsOnDemand:
         sandbox = self._workspace.sandbox
         if not job.has_own_network or sandbox is None or (network := sandbox.network) is None:
             return
-        from tools.sandbox.job_ports import JobPorts  # noqa: PLC0415  # deferred: few sessions have jobs
+        from ebbtide.tools.sandbox.job_ports import JobPorts  # noqa: PLC0415  # deferred: few sessions have jobs
 
         if self._ports is None:
             self._ports = JobPorts(self._workspace.jobs, self._rule, lambda: network.namespace, self._tell)

@@ -6,10 +6,10 @@ from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast, get_args
 
-from agent.context.offload import text_without_insertions
-from agent.context.references import message_digits
-from agent.errors import StoreFailed
-from agent.messages import (
+from ebbtide.agent.context.offload import text_without_insertions
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -23,17 +23,17 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.records.codec import as_json, from_json
-from agent.records.earlier_formats import (
+from ebbtide.agent.records.codec import as_json, from_json
+from ebbtide.agent.records.earlier_formats import (
     gap_of_words,
     note_of_words,
     output_parted,
     problems_of_words,
     program_of_words,
 )
-from store.session_rows import MessageRow
-from tools.outputs.new_problems import NEW_PROBLEMS
-from tools.process.state import ProgramState
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.tools.outputs.new_problems import NEW_PROBLEMS
+from ebbtide.tools.process.state import ProgramState
 
 
 def encode_message(message: Message, position: int) -> MessageRow:

@@ -11,15 +11,15 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from agent.channel import Interrupt
-from agent.context.control_calls import TodoState
-from agent.context.incremental import IncrementalFold
-from agent.context.job_notes import reported_job_ids
-from agent.context.last_request import RequestMark
-from agent.context.mask import outputs_so_far
-from agent.context.tool_selection import unwrapped_call
-from agent.errors import StoreFailed
-from agent.events.session import (
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.control_calls import TodoState
+from ebbtide.agent.context.incremental import IncrementalFold
+from ebbtide.agent.context.job_notes import reported_job_ids
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.mask import outputs_so_far
+from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.events.session import (
     AgentActivity,
     Event,
     ModelSwitched,
@@ -28,12 +28,12 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
-from agent.events.view import ContextCompacted, FilesChanged, PrefixRenewed, RewriteUndone, ViewChanged
-from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
-from agent.records.call_progress import is_to_be_asked, output_left
-from agent.records.images import as_in_log
-from agent.records.message_rows import contents_of, encode_message
-from agent.records.rows import (
+from ebbtide.agent.events.view import ContextCompacted, FilesChanged, PrefixRenewed, RewriteUndone, ViewChanged
+from ebbtide.agent.messages import Assistant, CallState, Conversation, Message, Summary, User
+from ebbtide.agent.records.call_progress import is_to_be_asked, output_left
+from ebbtide.agent.records.images import as_in_log
+from ebbtide.agent.records.message_rows import contents_of, encode_message
+from ebbtide.agent.records.rows import (
     changes_of,
     decode_call_state,
     decode_mark,
@@ -44,15 +44,15 @@ from agent.records.rows import (
     output_rows,
     summary_row,
 )
-from agent.records.session_reader import SessionLog
-from agent.records.session_state import SessionState, with_jobs_of, with_todos
-from agent.records.store_thread import StoreThread
-from agent.records.turn_endings import ending_row
-from agent.records.usage import SessionUsage, rewrite_row, usage_row
-from agent.records.write_queue import WriteQueue
-from store.archive import ArchiveStore
-from store.calls import save_tool_uses, tool_uses
-from store.session_rows import (
+from ebbtide.agent.records.session_reader import SessionLog
+from ebbtide.agent.records.session_state import SessionState, with_jobs_of, with_todos
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.turn_endings import ending_row
+from ebbtide.agent.records.usage import SessionUsage, rewrite_row, usage_row
+from ebbtide.agent.records.write_queue import WriteQueue
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.calls import save_tool_uses, tool_uses
+from ebbtide.store.session_rows import (
     FactRow,
     MessageRow,
     OutputRow,
@@ -63,8 +63,8 @@ from store.session_rows import (
     UsageRow,
     ViewRow,
 )
-from store.sessions import SessionStore
-from tools.outputs.extent import ellipsize
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.extent import ellipsize
 
 _CALL = "call"
 """The kind of the facts that tell how far calls have come."""

@@ -3,14 +3,14 @@
 import asyncio
 import time
 
-from agent.context.mask import visible_messages
-from agent.debug import Debug
-from agent.events.session import Resumed
-from agent.messages import Conversation
-from agent.records.recorder import Recorder
-from agent.records.session_state import display_paths, jobs_ended_by_exit
-from tools.base import Workspace
-from tools.seen_files import differences
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.events.session import Resumed
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.session_state import display_paths, jobs_ended_by_exit
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.seen_files import differences
 
 
 async def restore(

@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from agent.context.control_calls import TodoItem
-from agent.context.last_request import RequestMark
-from agent.errors import StoreFailed
-from agent.messages import (
+from ebbtide.agent.context.control_calls import TodoItem
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import (
     CallState,
     CarriedPart,
     Conversation,
@@ -23,12 +23,12 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.records.codec import as_json, count, from_json
-from agent.records.earlier_formats import title_parted
-from agent.records.message_rows import decode_message, decode_part, encode_part
-from agent.records.session_state import SessionState
-from store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
-from tools.process.jobs import EndedJob
+from ebbtide.agent.records.codec import as_json, count, from_json
+from ebbtide.agent.records.earlier_formats import title_parted
+from ebbtide.agent.records.message_rows import decode_message, decode_part, encode_part
+from ebbtide.agent.records.session_state import SessionState
+from ebbtide.store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
+from ebbtide.tools.process.jobs import EndedJob
 
 
 def encode_call_state(state: CallState) -> str:

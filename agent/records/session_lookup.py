@@ -2,11 +2,11 @@
 
 import re
 
-from agent.config.values import Config
-from agent.errors import UsageError
-from store.session_rows import SESSION_ID, SessionRow
-from store.sessions import SessionStore
-from tools.lazy import dataclass
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.store.session_rows import SESSION_ID, SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from agent.context.last_request import RequestMark
-from agent.context.tool_selection import unwrapped_call
-from agent.errors import StoreFailed
-from agent.messages import BY_USER, Assistant, Conversation, Message, ToolCall, Usage, User
-from agent.records.damage import FARTHEST, in_place, readable, try_decode_message, unreadable
-from agent.records.images import needs_image_bytes, with_image_bytes
-from agent.records.message_rows import decode_message
-from agent.records.rows import decode_mark, decode_snapshot
-from agent.records.store_thread import StoreThread
-from agent.records.usage import RequestUsage, Rewrite, SessionUsage, request_usage, rewrite_of
-from store.archive import ArchiveStore
-from store.calls import replies_with_calls
-from store.session_rows import MessageRow
-from store.sessions import SessionStore
-from tools.outputs.recalled import no_progress
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import BY_USER, Assistant, Conversation, Message, ToolCall, Usage, User
+from ebbtide.agent.records.damage import FARTHEST, in_place, readable, try_decode_message, unreadable
+from ebbtide.agent.records.images import needs_image_bytes, with_image_bytes
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.rows import decode_mark, decode_snapshot
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.usage import RequestUsage, Rewrite, SessionUsage, request_usage, rewrite_of
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.calls import replies_with_calls
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.recalled import no_progress
 
 _BEHIND_ALL = 1 << 60
 """A position that no message has."""

@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
-from agent.context.control_calls import TodoItem, TodoState
-from agent.events.session import Resumed
-from tools.base import Workspace
-from tools.files.paths import display
-from tools.lazy import dataclass
-from tools.outputs.extent import join_limited
-from tools.process.jobs import EndedJob
+from ebbtide.agent.context.control_calls import TodoItem, TodoState
+from ebbtide.agent.events.session import Resumed
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.process.jobs import EndedJob
 
 MOST_NAMED = 20
 """Files that a note names before it only counts the rest."""

@@ -8,15 +8,15 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.config.values import Config, Folders
-from agent.errors import StoreFailed
-from store.blobs import Blobs
-from store.errors import StoreError
-from store.locks import SessionLock
-from store.sessions import SessionStore
+from ebbtide.agent.config.values import Config, Folders
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.errors import StoreError
+from ebbtide.store.locks import SessionLock
+from ebbtide.store.sessions import SessionStore
 
 if TYPE_CHECKING:  # a type only: a list of sessions is read in no thread of its own
-    from agent.records.store_thread import StoreThread
+    from ebbtide.agent.records.store_thread import StoreThread
 
 DAY = 86_400.0
 
@@ -53,7 +53,7 @@ async def forget(thread: "StoreThread", store: SessionStore, session: str, *, is
 
 def forget_rows(store: SessionStore, session: str) -> None:
     """Deletes a session with all that a search finds of it but its words. Raises `StoreError`."""
-    from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
+    from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
 
     try:
         store.delete(session)
@@ -66,7 +66,7 @@ def forget_rows(store: SessionStore, session: str) -> None:
 
 def forget_words(store: SessionStore) -> None:
     """Forgets the words of the index, once sessions are deleted that may have held them alone. Raises `StoreError`."""
-    from store.search import SearchIndex  # noqa: PLC0415  # deferred: as above
+    from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: as above
 
     SearchIndex(store).forget_words()
 
@@ -88,7 +88,7 @@ def tidy_store(store: SessionStore, config: Config) -> None:
     with suppress(StoreError, OSError):  # what is not removed today is removed another day
         has_limits = age is not None or most is not None
         if has_limits or _is_due(blobs.folder):
-            from agent.records.garbage import remove_garbage  # noqa: PLC0415  # deferred: most runs have nothing to remove
+            from ebbtide.agent.records.garbage import remove_garbage  # noqa: PLC0415  # deferred: most runs have nothing to remove
 
             oldest = None if age is None else time.time() - age * DAY
             remove_garbage(store, config.folders.data / "locks", older_than=oldest, most_bytes=most)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from agent.errors import StoreFailed
-from store.errors import StoreError
-from store.sessions import SessionStore
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.store.errors import StoreError
+from ebbtide.store.sessions import SessionStore
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files.bounded import beginning_of
-from tools.files.private_folder import make_private
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.private_folder import make_private
 
 KEY_FILE = "token-key"
 KEY_SIZE = 32

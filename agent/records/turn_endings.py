@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from agent.events.session import TurnFailed, TurnFinished
-from agent.events.view import FilesChanged
-from store.session_rows import FactRow
-from store.sessions import SessionStore
-from tools.lazy import dataclass
+from ebbtide.agent.events.session import TurnFailed, TurnFinished
+from ebbtide.agent.events.view import FilesChanged
+from ebbtide.store.session_rows import FactRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.lazy import dataclass
 
 TURN_END = "turn end"
 """The kind of these facts; the key of each is a position."""

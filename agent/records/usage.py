@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import TypeAlias
 
-from agent.events.session import ModelSwitched, ReplyFinished
-from agent.events.view import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
-from agent.messages import Usage
-from store.session_rows import RewriteRow, UsageRow
-from tools.lazy import dataclass
+from ebbtide.agent.events.session import ModelSwitched, ReplyFinished
+from ebbtide.agent.events.view import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
+from ebbtide.agent.messages import Usage
+from ebbtide.store.session_rows import RewriteRow, UsageRow
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec
 
-from agent.channel import Interrupt
-from agent.errors import StoreFailed
-from agent.records.store_thread import StoreThread
-from store.sessions import SessionStore
-from tools.lazy import dataclass
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.lazy import dataclass
 
 LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
 """Seconds for which something waits for a database that another program holds, and between two tries."""

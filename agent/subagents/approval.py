@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.calls.approval import Approver
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy
-from agent.config.options import Mode, stricter_mode
-from agent.events.permissions import Decision, PermissionAsked
-from agent.events.session import Event
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.config.options import Mode, stricter_mode
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.agent.events.session import Event
 
 
 class AgentApproval(Approver):

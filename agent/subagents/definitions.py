@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.calls.policy import server_of
-from agent.config.options import Mode
-from tools.lazy import dataclass
-from tools.task import BUILT_IN
+from ebbtide.agent.calls.policy import server_of
+from ebbtide.agent.config.options import Mode
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.task import BUILT_IN
 
 READING = ("read", "grep", "glob", "bash", "read_result", "recall")
 """What agents are given that change nothing. Their mode lets `bash` only look."""

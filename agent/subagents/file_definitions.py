@@ -3,15 +3,15 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from agent.calls.tool_aliases import LISTERS, by_their_name, our_tool, plain_name
-from agent.config.options import Mode
-from agent.extensions.agent_files import MAX_DESCRIPTION_CHARS, AgentFile
-from agent.extensions.skills import Skill
-from agent.extensions.skills import skills_prompt as listed_skills
-from agent.hooks.tool_names import OURS, our_names
-from agent.subagents.definitions import AgentDefinition, built_in
-from tools.base import ToolError
-from tools.outputs.extent import ellipsize, join_limited
+from ebbtide.agent.calls.tool_aliases import LISTERS, by_their_name, our_tool, plain_name
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.extensions.agent_files import MAX_DESCRIPTION_CHARS, AgentFile
+from ebbtide.agent.extensions.skills import Skill
+from ebbtide.agent.extensions.skills import skills_prompt as listed_skills
+from ebbtide.agent.hooks.tool_names import OURS, our_names
+from ebbtide.agent.subagents.definitions import AgentDefinition, built_in
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.extent import ellipsize, join_limited
 
 _MAX_LISTED_NAMES = 5
 _OF_OTHERS = frozenset(

@@ -5,11 +5,19 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import get_args
 
-from agent.events.session import Event, ReplyFinished, StepStarted, ToolFinished, ToolStarted, TurnFailed, TurnFinished
-from agent.events.subagents import AgentEnd, AgentFinished, AgentReference
-from agent.messages import Usage
-from tools.lazy import dataclass, regex
-from tools.outputs.extent import ellipsize, join_limited
+from ebbtide.agent.events.session import (
+    Event,
+    ReplyFinished,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
+from ebbtide.agent.events.subagents import AgentEnd, AgentFinished, AgentReference
+from ebbtide.agent.messages import Usage
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.extent import ellipsize, join_limited
 
 MAX_ANSWER_CHARS = 16_384
 """Characters of an answer that are shown; all of it is kept."""

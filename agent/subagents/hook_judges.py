@@ -5,18 +5,18 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TypeAlias
 
-from agent.errors import AgentError
-from agent.events.session import AgentActivity, Event, ReplyFinished, TurnFailed, TurnFinished
-from agent.hooks.judges import ANSWER
-from agent.messages import Text, User
-from agent.providers.base import Request
-from agent.providers.fallbacks import Connect
-from agent.providers.stream import stream_reply
-from agent.session import Session
-from agent.subagents.definitions import READING, AgentDefinition
-from agent.subagents.role import model_of
-from agent.window.session_context import SessionContext
-from tools.base import ToolError
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import AgentActivity, Event, ReplyFinished, TurnFailed, TurnFinished
+from ebbtide.agent.hooks.judges import ANSWER
+from ebbtide.agent.messages import Text, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.fallbacks import Connect
+from ebbtide.agent.providers.stream import stream_reply
+from ebbtide.agent.session import Session
+from ebbtide.agent.subagents.definitions import READING, AgentDefinition
+from ebbtide.agent.subagents.role import model_of
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import ToolError
 
 Compose: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
 

@@ -8,26 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.calls.execute import Guard, no_checkpoint
-from agent.calls.output_view import around_calls
-from agent.config.options import Mode, stricter_mode
-from agent.config.values import Config
-from agent.context.prompt import Instructions
-from agent.context.tool_selection import CALL, SEARCH
-from agent.events.session import Event
-from agent.input.instructions import in_mode
-from agent.subagents.approval import AgentApproval
-from agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
-from agent.window.server_tools import ServerTools
-from agent.window.session_context import SessionContext
-from agent.window.turn_limits import TurnLimits
-from store.session_rows import SessionRow
-from tools.base import Tool, Workspace
-from tools.lazy import dataclass
+from ebbtide.agent.calls.execute import Guard, no_checkpoint
+from ebbtide.agent.calls.output_view import around_calls
+from ebbtide.agent.config.options import Mode, stricter_mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.context.tool_selection import CALL, SEARCH
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.input.instructions import in_mode
+from ebbtide.agent.subagents.approval import AgentApproval
+from ebbtide.agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.tools.base import Tool, Workspace
+from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:  # types only: who brings some pays for them
-    from agent.calls.tool_hooks import ToolHooks
-    from agent.extensions.session_extensions import SessionExtensions
+    from ebbtide.agent.calls.tool_hooks import ToolHooks
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions
 
 NOT_FOR_AGENTS = ("ask_user", "task")
 
@@ -97,7 +97,7 @@ def model_of(said: str | None, usual: str) -> str:
     provider that is called so, or else the usual one."""
     if said is None or "/" in said:
         return said or usual
-    from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few definitions name a model
+    from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few definitions name a model
 
     return model_called(said, usual) or usual
 
@@ -106,6 +106,6 @@ def usable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefiniti
     """The agents that a session may send off now."""
     if extensions is None or not extensions.agents:
         return built_in()
-    from agent.subagents.file_definitions import with_files  # noqa: PLC0415  # deferred: few users have some
+    from ebbtide.agent.subagents.file_definitions import with_files  # noqa: PLC0415  # deferred: few users have some
 
     return with_files(extensions.usable_agents(), extensions.usable_skills())

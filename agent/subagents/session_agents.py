@@ -8,11 +8,11 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from agent.channel import Interrupt
-from agent.context.mask import HOOK_NOTE_PREFIX
-from agent.errors import AgentError
-from agent.events.permissions import PermissionAnswered
-from agent.events.session import (
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.mask import HOOK_NOTE_PREFIX
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.permissions import PermissionAnswered
+from ebbtide.agent.events.session import (
     AgentActivity,
     CallDelta,
     ContextMeasured,
@@ -21,16 +21,16 @@ from agent.events.session import (
     TextDelta,
     ToolProgress,
 )
-from agent.events.subagents import AgentFinished, AgentStarted, RunningAgent
-from agent.messages import Note
-from agent.session import Session
-from agent.subagents.definitions import AgentDefinition, find_definition
-from agent.subagents.hand_back import AgentWork, finished_event, hand_back_text
-from agent.window.session_context import SessionContext
-from tools.base import Result, ToolError, Workspace
-from tools.lazy import dataclass
-from tools.outputs.extent import join_limited
-from tools.task import MAX_LISTED
+from ebbtide.agent.events.subagents import AgentFinished, AgentStarted, RunningAgent
+from ebbtide.agent.messages import Note
+from ebbtide.agent.session import Session
+from ebbtide.agent.subagents.definitions import AgentDefinition, find_definition
+from ebbtide.agent.subagents.hand_back import AgentWork, finished_event, hand_back_text
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import Result, ToolError, Workspace
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.task import MAX_LISTED
 
 MAX_CONCURRENT_AGENTS = 10
 HIDDEN_EVENTS = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)

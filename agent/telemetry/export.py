@@ -16,12 +16,12 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from agent.channel import Channel
-from agent.errors import ConfigError
-from agent.events.session import Event
-from agent.telemetry.session_trace import Instruments, SessionTrace
-from tools.secrets.redaction import without_password
-from tools.version import VERSION
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.telemetry.session_trace import Instruments, SessionTrace
+from ebbtide.tools.secrets.redaction import without_password
+from ebbtide.tools.version import VERSION
 
 EXPORT_TIMEOUT_S = 2.0
 """For which one attempt to send lasts, and the end of the program waits."""

@@ -15,7 +15,7 @@ from opentelemetry.metrics import Counter, Histogram
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
-from agent.events.session import (
+from ebbtide.agent.events.session import (
     ContextMeasured,
     Event,
     ReplyFinished,
@@ -27,9 +27,9 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
-from agent.events.subagents import AgentStarted
-from agent.events.view import CompactionStarted, ContextCompacted
-from agent.messages import Usage
+from ebbtide.agent.events.subagents import AgentStarted
+from ebbtide.agent.events.view import CompactionStarted, ContextCompacted
+from ebbtide.agent.messages import Usage
 
 Attributes = Mapping[str, AttributeValue]
 

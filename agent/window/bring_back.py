@@ -5,21 +5,21 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TypeVar
 
-from agent.archive.recall import SessionRecall
-from agent.context.budget import ContextBudget
-from agent.errors import AgentError
-from agent.events.view import BroughtBack
-from agent.messages import Conversation, Message, Note, User
-from agent.providers.base import Prices
-from agent.window.measure import budget_of
-from agent.window.session_context import SessionContext
-from tools.base import ToolError
-from tools.files.pictures import PICTURE_TYPES
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
-from tools.outputs.plain_text import is_mostly_noise
-from tools.outputs.stored import StoredContent
-from tools.read_result import part_of
+from ebbtide.agent.archive.recall import SessionRecall
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.view import BroughtBack
+from ebbtide.agent.messages import Conversation, Message, Note, User
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import is_mostly_noise
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.read_result import part_of
 
 Part = TypeVar("Part")
 

@@ -1,14 +1,14 @@
 """What a session has paid for what could have left its view.
 
-`agent.context.carrying_costs` decides when a rewrite pays off.
+`ebbtide.agent.context.carrying_costs` decides when a rewrite pays off.
 """
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, field
 from typing import TypeAlias
 
-from agent.context.budget import ContextBudget
-from agent.context.carrying_costs import (
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.carrying_costs import (
     LOCAL,
     CarryingCosts,
     RewriteDecision,
@@ -20,13 +20,13 @@ from agent.context.carrying_costs import (
     masked_offer,
     will_pay_off,
 )
-from agent.context.inventory import Inventory
-from agent.context.pins import size_of_pins
-from agent.context.settings import CompactionSettings
-from agent.events.view import Price
-from agent.messages import Conversation
-from agent.providers.base import Prices
-from tools.lazy import dataclass
+from ebbtide.agent.context.inventory import Inventory
+from ebbtide.agent.context.pins import size_of_pins
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.events.view import Price
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.base import Prices
+from ebbtide.tools.lazy import dataclass
 
 PriceOf: TypeAlias = Callable[[Sequence[str], Container[str]], Price]
 

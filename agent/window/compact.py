@@ -1,14 +1,14 @@
 """Compaction as it happens: one strategy after the other, from the cheapest to the last resort, until there is room.
-What each of them makes of a conversation is decided in `agent.context`, and in a thread: with a long one that takes a
-while, in which the screen takes keys."""
+What each of them makes of a conversation is decided in `ebbtide.agent.context`, in a thread: with a long one that takes
+a while, in which the screen takes keys."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.apply_strategy import cut_outputs, is_enough, mask, run_strategy
-from agent.context.carried_files import with_carried_files
-from agent.context.compaction import (
+from ebbtide.agent.context.apply_strategy import cut_outputs, is_enough, mask, run_strategy
+from ebbtide.agent.context.carried_files import with_carried_files
+from ebbtide.agent.context.compaction import (
     CompactionPlan,
     Floor,
     apply_compaction,
@@ -19,13 +19,13 @@ from agent.context.compaction import (
     plan_compaction,
     solve_floor,
 )
-from agent.context.mask import mask_by_keys, newly_masked
-from agent.context.pins import PINS_STRATEGY, smaller_pins
-from agent.context.receipt import receipt
-from agent.context.strategies import CUT_STRATEGIES, LADDERS, TOOLS, Room, Strategy, size_of
-from agent.context.summary import Draft
-from agent.events.session import Noticed
-from agent.events.view import (
+from ebbtide.agent.context.mask import mask_by_keys, newly_masked
+from ebbtide.agent.context.pins import PINS_STRATEGY, smaller_pins
+from ebbtide.agent.context.receipt import receipt
+from ebbtide.agent.context.strategies import CUT_STRATEGIES, LADDERS, TOOLS, Room, Strategy, size_of
+from ebbtide.agent.context.summary import Draft
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.events.view import (
     Cause,
     CompactionFailed,
     CompactionStarted,
@@ -34,9 +34,9 @@ from agent.events.view import (
     Price,
     ReceiptItem,
 )
-from agent.messages import Conversation
-from agent.providers.learned_limits import FAILURES, SMALL_WINDOW_TOKENS
-from agent.window.model_summary import CompactionContext, SummaryCost, summarise
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.learned_limits import FAILURES, SMALL_WINDOW_TOKENS
+from ebbtide.agent.window.model_summary import CompactionContext, SummaryCost, summarise
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
 

@@ -1,12 +1,12 @@
 """The tools of one session that are held back, and when each tool was used last. What to hold back is decided in
-`agent.context.tool_selection`."""
+`ebbtide.agent.context.tool_selection`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from agent.calls.policy import server_of
-from agent.context.small_window import JOB_TOOLS, RECALL_TOOLS, SMALL, for_window, is_omitted
-from agent.context.tool_selection import (
+from ebbtide.agent.calls.policy import server_of
+from ebbtide.agent.context.small_window import JOB_TOOLS, RECALL_TOOLS, SMALL, for_window, is_omitted
+from ebbtide.agent.context.tool_selection import (
     CALL,
     SEARCH,
     HostedSearch,
@@ -15,8 +15,8 @@ from agent.context.tool_selection import (
     select_tools,
     tools_to_hold_back,
 )
-from agent.events.session import Event, Noticed, ToolFinished
-from tools.base import Deferrable, Tool
+from ebbtide.agent.events.session import Event, Noticed, ToolFinished
+from ebbtide.tools.base import Deferrable, Tool
 
 
 class Deferral:

@@ -1,30 +1,31 @@
 """What the user does to the view by hand, done: pins, evictions, previews, summaries, tools kept out, and the last of
-these taken back. What each makes of a conversation and what it costs is decided in `agent.context.view_edits`."""
+these taken back. What each makes of a conversation and what it costs is decided in
+`ebbtide.agent.context.view_edits`."""
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from agent.calls.output_reader import OutputReader
-from agent.calls.policy import server_of
-from agent.context.budget import ContextBudget
-from agent.context.edit_cost import EditPricing, ViewEditPlan
-from agent.context.mask import numbered_outputs
-from agent.context.message_text import message_text
-from agent.context.strategies import size_of
-from agent.context.tool_selection import ToolSpec
-from agent.context.view_edits import EditRequest, Refusal, plan_act, plan_tools, with_item_summary
-from agent.errors import AgentError
-from agent.events.session import Event, ReplyFinished
-from agent.events.view import ContextCompacted, Price, ViewChanged
-from agent.messages import Conversation, ToolCall, User
-from agent.window.carrying_cost import dollar_of
-from agent.window.compact import ForcedStrategy
-from agent.window.measure import budget_of, choose_tools, request_mark
-from agent.window.rewrite import compact_now, edit_pricing, sizes_from
-from agent.window.session_context import SessionContext
-from tools.base import ToolError
+from ebbtide.agent.calls.output_reader import OutputReader
+from ebbtide.agent.calls.policy import server_of
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.edit_cost import EditPricing, ViewEditPlan
+from ebbtide.agent.context.mask import numbered_outputs
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.context.strategies import size_of
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.context.view_edits import EditRequest, Refusal, plan_act, plan_tools, with_item_summary
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event, ReplyFinished
+from ebbtide.agent.events.view import ContextCompacted, Price, ViewChanged
+from ebbtide.agent.messages import Conversation, ToolCall, User
+from ebbtide.agent.window.carrying_cost import dollar_of
+from ebbtide.agent.window.compact import ForcedStrategy
+from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark
+from ebbtide.agent.window.rewrite import compact_now, edit_pricing, sizes_from
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import ToolError
 
 MAX_ITEM_BYTES = 1 << 20
 """Bytes of one item that a model sums up."""

@@ -1,28 +1,28 @@
 """Requests that fit the window: room is made before one is sent, and again when the provider finds it too large. What
-to cut is decided in `agent.context`."""
+to cut is decided in `ebbtide.agent.context`."""
 
 import itertools
 from dataclasses import replace
 
-from agent.calls.resolve import is_exactly, is_offered, normalize_calls, parameter_names
-from agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, ContextBudget, Window, after_overflow
-from agent.context.control_calls import PLAN
-from agent.context.empty_reply import ask_for_answer, work_summary
-from agent.context.mask import visible_messages
-from agent.context.message_text import message_text, with_unique_ids
-from agent.context.prompt import Prompt
-from agent.context.server_truncation import window_refuted
-from agent.context.summary import summary_messages
-from agent.context.tool_selection import ToolSpec
-from agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, ImageRejected, ProviderError
-from agent.events.session import CallsRead, ContextMeasured, Noticed, TextDelta, WindowLearned
-from agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
-from agent.providers.base import Reply
-from agent.providers.stream import stream_reply
-from agent.window.measure import budget_of, to_request, with_tools_of_use
-from agent.window.model_choice import choose_model, ends_in_report, leave_model, preflight
-from agent.window.session_context import SessionContext
-from agent.window.triggers import compact_conversation, correct_budget_note, rewrite_if_due
+from ebbtide.agent.calls.resolve import is_exactly, is_offered, normalize_calls, parameter_names
+from ebbtide.agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, ContextBudget, Window, after_overflow
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.context.empty_reply import ask_for_answer, work_summary
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.message_text import message_text, with_unique_ids
+from ebbtide.agent.context.prompt import Prompt
+from ebbtide.agent.context.server_truncation import window_refuted
+from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, ImageRejected, ProviderError
+from ebbtide.agent.events.session import CallsRead, ContextMeasured, Noticed, TextDelta, WindowLearned
+from ebbtide.agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.providers.stream import stream_reply
+from ebbtide.agent.window.measure import budget_of, to_request, with_tools_of_use
+from ebbtide.agent.window.model_choice import choose_model, ends_in_report, leave_model, preflight
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.triggers import compact_conversation, correct_budget_note, rewrite_if_due
 
 RECOVERIES = 3
 """How often a request that the provider found too large is made smaller and sent again."""
@@ -182,7 +182,7 @@ async def leave_pictures(
 ) -> Conversation | None:
     """The conversation without pictures that the model is to be shown, by what leaves the fewest out, or None when
     none is left: one that is refused would be refused with each request that follows."""
-    from agent.context.strategies import LADDERS  # noqa: PLC0415  # deferred: most requests are taken
+    from ebbtide.agent.context.strategies import LADDERS  # noqa: PLC0415  # deferred: most requests are taken
 
     before = visible_image_count(conversation)
     for strategy in LADDERS["pictures"] if before else ():
@@ -256,9 +256,9 @@ def with_resolved_calls(
     message, is_led = reply.message, env.provider.facts.is_small
     is_an_answer = reply.stop_reason in ("end", "repetition") and not message.calls
     if is_led:
-        from agent.window.small_model_reply import refuse_truncating_writes, with_calls_from_code_blocks  # noqa: PLC0415  # deferred: for few models
+        from ebbtide.agent.window.small_model_reply import refuse_truncating_writes, with_calls_from_code_blocks  # noqa: PLC0415  # deferred: for few models
     if env.provider.facts.calls_in_text and is_an_answer:
-        from agent.calls.text_calls import with_text_calls  # noqa: PLC0415  # deferred: for some models only
+        from ebbtide.agent.calls.text_calls import with_text_calls  # noqa: PLC0415  # deferred: for some models only
 
         message = with_text_calls(
             message,

@@ -1,18 +1,18 @@
 """A provider's cache kept alive while the user thinks, by the last request sent once more for a single token. Whether
-that pays is decided in `agent.context.keep_alive`."""
+that pays is decided in `ebbtide.agent.context.keep_alive`."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.context.keep_alive import is_renewal_worthwhile
-from agent.errors import ProviderError
-from agent.events.session import Event, Noticed, ReplyFinished
-from agent.messages import Conversation, Usage
-from agent.providers.base import ModelFacts, Provider, Reply, Request
-from agent.window.prefix_watch import RenewableRequest
-from agent.window.session_context import SessionContext
-from tools.lazy import dataclass
+from ebbtide.agent.context.keep_alive import is_renewal_worthwhile
+from ebbtide.agent.errors import ProviderError
+from ebbtide.agent.events.session import Event, Noticed, ReplyFinished
+from ebbtide.agent.messages import Conversation, Usage
+from ebbtide.agent.providers.base import ModelFacts, Provider, Reply, Request
+from ebbtide.agent.window.prefix_watch import RenewableRequest
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.lazy import dataclass
 
 EARLY = 0.1
 """The part of a cache's lifetime before its end at which it is used again."""

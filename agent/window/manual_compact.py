@@ -5,8 +5,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agent.context.carried_files import with_carried_files
-from agent.context.compaction import (
+from ebbtide.agent.context.carried_files import with_carried_files
+from ebbtide.agent.context.compaction import (
     CompactionPlan,
     Floor,
     apply_compaction,
@@ -16,21 +16,21 @@ from agent.context.compaction import (
     solve_floor,
     worthwhile_caps,
 )
-from agent.context.pins import PINS_STRATEGY, smaller_pins
-from agent.context.receipt import receipt
-from agent.context.settings import spacious
-from agent.context.strategies import TOOLS, Room
-from agent.context.summary import Draft
-from agent.context.summary_cost import ASKS
-from agent.errors import AgentError
-from agent.events.session import Event
-from agent.events.view import ContextCompacted, ReceiptItem
-from agent.messages import Conversation
-from agent.providers.base import ModelFacts
-from agent.window.compact import CompactedConversation, CompactResult, event_of, result_of
-from agent.window.model_summary import CompactionContext, SummaryCost, job_of, summarise
-from agent.window.rewrite import ask_hooks, compaction_context, record_rewrite
-from agent.window.session_context import SessionContext
+from ebbtide.agent.context.pins import PINS_STRATEGY, smaller_pins
+from ebbtide.agent.context.receipt import receipt
+from ebbtide.agent.context.settings import spacious
+from ebbtide.agent.context.strategies import TOOLS, Room
+from ebbtide.agent.context.summary import Draft
+from ebbtide.agent.context.summary_cost import ASKS
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import ContextCompacted, ReceiptItem
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.window.compact import CompactedConversation, CompactResult, event_of, result_of
+from ebbtide.agent.window.model_summary import CompactionContext, SummaryCost, job_of, summarise
+from ebbtide.agent.window.rewrite import ask_hooks, compaction_context, record_rewrite
+from ebbtide.agent.window.session_context import SessionContext
 
 NOTHING = "nothing was compacted: there is nothing yet that a summary would make smaller"
 STALE_PREVIEW = (

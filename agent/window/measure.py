@@ -3,20 +3,20 @@ sent."""
 
 from dataclasses import replace
 
-from agent.context.budget import BudgetSection, ContextBudget, Window
-from agent.context.estimate import estimate_message, output_size
-from agent.context.last_request import RequestMark
-from agent.context.mask import visible_messages
-from agent.context.message_text import message_text
-from agent.context.prefix import digests_of
-from agent.context.prompt import Instructions, Prompt
-from agent.context.server_truncation import min_tokens
-from agent.context.small_window import RECALL_TOOLS
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Conversation, User
-from agent.providers.base import Request
-from agent.providers.meter import Meter
-from agent.window.session_context import SessionContext
+from ebbtide.agent.context.budget import BudgetSection, ContextBudget, Window
+from ebbtide.agent.context.estimate import estimate_message, output_size
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.context.prefix import digests_of
+from ebbtide.agent.context.prompt import Instructions, Prompt
+from ebbtide.agent.context.server_truncation import min_tokens
+from ebbtide.agent.context.small_window import RECALL_TOOLS
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Conversation, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.window.session_context import SessionContext
 
 
 def budget_of(conversation: Conversation, env: SessionContext) -> ContextBudget:

@@ -1,23 +1,23 @@
 """The guard at work: before a request it chooses the model that takes it, or the final turn; before calls are run it
-finds the room for their outputs. What follows from the numbers is decided in `agent.context.preflight`."""
+finds the room for their outputs. What follows from the numbers is decided in `ebbtide.agent.context.preflight`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Literal, TypeAlias
 
-from agent.calls.execute import CallPosition, run_calls
-from agent.calls.output_budget import WINDOW_FULL_NOTE, OutputBudget
-from agent.context.budget import ContextBudget
-from agent.context.control_calls import FINAL, FULL, is_final_turn_announced
-from agent.context.preflight import ModelTarget, Preflight, tool_preflight, turn_preflight
-from agent.context.small_window import RECALL_TOOLS
-from agent.errors import ProviderError, UsageError
-from agent.events.session import FinalTurn, ModelSwitched, Noticed
-from agent.messages import Conversation, ToolCall, ToolOutput, User
-from agent.providers.fallbacks import ConnectedModel
-from agent.providers.meter import Meter
-from agent.window.measure import budget_of, choose_tools, request_mark
-from agent.window.session_context import SessionContext
+from ebbtide.agent.calls.execute import CallPosition, run_calls
+from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE, OutputBudget
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.control_calls import FINAL, FULL, is_final_turn_announced
+from ebbtide.agent.context.preflight import ModelTarget, Preflight, tool_preflight, turn_preflight
+from ebbtide.agent.context.small_window import RECALL_TOOLS
+from ebbtide.agent.errors import ProviderError, UsageError
+from ebbtide.agent.events.session import FinalTurn, ModelSwitched, Noticed
+from ebbtide.agent.messages import Conversation, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.fallbacks import ConnectedModel
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark
+from ebbtide.agent.window.session_context import SessionContext
 
 TurnEnding: TypeAlias = Literal["none", "announced", "overdue"]
 """Whether the window is so full that the turn ends in a report: with this step, or already with the one before."""
@@ -203,7 +203,7 @@ def room_for_outputs(conversation: Conversation, env: SessionContext) -> OutputB
     room = tool_preflight(env.meter.counters, budget.window, kept_free)
 
     def spare() -> int:
-        from agent.context.compaction import fair_share  # noqa: PLC0415  # deferred: most outputs fit
+        from ebbtide.agent.context.compaction import fair_share  # noqa: PLC0415  # deferred: most outputs fit
 
         return fair_share(conversation, budget)
 

@@ -1,28 +1,35 @@
 """A summary that a model writes: the one that has the conversation in its cache, or one that reads it as text. What it
-is asked and how its answer is read is decided in `agent.context.summary`."""
+is asked and how its answer is read is decided in `ebbtide.agent.context.summary`."""
 
 import asyncio
 from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.channel import Interrupt
-from agent.context.compaction import MIN_SUMMARY_TOKENS, CompactionPlan, Floor
-from agent.context.estimate import estimate_text
-from agent.context.settings import CompactionSettings
-from agent.context.steps import unseen_from
-from agent.context.strategies import Room
-from agent.context.summary import Draft, RefusedSummary, SummaryReading, instruction, read_reply, without_open_calls
-from agent.context.summary_cost import SummaryJob
-from agent.context.transcript import chunks, named_outputs, transcript
-from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
-from agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
-from agent.events.view import CompactionFailed, Price
-from agent.messages import Conversation, Text, User
-from agent.providers.base import Provider, Reply, Request
-from agent.providers.learned_limits import LearnedLimits, SummariserSource
-from agent.providers.stream import QUICK, REPLACEABLE, Retries, RetryLimits, stream_reply
-from agent.providers.summarisers import with_silence_timeout
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.compaction import MIN_SUMMARY_TOKENS, CompactionPlan, Floor
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.context.steps import unseen_from
+from ebbtide.agent.context.strategies import Room
+from ebbtide.agent.context.summary import (
+    Draft,
+    RefusedSummary,
+    SummaryReading,
+    instruction,
+    read_reply,
+    without_open_calls,
+)
+from ebbtide.agent.context.summary_cost import SummaryJob
+from ebbtide.agent.context.transcript import chunks, named_outputs, transcript
+from ebbtide.agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
+from ebbtide.agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
+from ebbtide.agent.events.view import CompactionFailed, Price
+from ebbtide.agent.messages import Conversation, Text, User
+from ebbtide.agent.providers.base import Provider, Reply, Request
+from ebbtide.agent.providers.learned_limits import LearnedLimits, SummariserSource
+from ebbtide.agent.providers.stream import QUICK, REPLACEABLE, Retries, RetryLimits, stream_reply
+from ebbtide.agent.providers.summarisers import with_silence_timeout
 
 READER = (
     "You write down what a coding session has been about, so that somebody else can go on with it without having "

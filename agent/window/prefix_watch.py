@@ -1,13 +1,13 @@
 """Watches the beginning of a session's requests: whether it stays the same, and whether the provider's cache is read.
-What is compared is decided in `agent.context.prefix`."""
+What is compared is decided in `ebbtide.agent.context.prefix`."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.context.estimate import estimate_text, estimate_tools
-from agent.context.last_request import RequestChain, RequestMark, changes_since, mark_of
-from agent.context.prefix import (
+from ebbtide.agent.context.estimate import estimate_text, estimate_tools
+from ebbtide.agent.context.last_request import RequestChain, RequestMark, changes_since, mark_of
+from ebbtide.agent.context.prefix import (
     Breakpoints,
     Digests,
     Fingerprint,
@@ -20,14 +20,14 @@ from agent.context.prefix import (
     left_in_cache,
     plan_breakpoints,
 )
-from agent.context.prompt import Prompt, Section
-from agent.context.tool_selection import ToolSpec
-from agent.debug import Debug
-from agent.events.session import Event
-from agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
-from agent.messages import Usage
-from agent.providers.base import ModelFacts, Request
-from tools.lazy import dataclass
+from ebbtide.agent.context.prompt import Prompt, Section
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.tools.lazy import dataclass
 
 MISSES, MISSABLE = 3, 4_096
 """Requests, and the tokens of each, of which nothing was read from a cache, after which there is taken to be none."""

@@ -1,17 +1,23 @@
 """Notes at the end of what is sent next, each told once. What there is to tell is decided in
-`agent.context.reminder_notes`."""
+`ebbtide.agent.context.reminder_notes`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.calls.approval import Approver
-from agent.context.control_calls import open_items
-from agent.context.reminder_notes import Surroundings, announced_surroundings, correction, notes_for, with_announced
-from agent.messages import Conversation, Note, User
-from agent.records.session_state import SessionState
-from agent.window.deferral import Deferral
-from agent.window.server_tools import ServerTools
-from tools.base import Tool
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.context.control_calls import open_items
+from ebbtide.agent.context.reminder_notes import (
+    Surroundings,
+    announced_surroundings,
+    correction,
+    notes_for,
+    with_announced,
+)
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.records.session_state import SessionState
+from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.tools.base import Tool
 
 COMPACT = "compact_context"
 

@@ -1,27 +1,27 @@
 """Rewrites of what the model is shown, with all that has to be told of one, and at which prices. What to rewrite is
-decided in `agent.context`."""
+decided in `ebbtide.agent.context`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from agent.context.budget import ContextBudget
-from agent.context.edit_cost import EditPricing
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.strategies import CUT_STRATEGIES, TOOLS, room_of, size_of
-from agent.context.view import View
-from agent.debug import Debug
-from agent.errors import HookRefused
-from agent.events.session import Event
-from agent.events.view import Cause
-from agent.messages import Conversation, Message, User
-from agent.providers.base import Request
-from agent.window.carrying_cost import price_by, unit_prices
-from agent.window.compact import CompactedConversation, ForcedStrategy, compact
-from agent.window.measure import budget_of, choose_tools, request_mark, to_request
-from agent.window.model_summary import CompactionContext
-from agent.window.session_context import SessionContext
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.edit_cost import EditPricing
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.strategies import CUT_STRATEGIES, TOOLS, room_of, size_of
+from ebbtide.agent.context.view import View
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.errors import HookRefused
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import Cause
+from ebbtide.agent.messages import Conversation, Message, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.window.carrying_cost import price_by, unit_prices
+from ebbtide.agent.window.compact import CompactedConversation, ForcedStrategy, compact
+from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark, to_request
+from ebbtide.agent.window.model_summary import CompactionContext
+from ebbtide.agent.window.session_context import SessionContext
 
 
 async def compact_by_hand(

@@ -6,11 +6,11 @@ from collections.abc import Set as AbstractSet
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from agent.calls.policy import server_of
-from agent.context.tool_selection import ToolSpec
-from agent.window.deferral import specs_of
-from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
-from tools.lazy import dataclass
+from ebbtide.agent.calls.policy import server_of
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.window.deferral import specs_of
+from ebbtide.tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
+from ebbtide.tools.lazy import dataclass
 
 TOOL_GONE = "its server has gone, or does not offer it any more"
 

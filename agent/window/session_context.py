@@ -4,37 +4,37 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from agent.archive.session_archive import SessionArchive
-from agent.calls.execute import CallRunner
-from agent.channel import Interrupt
-from agent.checkpoints.session_checkpoints import SessionCheckpoints
-from agent.context.prompt import Instructions
-from agent.context.settings import CompactionSettings
-from agent.context.tool_selection import ToolSpec
-from agent.context.view import View
-from agent.debug import Debug
-from agent.events.session import Event
-from agent.events.subagents import RunningAgent
-from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Conversation, User
-from agent.providers.base import Provider
-from agent.providers.fallbacks import Targets
-from agent.providers.learned_limits import LearnedLimits, SummariserSource
-from agent.providers.meter import Meter
-from agent.providers.stream import Retries
-from agent.records.recorder import Recorder
-from agent.window.carrying_cost import CarryingCost
-from agent.window.deferral import Deferral
-from agent.window.prefix_watch import PrefixWatch
-from agent.window.reminders import Reminders
-from agent.window.server_tools import ServerTools
-from agent.window.turn_limits import Allowance, TurnLimits
-from tools.lazy import dataclass
+from ebbtide.agent.archive.session_archive import SessionArchive
+from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.context.view import View
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.subagents import RunningAgent
+from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.messages import Conversation, User
+from ebbtide.agent.providers.base import Provider
+from ebbtide.agent.providers.fallbacks import Targets
+from ebbtide.agent.providers.learned_limits import LearnedLimits, SummariserSource
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.stream import Retries
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.window.carrying_cost import CarryingCost
+from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.prefix_watch import PrefixWatch
+from ebbtide.agent.window.reminders import Reminders
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.agent.window.turn_limits import Allowance, TurnLimits
+from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:  # types only: few sessions have hooks
-    from agent.extensions.session_extensions import SessionExtensions
-    from agent.extensions.session_trust import SessionTrust
-    from agent.hooks.session_hooks import SessionHooks
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions
+    from ebbtide.agent.extensions.session_trust import SessionTrust
+    from ebbtide.agent.hooks.session_hooks import SessionHooks
 
 
 class Servers(Protocol):

@@ -6,17 +6,17 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from agent.calls.answer_files import MAX_SNIPPET_CHARS, file_from_snippet
-from agent.context.code_blocks import parse_code_blocks
-from agent.context.named_files import names_of_files
-from agent.context.unfinished_task import asks_for_change, changing_calls, turn_request
-from agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
-from agent.window.session_context import SessionContext
-from tools.base import ToolError, Workspace
-from tools.files.bounded import beginning_of
-from tools.files.paths import display, locate
-from tools.files.text import binary_kind, decode
-from tools.outputs.extent import ellipsize
+from ebbtide.agent.calls.answer_files import MAX_SNIPPET_CHARS, file_from_snippet
+from ebbtide.agent.context.code_blocks import parse_code_blocks
+from ebbtide.agent.context.named_files import names_of_files
+from ebbtide.agent.context.unfinished_task import asks_for_change, changing_calls, turn_request
+from ebbtide.agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.paths import display, locate
+from ebbtide.tools.files.text import binary_kind, decode
+from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_COMMAND_LINES = 5
 """Lines of a command that is shown."""

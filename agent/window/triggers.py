@@ -2,21 +2,21 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from agent.context.budget import ContextBudget
-from agent.context.control_calls import compaction_request
-from agent.context.old_outputs import old_items
-from agent.errors import HookRefused
-from agent.events.session import Event
-from agent.events.view import Cause, Price
-from agent.messages import Conversation, Note, User
-from agent.window.carrying_cost import evaluation, price_by, unit_prices
-from agent.window.measure import budget_of, is_over_trigger
-from agent.window.session_context import SessionContext
-from tools.outputs.extent import pluralize as in_words
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.control_calls import compaction_request
+from ebbtide.agent.context.old_outputs import old_items
+from ebbtide.agent.errors import HookRefused
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import Cause, Price
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.window.carrying_cost import evaluation, price_by, unit_prices
+from ebbtide.agent.window.measure import budget_of, is_over_trigger
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.tools.outputs.extent import pluralize as in_words
 
 if TYPE_CHECKING:  # types only: see above
-    from agent.context.strategies import Strategy
-    from agent.window.compact import CompactedConversation, CompactResult
+    from ebbtide.agent.context.strategies import Strategy
+    from ebbtide.agent.window.compact import CompactedConversation, CompactResult
 
 
 async def rewrite_if_due(conversation: Conversation, env: SessionContext) -> tuple[Conversation, ContextBudget]:
@@ -153,8 +153,8 @@ async def compact_conversation(
 ) -> "CompactedConversation":
     """What `compact_now` makes of the conversation: loaded here, since most requests fit. `only`: the one strategy that
     is tried, which has this `price`; `keys`: what a mask has to mask."""
-    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above
-    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above
+    from ebbtide.agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
 
     forced = None if only is None else ForcedStrategy(only, price, keys=keys)
     return await compact_now(conversation, env, cause, focus, counted, forced)

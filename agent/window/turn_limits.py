@@ -3,7 +3,7 @@ limits hold for them besides their own."""
 
 from collections.abc import Callable
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ returns when the turn ends."""
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from agent.context.preflight import ModelTarget, turn_preflight
-from agent.errors import ProviderError, UsageError
-from agent.events.session import ModelSwitched, Noticed
-from agent.messages import Conversation
-from agent.providers.fallbacks import TurnModelRequest
-from agent.providers.meter import Meter
-from agent.window.measure import budget_of
-from agent.window.model_choice import reset_measurements, with_shares
-from agent.window.session_context import SessionContext
+from ebbtide.agent.context.preflight import ModelTarget, turn_preflight
+from ebbtide.agent.errors import ProviderError, UsageError
+from ebbtide.agent.events.session import ModelSwitched, Noticed
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.fallbacks import TurnModelRequest
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.model_choice import reset_measurements, with_shares
+from ebbtide.agent.window.session_context import SessionContext
 
 
 async def with_requested_model(conversation: Conversation, env: SessionContext) -> Conversation:
@@ -21,7 +21,7 @@ async def with_requested_model(conversation: Conversation, env: SessionContext) 
     wish, env.targets.wish = env.targets.wish, None
     if wish is None:
         return conversation
-    from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few commands name a model
+    from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few commands name a model
 
     own = env.provider.facts
     model = model_called(wish.model, own.id)

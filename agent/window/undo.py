@@ -1,20 +1,20 @@
 """The last rewrite taken back: the view from before it, with all that was said since. What that means is decided in
-`agent.context.edit_cost`."""
+`ebbtide.agent.context.edit_cost`."""
 
 import asyncio
 from dataclasses import dataclass, replace
 
-from agent.context.budget import ContextBudget
-from agent.context.edit_cost import first_change, hold_after, undo_refusal, written_again, written_behind
-from agent.context.message_text import has_unique_ids
-from agent.context.prefix import Digests
-from agent.errors import AgentError
-from agent.events.view import RewriteUndone
-from agent.messages import Conversation, User
-from agent.providers.usage import counted_for
-from agent.window.measure import budget_of, choose_tools, request_mark
-from agent.window.rewrite import edit_pricing, measuring_copy
-from agent.window.session_context import SessionContext
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.edit_cost import first_change, hold_after, undo_refusal, written_again, written_behind
+from ebbtide.agent.context.message_text import has_unique_ids
+from ebbtide.agent.context.prefix import Digests
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.view import RewriteUndone
+from ebbtide.agent.messages import Conversation, User
+from ebbtide.agent.providers.usage import counted_for
+from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark
+from ebbtide.agent.window.rewrite import edit_pricing, measuring_copy
+from ebbtide.agent.window.session_context import SessionContext
 
 NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
 SAME_IDS = (

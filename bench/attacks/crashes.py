@@ -28,7 +28,7 @@ _STEPS = 500
 """Of which each is three writes: what was said, the reply, and what its call gave back."""
 _AT_WRITE = """
 import os, signal
-from store.sessions import SessionStore
+from ebbtide.store.sessions import SessionStore
 write = SessionStore.write
 def killed(self, session, rows, *rest, **more):
     is_it = [(row.role, '"output"' in row.body) for row in rows] == [{row}]

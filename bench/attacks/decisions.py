@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy, decide, parse_rule
-from agent.config.options import Mode
 from bench.attacks.rows import AttackFolders, Row, lay_out, policies_for, rows_of
-from tools.base import Tool, ToolError, Workspace
-from tools.catalog import builtin_tools
-from tools.lazy import dataclass
+from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.policy import Policy, decide, parse_rule
+from ebbtide.agent.config.options import Mode
+from ebbtide.tools.base import Tool, ToolError, Workspace
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.lazy import dataclass
 
 ORDER = ("allow", "ask", "deny")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench.attacks.rows import AttackFolders
+from ebbtide.tools.lazy import dataclass
 from tests.fake_provider import Call, FakeProvider, Step, Turn
 from tests.running import Run, ebb
-from tools.lazy import dataclass
 
 CANARY = "CANARY"
 KEYS = {

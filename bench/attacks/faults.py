@@ -14,9 +14,9 @@ from bench.attacks import crashes
 from bench.attacks.drive import KEYS, MODEL, AttackRun, play
 from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from bench.attacks.shell import OFF
+from ebbtide.tools.lazy import dataclass
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.running import ebb
-from tools.lazy import dataclass
 
 _MAX_WAIT_S = 3.0
 _SAME, _DELTAS = 50, 200_000

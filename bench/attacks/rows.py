@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 Row: TypeAlias = Mapping[str, Any]
 How: TypeAlias = Literal["held", "happened", "not carried out"]

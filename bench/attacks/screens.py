@@ -28,11 +28,11 @@ calls = [{ name = "bash", arguments = { command = "echo $$ > pid; mv pid started
 """
 _BROKEN_WIDGET = """
 import sys
-from tui.widgets.prompt import PromptInput
+from ebbtide.tui.widgets.prompt import PromptInput
 def fails(self, *given, **more):
     raise KeyError("a fault of a widget")
 PromptInput.render_line = fails
-from tui.cli.main import main
+from ebbtide.tui.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 Way: TypeAlias = Callable[[AttackFolders], Iterator[str]]

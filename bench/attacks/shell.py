@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.attacks.drive import AttackRun, one_call
 from bench.attacks.rows import AttackFolders, AttackOutcome, Row, has_happened, lay_out
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 OFF, ON = {"EBB_SANDBOX": "off"}, {"EBB_SANDBOX": "require"}
 

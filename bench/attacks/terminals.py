@@ -15,9 +15,9 @@ from bench.attacks import crashes, screens
 from bench.attacks.drive import KEYS, MODEL, make_home, play
 from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
 from bench.attacks.shell import OFF
+from ebbtide.tools.lazy import dataclass
 from tests.fake_provider import Call, FakeProvider, Step, Turn
 from tests.running import command, ebb, environment
-from tools.lazy import dataclass
 
 _IDLE, _MAX_WAIT_S = 2.5, 8.0
 """Seconds without a byte after which all has been shown, and those that are waited at most."""

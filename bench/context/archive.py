@@ -17,19 +17,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.archive.archive import Archive
-from agent.calls.execute import CallPosition
-from agent.calls.output_view import OutputIntake
-from agent.context.offload import StreamedPreview
-from agent.messages import Assistant, ToolCall, User
-from agent.records.recorder import Recorder
-from agent.records.store_thread import StoreThread
-from store.blobs import Blobs
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from tools.base import PrintedLog, Result, Workspace
-from tools.outputs.stored import StoredContent
-from tools.read_result import ReadResult
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.calls.execute import CallPosition
+from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.context.offload import StreamedPreview
+from ebbtide.agent.messages import Assistant, ToolCall, User
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.read_result import ReadResult
 
 MB = 1 << 20
 ROW = SessionRow("aa11bb22cc33", "/bench/app", "", "scripted/a", "ask", 1.0, 1.0)

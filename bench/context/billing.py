@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.messages import Usage
 from bench.context.workload import TOKENS_PER_BYTE
+from ebbtide.agent.messages import Usage
 
 LOOK_BACK = 20
 FRAME = 12

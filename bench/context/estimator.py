@@ -12,13 +12,13 @@ import sys
 import time
 from dataclasses import replace
 
-from agent.context.budget import Window
-from agent.context.estimate import BYTES, Counts, count_message, count_text, count_tools
-from agent.context.prompt import Prompt
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
-from agent.providers.base import Reply
-from agent.providers.meter import Meter
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.estimate import BYTES, Counts, count_message, count_text, count_tools
+from ebbtide.agent.context.prompt import Prompt
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.providers.meter import Meter
 
 WINDOW = Window(1_000_000, 16_384)
 SYSTEM = "You are a coding agent. Read before you write; run the tests. " * 700

@@ -9,12 +9,12 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from agent.context.compaction import apply_compaction, plan_compaction
-from agent.context.estimate import estimate_text
-from agent.context.settings import Caps
-from agent.context.strategies import size_of
-from agent.context.summary import summary_messages
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.compaction import apply_compaction, plan_compaction
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.strategies import size_of
+from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 
 LEDGER = 3600
 

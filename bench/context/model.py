@@ -10,20 +10,20 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.context.budget import Window
-from agent.context.summary import Wishes, instruction
-from agent.context.summary_cost import SummaryJob
-from agent.events.session import Event
-from agent.messages import Assistant, Text, ToolCall, Usage, User
-from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
-from agent.providers.learned_limits import SummariserSource
-from agent.providers.wires.anthropic import AnthropicWriter, body
-from agent.providers.wires.encoding import WrittenRequest
-from agent.window.keep_alive import ONE_TOKEN
-from agent.window.model_summary import READER
 from bench.context.billing import BlockReader, Cache, Rates, RequestBlock
 from bench.context.workload import LIGHT, TOKENS_PER_BYTE, Mix, PlannedOutput, PlannedRequest, prose
-from tools.base import Arguments, Effect, Result, Workspace
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.summary import Wishes, instruction
+from ebbtide.agent.context.summary_cost import SummaryJob
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.messages import Assistant, Text, ToolCall, Usage, User
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
+from ebbtide.agent.providers.learned_limits import SummariserSource
+from ebbtide.agent.providers.wires.anthropic import AnthropicWriter, body
+from ebbtide.agent.providers.wires.encoding import WrittenRequest
+from ebbtide.agent.window.keep_alive import ONE_TOKEN
+from ebbtide.agent.window.model_summary import READER
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
 SUMMARY_TOKENS = 1800
 REREAD = PlannedOutput("read", int(2200 / TOKENS_PER_BYTE))

@@ -12,26 +12,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.context.offload import Offloading
-from agent.context.prompt import Instructions
-from agent.context.settings import CompactionSettings
-from agent.events.session import TurnFailed
-from agent.events.view import ContextCompacted
-from agent.messages import Usage
-from agent.records.store_thread import StoreThread
-from agent.session import Session
-from agent.window.carrying_cost import CarryingCost
-from agent.window.keep_alive import next_renewal, renew_cache
-from agent.window.triggers import ignore_event
-from agent.window.turn_limits import TurnLimits
 from bench.context.billing import common_prefix
 from bench.context.model import BilledModel, BilledRequest, PlannedModel, Produce, reader_of
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, Mix, plan, prose
-from store.blobs import Blobs
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
+from ebbtide.agent.context.offload import Offloading
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.events.session import TurnFailed
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.carrying_cost import CarryingCost
+from ebbtide.agent.window.keep_alive import next_renewal, renew_cache
+from ebbtide.agent.window.triggers import ignore_event
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Tool, Workspace
 from tests.kit.session import assembled
-from tools.base import Tool, Workspace
 
 SYSTEM, TOOLS = 5_000, 11_000
 """Tokens of the system text and of the tool definitions."""

@@ -13,14 +13,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from agent.context.budget import ContextBudget
-from agent.context.carrying_costs import CarryingCosts, RewriteAction, RewriteDecision, RewriteOffer, UnitPrices
-from agent.context.offload import Offloading
-from agent.context.old_outputs import old_items
-from agent.context.settings import Caps, CompactionSettings, RewritePatience
-from agent.messages import Conversation, User
-from agent.window.carrying_cost import CarryingCost
 from bench.context.play import MIXES, Habits, SessionCosts, play
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.carrying_costs import CarryingCosts, RewriteAction, RewriteDecision, RewriteOffer, UnitPrices
+from ebbtide.agent.context.offload import Offloading
+from ebbtide.agent.context.old_outputs import old_items
+from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience
+from ebbtide.agent.messages import Conversation, User
+from ebbtide.agent.window.carrying_cost import CarryingCost
 
 
 @dataclass(frozen=True, slots=True)

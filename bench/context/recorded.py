@@ -22,7 +22,7 @@ from bench.context.recordings import KINDS, Recording, SkippedRecording, join_re
 from bench.context.regrets import CAUSES
 from bench.context.replay import STAND_IN, ReplayResult, replay
 from bench.context.workload import TOKENS_PER_BYTE
-from tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.extent import pluralize
 
 USUAL = ("ours", "like opencode", "like Claude Code", "like Codex")
 SIZES = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))

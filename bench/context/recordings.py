@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from agent.context.long_texts import sendable
-from tools.catalog import builtin_tools
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.tools.catalog import builtin_tools
 
 Kind: TypeAlias = Literal["read", "bash", "grep", "edit", "task", "other"]
 KINDS: tuple[Kind, ...] = ("read", "bash", "grep", "edit", "task", "other")

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from agent.context.named_outputs import texts_in
 from bench.context.recordings import Kind, RecordedCall
+from ebbtide.agent.context.named_outputs import texts_in
 
 Cause: TypeAlias = Literal["cut", "masked", "summarised"]
 CAUSES: tuple[Cause, ...] = ("cut", "masked", "summarised")

@@ -11,27 +11,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent.context.budget import ContextBudget
-from agent.context.carrying_costs import RewriteOffer, UnitPrices
-from agent.context.mask import numbered_outputs
-from agent.context.named_outputs import texts_in
-from agent.context.reread_model import content_of
-from agent.context.settings import CompactionSettings
-from agent.context.summary import without_tags
-from agent.events.session import TurnFailed
-from agent.events.view import ContextCompacted
-from agent.messages import Conversation, Text, ToolCall, Usage, User
-from agent.providers.base import Reply
-from agent.records.store_thread import StoreThread
-from agent.window.carrying_cost import CarryingCost
 from bench.context.model import MAX_FETCHED_TOKENS, SUMMARY_TOKENS, BilledModel, outputs_in
 from bench.context.play import TOOLS, USUAL, Habits, SessionCosts, by_lateness, open_session, session_costs, think
 from bench.context.recordings import Kind, RecordedCall, Recording
 from bench.context.regrets import Cause, Regret, SeenOutputs, used_in
 from bench.context.workload import TOKENS_PER_BYTE, prose
-from store.blobs import Blobs
-from store.sessions import SessionStore
-from tools.base import Arguments, Effect, Result, Workspace
+from ebbtide.agent.context.budget import ContextBudget
+from ebbtide.agent.context.carrying_costs import RewriteOffer, UnitPrices
+from ebbtide.agent.context.mask import numbered_outputs
+from ebbtide.agent.context.named_outputs import texts_in
+from ebbtide.agent.context.reread_model import content_of
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.context.summary import without_tags
+from ebbtide.agent.events.session import TurnFailed
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.messages import Conversation, Text, ToolCall, Usage, User
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.window.carrying_cost import CarryingCost
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
 RECALL_CALL = 90
 """Tokens of a call that brings something back."""

@@ -22,13 +22,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from agent.context.mask import paths_of
-from agent.context.named_outputs import NamedOutputs
-from agent.context.reread_model import OutputContent, content_of
-from agent.context.stub_identifiers import StubIdentifiers
-from agent.messages import Assistant, Text, ToolCall, ToolOutput, User
 from bench.context.recordings import RecordedCall, RecordedStep, Recording, join_recordings, read_folder
 from bench.context.regrets import distinctive_parts, names_in, used_in
+from ebbtide.agent.context.mask import paths_of
+from ebbtide.agent.context.named_outputs import NamedOutputs
+from ebbtide.agent.context.reread_model import OutputContent, content_of
+from ebbtide.agent.context.stub_identifiers import StubIdentifiers
+from ebbtide.agent.messages import Assistant, Text, ToolCall, ToolOutput, User
 
 AGES = (3, 6, 10, 15, 20, 30, 40, 60, 80, 120)
 """At which outputs are looked at; younger ones never leave."""

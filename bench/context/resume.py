@@ -12,18 +12,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.context.prompt import Instructions, build_prompt
-from agent.debug import Debug
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.records.message_rows import encode_message
-from agent.records.recorder import Recorder
-from agent.records.resume import restore
-from agent.records.rows import encode_snapshot
-from agent.records.store_thread import StoreThread
 from bench.measure import row
-from store.session_rows import FactRow, SessionRow, SnapshotRow, UsageRow
-from store.sessions import SessionStore
-from tools.base import Workspace
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.resume import restore
+from ebbtide.agent.records.rows import encode_snapshot
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow, UsageRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Workspace
 
 ROW = SessionRow("aa11bb22cc33", "/p", "a long session", "scripted/a", "ask", 1.0, 1.0)
 SNAPSHOT_MESSAGES = 200

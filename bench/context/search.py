@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.records.message_rows import encode_message
-from agent.records.rows import encode_snapshot
-from agent.records.store_thread import StoreThread
 from bench.measure import row
-from store.session_rows import SessionRow, SnapshotRow
-from store.sessions import SessionStore
-from tools.outputs.recalled import RecallQuery
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.recall import SessionRecall
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.agent.records.rows import encode_snapshot
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.session_rows import SessionRow, SnapshotRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.recalled import RecallQuery
 
 SESSIONS = 100
 PROJECTS = 5

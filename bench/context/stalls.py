@@ -13,29 +13,29 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.context.mask import numbered_outputs
-from agent.context.old_outputs import old_items
-from agent.context.settings import CompactionSettings
-from agent.context.view_edits import EditRequest
-from agent.messages import Conversation
-from agent.providers.wires.scripted import Scripted, parse_script
-from agent.records.message_rows import encode_message
-from agent.records.rows import encode_snapshot
-from agent.records.store_thread import StoreThread
-from agent.session import Session
-from agent.window.compact import CompactedConversation, ForcedStrategy
-from agent.window.edit_view import EditQuote, do_act, price_act
-from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
-from agent.window.rewrite import compact_now
-from agent.window.session_context import SessionContext
-from agent.window.triggers import ignore_event
-from agent.window.undo import undo
 from bench.tui.sessions import MODEL, history
-from store.blobs import Blobs
-from store.session_rows import SessionRow, SnapshotRow
-from store.sessions import SessionStore
+from ebbtide.agent.context.mask import numbered_outputs
+from ebbtide.agent.context.old_outputs import old_items
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.context.view_edits import EditRequest
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.wires.scripted import Scripted, parse_script
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.agent.records.rows import encode_snapshot
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.compact import CompactedConversation, ForcedStrategy
+from ebbtide.agent.window.edit_view import EditQuote, do_act, price_act
+from ebbtide.agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.window.rewrite import compact_now
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.triggers import ignore_event
+from ebbtide.agent.window.undo import undo
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow, SnapshotRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Workspace
 from tests.kit.session import assembled
-from tools.base import Workspace
 
 SUMMARY = "<retain>\nKeep the parser.\n</retain>\n<summary>\nThe parser was looked at.\n</summary>"
 BEAT = 0.001

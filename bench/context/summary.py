@@ -11,13 +11,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.context.settings import CompactionSettings
-from agent.messages import Usage
-from agent.records.store_thread import StoreThread
 from bench.context.model import PlannedModel
 from bench.context.play import MIXES, Habits, open_planned
 from bench.context.workload import plan
-from store.sessions import SessionStore
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.sessions import SessionStore
 
 GOAL = 0.20
 WINDOW = 1_000_000

@@ -13,19 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.calls.approval import ApprovalContext, Approver, Permit
-from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy
-from agent.calls.reach import CallReach
-from agent.calls.unsandboxed import retry_unsandboxed
-from agent.channel import Interrupt
-from agent.events.session import Event
-from agent.messages import ToolCall
 from bench.everyday.corpus import describe_path
-from tools.base import Result, ToolError, Workspace
-from tools.bash import Bash
-from tools.sandbox.network import SessionNetwork
-from tools.sandbox.sandbox import Sandbox
+from ebbtide.agent.calls.approval import ApprovalContext, Approver, Permit
+from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.calls.reach import CallReach
+from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.base import Result, ToolError, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.sandbox.network import SessionNetwork
+from ebbtide.tools.sandbox.sandbox import Sandbox
 
 COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S = 120, 4
 """For a command, and for one that need not come to its end by itself."""

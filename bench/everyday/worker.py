@@ -15,7 +15,7 @@ from bench.everyday.compare import differences
 from bench.everyday.corpus import CommandFolders, Row, rows_of
 from bench.everyday.expected_differences import explain_difference
 from bench.everyday.runs import COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S, CommandRun, run_by_tool, run_plain
-from tools.sandbox.mount_paths import make_caches
+from ebbtide.tools.sandbox.mount_paths import make_caches
 
 _MAX_RERUNS = 8
 """Further runs of `bash -c` at most, to find out what varies between two runs of the same command."""

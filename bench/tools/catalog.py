@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.base import Arguments, Effect, Result, Workspace
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
 TABLES = Path(__file__).with_name("servers.toml")
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from agent.context.budget import BUFFER, Window
-from agent.context.tool_selection import HostedSearch, ToolSpec, definitions_size, select_tools
-from agent.providers.meter import Meter
-from agent.providers.setup import OUTPUT_TOKENS
-from agent.window.deferral import Deferral, specs_of
 from bench.tools.catalog import offered_tools
-from tools.base import Tool
-from tools.catalog import builtin_tools
-from tools.tool_search import search
+from ebbtide.agent.context.budget import BUFFER, Window
+from ebbtide.agent.context.tool_selection import HostedSearch, ToolSpec, definitions_size, select_tools
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.setup import OUTPUT_TOKENS
+from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.tools.base import Tool
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.tool_search import search
 
 QUERIES = Path(__file__).with_name("queries.tsv")
 MAX_RESULTS = 5

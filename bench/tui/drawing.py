@@ -16,13 +16,13 @@ from textual.app import App, ComposeResult
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
-from agent.messages import Conversation
 from bench.measure import row
 from bench.tui.sessions import ANSWER, history
-from tui.text.themes import DARK
-from tui.view.blocks import AnswerText, SessionView
-from tui.view.resumed import view_of
-from tui.widgets.transcript import TranscriptView
+from ebbtide.agent.messages import Conversation
+from ebbtide.tui.text.themes import DARK
+from ebbtide.tui.view.blocks import AnswerText, SessionView
+from ebbtide.tui.view.resumed import view_of
+from ebbtide.tui.widgets.transcript import TranscriptView
 
 ADDED_BLOCKS = 100
 SHORT = 20

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.records.message_rows import encode_message
-from agent.records.rows import encode_snapshot, output_rows
 from bench.measure import environment
-from store.session_rows import OutputRow, SessionRow, SnapshotRow
-from store.sessions import SessionStore
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.agent.records.rows import encode_snapshot, output_rows
+from ebbtide.store.session_rows import OutputRow, SessionRow, SnapshotRow
+from ebbtide.store.sessions import SessionStore
 
 MODEL = "openai-chat/bench"
 SETTINGS = """\
@@ -66,7 +66,7 @@ def parse(tokens: list[Token]) -> Node:
 
 
 def ebb(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tui.cli.main", *arguments]
+    return [sys.executable, "-m", "ebbtide.tui.cli.main", *arguments]
 
 
 def home(folder: Path, url: str = "http://127.0.0.1:9") -> dict[str, str]:

@@ -89,7 +89,7 @@ def frames(frame: FrameType | None) -> Iterator[str]:
 
 
 def main() -> int:
-    from tui.cli.main import main as run  # noqa: PLC0415  # deferred: it is to be loaded as `ebb` loads it
+    from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: it is to be loaded as `ebb` loads it
 
     watch, new_loop = LoopWatcher(Path(sys.argv.pop(1))), asyncio.events.new_event_loop
 

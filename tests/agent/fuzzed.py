@@ -8,12 +8,12 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
 
-from agent.channel import Interrupt
-from agent.context.budget import Window
-from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.context.tool_selection import ToolSpec
-from agent.errors import AuthFailed, ContextOverflow
-from agent.messages import (
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.estimate import estimate_messages, estimate_text, estimate_tools
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.errors import AuthFailed, ContextOverflow
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -27,9 +27,9 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from agent.providers.wires.decoder import written_arguments
-from agent.records.store_thread import StoreThread
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
+from ebbtide.agent.providers.wires.decoder import written_arguments
+from ebbtide.agent.records.store_thread import StoreThread
 from tests.agent.fuzzed_tools import calls
 from tests.agent.providers.wires.cases import PIXEL
 

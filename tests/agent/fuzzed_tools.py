@@ -9,15 +9,15 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from agent.channel import Interrupt
-from agent.messages import ToolCall
-from agent.window.deferral import specs_of
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.messages import ToolCall
+from ebbtide.agent.window.deferral import specs_of
+from ebbtide.tools.base import Arguments, Effect, Picture, Result, Tool, Workspace
+from ebbtide.tools.call_tool import CallTool
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.recall import Recall
+from ebbtide.tools.tool_search import ToolSearch
 from tests.agent.providers.wires.cases import PIXEL
-from tools.base import Arguments, Effect, Picture, Result, Tool, Workspace
-from tools.call_tool import CallTool
-from tools.read_result import ReadResult
-from tools.recall import Recall
-from tools.tool_search import ToolSearch
 
 OWN = ("read", "bash", "grep", "edit", "write", "compact_context", "final_report")
 HELD = tuple(f"mcp__chat__{deed}" for deed in ("send", "list", "delete", "rename"))

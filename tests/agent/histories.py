@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from agent.context.message_text import steering_message
-from agent.messages import (
+from ebbtide.agent.context.message_text import steering_message
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Conversation,

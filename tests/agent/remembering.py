@@ -3,15 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall
-from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, User
-from agent.records.recorder import Recorder
-from agent.records.store_thread import StoreThread
-from store.blobs import Blobs
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from tools.outputs.recall_scope import Scope
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.recall import SessionRecall
+from ebbtide.agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.recall_scope import Scope
 
 HERE, THERE, ELSEWHERE = "aaaa11112222", "bbbb11112222", "cccc11112222"
 PROJECTS = {HERE: "/code/one", THERE: "/code/one", ELSEWHERE: "/code/two"}

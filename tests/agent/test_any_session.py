@@ -15,37 +15,37 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent.archive.archive import Archive
-from agent.channel import Interrupt
-from agent.context.budget import Window
-from agent.context.preflight import ModelTarget
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.references import message_digits
-from agent.context.settings import Caps, CompactionSettings
-from agent.errors import AgentError, ReferenceFailed
-from agent.events.session import Event, Steered, TurnFailed, TurnFinished
-from agent.events.view import PrefixDrifted, RewriteUndone
-from agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
-from agent.providers.base import ModelFacts, Request
-from agent.providers.fallbacks import ConnectedModel, Targets
-from agent.providers.meter import Meter
-from agent.records.message_rows import decode_message
-from agent.records.recorder import Recorder
-from agent.records.store_thread import StoreThread
-from agent.window.deferral import Deferral
-from agent.window.server_tools import ServerTools
-from agent.window.session_context import SessionContext
-from agent.window.undo import UndoneRewrite, undo
-from store.archive import ArchiveStore
-from store.blobs import Blobs
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.preflight import ModelTarget
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.context.settings import Caps, CompactionSettings
+from ebbtide.agent.errors import AgentError, ReferenceFailed
+from ebbtide.agent.events.session import Event, Steered, TurnFailed, TurnFinished
+from ebbtide.agent.events.view import PrefixDrifted, RewriteUndone
+from ebbtide.agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
+from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.providers.fallbacks import ConnectedModel, Targets
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.undo import UndoneRewrite, undo
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Workspace
 from tests.agent.context.test_context import is_valid
 from tests.agent.fuzzed import Act, Fuzzed, Planned, Writing, without_ids, words, writings
 from tests.conftest import thorough
 from tests.kit.session import assembled
 from tests.served import served_tools
-from tools.base import Workspace
 
 T = TypeVar("T")
 

@@ -4,18 +4,18 @@ from functools import reduce
 
 import pytest
 
-from agent.context.settings import Caps, CompactionSettings
-from agent.events.session import Event, ReplyFinished, RetryScheduled, TurnFinished
-from agent.events.view import CompactionFailed, CompactionStarted, ContextCompacted, NothingCompacted
-from agent.messages import Note, User
-from agent.providers.base import Request
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
+from ebbtide.agent.context.settings import Caps, CompactionSettings
+from ebbtide.agent.events.session import Event, ReplyFinished, RetryScheduled, TurnFinished
+from ebbtide.agent.events.view import CompactionFailed, CompactionStarted, ContextCompacted, NothingCompacted
+from ebbtide.agent.messages import Note, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.tui.view.blocks import Notice, Retry, SessionView
+from ebbtide.tui.view.receipts import failure_of
+from ebbtide.tui.view.reduce import advance
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn
 from tests.waiting import until
-from tui.view.blocks import Notice, Retry, SessionView
-from tui.view.receipts import failure_of
-from tui.view.reduce import advance
 
 CAPS = Caps(tail=2000, ledger=900, protect=200)
 SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}

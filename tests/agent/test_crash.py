@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.crash import MAX_REPORTS, crash_error, log_stray_errors, write_report
+from ebbtide.agent.crash import MAX_REPORTS, crash_error, log_stray_errors, write_report
 from tests.waiting import until
 
 

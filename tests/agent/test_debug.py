@@ -10,8 +10,8 @@ from typing import get_args
 
 import pytest
 
-from agent import debug
-from agent.debug import TOPICS, Debug, Topic, is_enabled
+from ebbtide.agent import debug
+from ebbtide.agent.debug import TOPICS, Debug, Topic, is_enabled
 
 ROOT = Path(__file__).parents[2]
 EPOCH = "1970-01-01T00:00:01.500+00:00"

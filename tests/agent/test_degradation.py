@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from agent.config.load import load_config
-from agent.context.estimate import count_text, estimate_text
-from agent.context.prompt import Instructions, build_prompt
-from agent.events.session import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
-from agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
-from agent.records import store_access, write_queue
-from agent.records.recorder import UNREADABLE_SNAPSHOT
-from agent.records.write_queue import LOCKED_NOTE, UNLOCKED_NOTE
-from agent.session import Session
-from agent.sessions import Sessions
-from store.sessions import SessionStore
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.context.estimate import count_text, estimate_text
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.events.session import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
+from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.records import store_access, write_queue
+from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
+from ebbtide.agent.records.write_queue import LOCKED_NOTE, UNLOCKED_NOTE
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.store.sessions import SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.kit.project import Project
 from tests.kit.session import ASKED, READ, events_of, first_turn, turn_in_which

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.session import TurnFinished
-from agent.messages import Assistant, Summary, Text, User
-from store.migrations import MIGRATIONS
+from ebbtide.agent.events.session import TurnFinished
+from ebbtide.agent.messages import Assistant, Summary, Text, User
+from ebbtide.store.migrations import MIGRATIONS
 from tests.kit.project import Project
 from tests.kit.session import events_of
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from agent.config.options import Mode
-from agent.context.budget import Window
-from agent.context.preflight import ModelTarget, turn_preflight
-from agent.context.prompt import build_prompt
-from agent.context.summary import Draft
-from agent.events.session import Event
-from agent.events.view import ContextCompacted
-from agent.messages import Usage
-from agent.overview import Overview, window_numbers
-from agent.providers.meter import Meter
-from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.preflight import ModelTarget, turn_preflight
+from ebbtide.agent.context.prompt import build_prompt
+from ebbtide.agent.context.summary import Draft
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.overview import Overview, window_numbers
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
 from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn

@@ -51,64 +51,84 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
-from agent.calls.approval import Approver
-from agent.calls.execute import CallRunner
-from agent.calls.output_budget import WINDOW_FULL_NOTE
-from agent.calls.output_view import OutputIntake
-from agent.calls.policy import Policy
-from agent.channel import Interrupt
-from agent.context.apply_strategy import last_message
-from agent.context.attachments import LONG_WORDS
-from agent.context.budget import Window
-from agent.context.estimate import decode_estimator, estimate_message, estimate_tools
-from agent.context.last_request import RequestMark
-from agent.context.ledger import keep_ledger, read_ledger, render_ledger
-from agent.context.mask import numbered_outputs
-from agent.context.offload import Offloading, is_recall_tool, should_show_whole
-from agent.context.old_outputs import mask_outputs
-from agent.context.prefix import Breakpoints, fingerprint
-from agent.context.preflight import ModelTarget
-from agent.context.prompt import Instructions, build_prompt, merge_users
-from agent.context.references import message_digits
-from agent.context.reminder_notes import Surroundings
-from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
-from agent.context.strategies import CUT_STRATEGIES
-from agent.context.summary import Draft, read_reply, without_tags
-from agent.context.tool_selection import CALL, SEARCH, HostedSearch, unwrapped_call
-from agent.context.view_edits import EditRequest
-from agent.context.view_items import items_of, pins_of
-from agent.errors import AgentError, AuthFailed
-from agent.events.session import Event, FinalTurn, ModelSwitched, Noticed, ToolFinished, TurnFailed, WindowLearned
-from agent.events.view import Act as ViewAct
-from agent.events.view import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
-from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
-from agent.providers.base import ModelFacts, Request
-from agent.providers.fallbacks import ConnectedModel, Targets
-from agent.providers.meter import Meter
-from agent.providers.usage import counted_for
-from agent.records.images import with_image_bytes
-from agent.records.message_rows import decode_message
-from agent.records.recorder import Recorder
-from agent.records.rows import decode_mark
-from agent.turn import run_turn
-from agent.window.bring_back import bring_back
-from agent.window.deferral import Deferral
-from agent.window.edit_view import do_act
-from agent.window.measure import window_of
-from agent.window.model_choice import begin_session
-from agent.window.prefix_watch import PrefixWatch
-from agent.window.reminders import Reminders
-from agent.window.rewrite import compact_now
-from agent.window.server_tools import ServerTools
-from agent.window.session_context import SessionContext
-from agent.window.turn_limits import TurnLimits
-from agent.window.undo import undo
-from store.archive import ArchiveStore
-from store.blobs import Blobs
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE
+from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.apply_strategy import last_message
+from ebbtide.agent.context.attachments import LONG_WORDS
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.estimate import decode_estimator, estimate_message, estimate_tools
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.context.ledger import keep_ledger, read_ledger, render_ledger
+from ebbtide.agent.context.mask import numbered_outputs
+from ebbtide.agent.context.offload import Offloading, is_recall_tool, should_show_whole
+from ebbtide.agent.context.old_outputs import mask_outputs
+from ebbtide.agent.context.prefix import Breakpoints, fingerprint
+from ebbtide.agent.context.preflight import ModelTarget
+from ebbtide.agent.context.prompt import Instructions, build_prompt, merge_users
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.context.reminder_notes import Surroundings
+from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
+from ebbtide.agent.context.strategies import CUT_STRATEGIES
+from ebbtide.agent.context.summary import Draft, read_reply, without_tags
+from ebbtide.agent.context.tool_selection import CALL, SEARCH, HostedSearch, unwrapped_call
+from ebbtide.agent.context.view_edits import EditRequest
+from ebbtide.agent.context.view_items import items_of, pins_of
+from ebbtide.agent.errors import AgentError, AuthFailed
+from ebbtide.agent.events.session import (
+    Event,
+    FinalTurn,
+    ModelSwitched,
+    Noticed,
+    ToolFinished,
+    TurnFailed,
+    WindowLearned,
+)
+from ebbtide.agent.events.view import Act as ViewAct
+from ebbtide.agent.events.view import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Message,
+    Note,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+    UserPart,
+)
+from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.providers.fallbacks import ConnectedModel, Targets
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.usage import counted_for
+from ebbtide.agent.records.images import with_image_bytes
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.rows import decode_mark
+from ebbtide.agent.turn import run_turn
+from ebbtide.agent.window.bring_back import bring_back
+from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.edit_view import do_act
+from ebbtide.agent.window.measure import window_of
+from ebbtide.agent.window.model_choice import begin_session
+from ebbtide.agent.window.prefix_watch import PrefixWatch
+from ebbtide.agent.window.reminders import Reminders
+from ebbtide.agent.window.rewrite import compact_now
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.agent.window.undo import undo
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Workspace
 from tests.agent.context.test_context import is_valid
 from tests.agent.fuzzed import (
     Fuzzed,
@@ -129,7 +149,6 @@ from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, Adapter
 from tests.agent.providers.wires.test_prefixes import as_bytes
 from tests.conftest import thorough
 from tests.strict_api import Rules, refusal
-from tools.base import Workspace
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent.events.session import JobEnded
-from agent.messages import Conversation, Note, User
-from agent.session import Session
+from ebbtide.agent.events.session import JobEnded
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.session import Session
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn
 from tests.waiting import soon

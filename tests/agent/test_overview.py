@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from agent.context.budget import SHOWN_BY_SERVER, Window
-from agent.context.prompt import Instructions
-from agent.messages import Assistant, Conversation, Text, Usage, User
-from agent.overview import budget_by_component, prices_again
-from agent.providers.base import Prices
-from agent.providers.meter import Meter
-from agent.records.usage import RequestUsage
-from agent.window.deferral import specs_of
+from ebbtide.agent.context.budget import SHOWN_BY_SERVER, Window
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.messages import Assistant, Conversation, Text, Usage, User
+from ebbtide.agent.overview import budget_by_component, prices_again
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.records.usage import RequestUsage
+from ebbtide.agent.window.deferral import specs_of
+from ebbtide.tools.catalog import builtin_tools
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn
-from tools.catalog import builtin_tools
 
 
 async def test_instructions_memories_and_skills_are_shown_by_themselves(project: Project) -> None:

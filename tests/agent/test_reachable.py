@@ -13,23 +13,23 @@ from typing import Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
-from agent.calls.execute import CallPosition
-from agent.calls.output_view import OutputIntake
-from agent.context.mask import visible_messages
-from agent.context.offload import Offloading, OffloadMode
-from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
-from agent.records.recorder import Recorder
-from store.blobs import Blobs
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.calls.execute import CallPosition
+from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.offload import Offloading, OffloadMode
+from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.recall import Recall as RecallTool
 from tests.agent.fuzzed import Inline
 from tests.conftest import thorough
 from tests.tools.reading import as_bytes
-from tools.base import PrintedLog, Result, Workspace
-from tools.read_result import ReadResult
-from tools.recall import Recall as RecallTool
 
 ROW = SessionRow("aa11bb22cc33", "/code/app", "", "scripted/a", "auto", 1.0, 1.0)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agent.calls.policy import parse_rule
-from agent.context.reminder_notes import Surroundings
-from agent.context.settings import Caps, CompactionSettings
-from agent.errors import AgentError, StoreFailed
-from agent.events.permissions import CallDenied, Decision, PermissionAnswered, PermissionAsked, QuestionAsked
-from agent.events.session import (
+from ebbtide.agent.calls.policy import parse_rule
+from ebbtide.agent.context.reminder_notes import Surroundings
+from ebbtide.agent.context.settings import Caps, CompactionSettings
+from ebbtide.agent.errors import AgentError, StoreFailed
+from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAnswered, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import (
     ContextMeasured,
     Event,
     ReplyFinished,
@@ -24,17 +24,17 @@ from agent.events.session import (
     TurnFailed,
     TurnFinished,
 )
-from agent.events.view import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
-from agent.input.memory import announce_memory
-from agent.messages import Assistant, Note, Text, ToolOutput, User
-from agent.providers.wires.scripted import Scripted
-from agent.records import write_queue
-from agent.session import Session
-from store.errors import StoreError
-from store.sessions import SessionStore
+from ebbtide.agent.events.view import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
+from ebbtide.agent.input.memory import announce_memory
+from ebbtide.agent.messages import Assistant, Note, Text, ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records import write_queue
+from ebbtide.agent.session import Session
+from ebbtide.store.errors import StoreError
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 from tests.kit.session import ASKED, Home, call, decides, events_of, first_turn, notes_of, outputs_of, turn_in_which
 from tests.waiting import is_alive, soon, until
-from tools.base import Arguments, Effect, Result, Workspace
 
 
 class Broken:

@@ -5,28 +5,36 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.config.options import MODES
-from agent.context.budget import Window
-from agent.context.reminder_notes import MODES as MEANINGS
-from agent.context.reminder_notes import PRESENCE
-from agent.context.settings import Caps, CompactionSettings, RewritePatience
-from agent.context.summary import Wishes
-from agent.errors import ConfigError
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Event
-from agent.events.view import PrefixDrifted, PrefixRenewed
-from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Note, ToolOutput, User
-from agent.providers.base import Request
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
-from agent.session_settings import NO_SANDBOX, compacting_of, limits_of, missing_tools, policy_of, roots_of, tools_for
-from agent.window.turn_limits import TurnLimits
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.options import MODES
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.reminder_notes import MODES as MEANINGS
+from ebbtide.agent.context.reminder_notes import PRESENCE
+from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience
+from ebbtide.agent.context.summary import Wishes
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
+from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.messages import Note, ToolOutput, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.agent.session_settings import (
+    NO_SANDBOX,
+    compacting_of,
+    limits_of,
+    missing_tools,
+    policy_of,
+    roots_of,
+    tools_for,
+)
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram
 from tests.agent.mcp.serving import House, say
 from tests.kit.project import Project
 from tests.kit.session import events_of
-from tools.sandbox.system import NoSandbox, SandboxProgram
 
 ALL = (
     'agent.summary_prompt="what was done"',
@@ -302,7 +310,7 @@ async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(pro
 def test_where_there_is_no_sandbox_none_is_relied_upon(
     settings: tuple[str, ...], no_shell: str, sandboxed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: NoSandbox("none"))
+    monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: NoSandbox("none"))
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
     policy = policy_of(config, tmp_path, "ask", tmp_path)
     assert (policy.no_shell, policy.sandboxed) == (no_shell, sandboxed)
@@ -311,7 +319,7 @@ def test_where_there_is_no_sandbox_none_is_relied_upon(
 def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: SandboxProgram("bubblewrap", ()))
+    monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: SandboxProgram("bubblewrap", ()))
     for sandbox, is_unasked in (("auto", True), ("require", True), ("off", False)):
         said = (f"agent.sandbox={sandbox}", "permissions.sandboxed=allow")
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, said)

@@ -4,8 +4,8 @@ import asyncio
 import threading
 from pathlib import Path
 
-from agent.config.load import load_config
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.sessions import Sessions
 from tests.kit.session import events_of
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agent.events.permissions import CallDenied, Decision, PermissionAsked
-from agent.events.session import Event, TurnFinished
-from agent.messages import ToolOutput, User
-from agent.providers.wires.scripted import Scripted
-from agent.records.call_progress import CALL_INTERRUPTED, NOT_APPROVED, NOT_BEGUN
-from agent.session import Session
+from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAsked
+from ebbtide.agent.events.session import Event, TurnFinished
+from ebbtide.agent.messages import ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records.call_progress import CALL_INTERRUPTED, NOT_APPROVED, NOT_BEGUN
+from ebbtide.agent.session import Session
 from tests.kit.session import Home, bash
 from tests.waiting import until
 

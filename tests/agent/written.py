@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall
-from agent.context.mask import outputs_so_far
-from agent.events.session import ModelSwitched, ReplyFinished
-from agent.events.view import ContextCompacted, PrefixRenewed
-from agent.messages import (
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.recall import SessionRecall
+from ebbtide.agent.context.mask import outputs_so_far
+from ebbtide.agent.events.session import ModelSwitched, ReplyFinished
+from ebbtide.agent.events.view import ContextCompacted, PrefixRenewed
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Conversation,
@@ -32,11 +32,11 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.records.recorder import Recorder
-from agent.records.session_state import SessionState
-from agent.records.store_thread import StoreThread
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.session_state import SessionState
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
 from tests.agent.histories import arguments, natives, statuses
 from tests.agent.providers.wires.cases import PIXEL
 

@@ -4,11 +4,11 @@ from itertools import groupby
 
 import pytest
 
-from agent.messages import Usage
 from bench.context.billing import LOOK_BACK, BlockReader, Cache, Rates, RequestBlock, common_prefix
 from bench.context.play import Habits, play
 from bench.context.policies import POLICIES
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan, prose
+from ebbtide.agent.messages import Usage
 
 LONG = "x" * 4000
 TOKENS = 1300

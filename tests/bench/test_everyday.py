@@ -13,8 +13,8 @@ from bench.everyday.corpus import CommandFolders, Row, lay_out, rows_of
 from bench.everyday.expected_differences import explain_difference
 from bench.everyday.runs import CommandRun
 from bench.everyday.setups import SETUPS, plain_setup
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 from tests.running import ROOT
-from tools.sandbox.system import NoSandbox, found_sandbox
 
 CORPUS = Path(__file__).with_name("everyday")
 ROWS = tuple(rows_of(CORPUS))

@@ -7,10 +7,6 @@ from typing import Any
 
 import pytest
 
-from agent.context.summary import Wishes, instruction
-from agent.messages import Text, User
-from agent.providers.base import Request
-from agent.window.model_summary import READER
 from bench.context.model import asks_for_summary
 from bench.context.policies import POLICIES
 from bench.context.recorded import main, windows_of
@@ -25,6 +21,10 @@ from bench.context.recordings import (
 )
 from bench.context.regrets import SeenOutputs, names_in, used_in
 from bench.context.replay import ReplayResult, replay
+from ebbtide.agent.context.summary import Wishes, instruction
+from ebbtide.agent.messages import Text, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.window.model_summary import READER
 
 Row = Mapping[str, Any]
 LONG = "".join(f"line {number} of what a build prints\n" for number in range(400))

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from agent.context.settings import Caps, CompactionSettings
-from agent.context.tool_selection import HostedSearch, ToolSpec
-from agent.events.session import Event, ReplyFinished, ToolFinished
-from agent.events.view import ContextCompacted, PrefixDrifted
 from bench.tools.catalog import CatalogTool, offered_tools
 from bench.tools.measure import FINDERS, WINDOWS, halves, measure_search, measure_share, read_queries
+from ebbtide.agent.context.settings import Caps, CompactionSettings
+from ebbtide.agent.context.tool_selection import HostedSearch, ToolSpec
+from ebbtide.agent.events.session import Event, ReplyFinished, ToolFinished
+from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
+from ebbtide.tools.catalog import builtin_tools
 from tests.agent.window.test_deferral import searching
 from tests.kit.session import Home, call, events_of, prints
-from tools.catalog import builtin_tools
 
 TOOLS = offered_tools()
 NAMES = [tool.name for tool in TOOLS]

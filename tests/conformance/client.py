@@ -15,11 +15,11 @@ from pathlib import Path
 
 import httpx2
 
-from tools.base import ToolError
-from tools.mcp.client_handlers import AcceptedAnswer, Answer, ClientHandlers, Service
-from tools.mcp.offers import ServerState
-from tools.mcp.server import Server
-from tools.mcp.spec import Login, ServerSpec
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.mcp.client_handlers import AcceptedAnswer, Answer, ClientHandlers, Service
+from ebbtide.tools.mcp.offers import ServerState
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.mcp.spec import Login, ServerSpec
 
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {"add_numbers": {"a": 5, "b": 3}}
 """Of the tools that need any."""

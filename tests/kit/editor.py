@@ -21,12 +21,12 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 
-from agent.config.load import load_config
-from agent.config.values import Config
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.acp.server import AcpServer, serve
+from ebbtide.tui.acp.transport import LineTransport, pipes
 from tests.kit.project import Project
-from tui.acp.server import AcpServer, serve
-from tui.acp.transport import LineTransport, pipes
 
 Pick: TypeAlias = Callable[[Sequence[PermissionOption]], str | None]
 """The id of the option that is picked; None dismisses the question."""

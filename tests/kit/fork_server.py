@@ -19,18 +19,56 @@ from contextlib import suppress
 
 _STREAMS = (0, 1, 2)
 _IMPORTED = (
-    "agent.headless.run", "agent.doctor.store", "agent.archive.export", "agent.providers.wires.scripted",
-    "agent.calls.reach", "agent.calls.rule_suggestions", "agent.checkpoints.comparison", "agent.checkpoints.project",
-    "agent.checkpoints.recovery", "agent.checkpoints.restore", "agent.checkpoints.staged", "agent.checkpoints.tracked",
-    "agent.extensions.custom_commands", "agent.extensions.session_extensions", "agent.extensions.session_trust",
-    "agent.extensions.skills", "tools.read_only_run", "tools.sandbox.system_calls", "tools.search.walk",
-    "tui.cli.main", "tui.cli.subcommands", "tui.cli.stored_sessions", "tui.cli.config", "tui.cli.context",
-    "tui.cli.headless", "tui.cli.piped_input", "tui.cli.search", "tui.cli.transfer", "tui.cli.mcp", "tui.cli.doctor",
-    "agent.archive.indexer", "agent.archive.recall_search", "agent.archive.fork", "agent.calls.call_search",
-    "agent.providers.wires.openai_chat", "tui.cli.session_lines", "tui.cli.session_text", "tui.view.sessions",
-    "anthropic", "openai", "ollama", "httpx", "httpcore2", "anyio._backends._asyncio", "ctypes", "tiktoken",
-    "jsonschema_rs", "tree_sitter", "tree_sitter_bash",
-)  # fmt: skip
+    "ebbtide.agent.headless.run",
+    "ebbtide.agent.doctor.store",
+    "ebbtide.agent.archive.export",
+    "ebbtide.agent.providers.wires.scripted",
+    "ebbtide.agent.calls.reach",
+    "ebbtide.agent.calls.rule_suggestions",
+    "ebbtide.agent.checkpoints.comparison",
+    "ebbtide.agent.checkpoints.project",
+    "ebbtide.agent.checkpoints.recovery",
+    "ebbtide.agent.checkpoints.restore",
+    "ebbtide.agent.checkpoints.staged",
+    "ebbtide.agent.checkpoints.tracked",
+    "ebbtide.agent.extensions.custom_commands",
+    "ebbtide.agent.extensions.session_extensions",
+    "ebbtide.agent.extensions.session_trust",
+    "ebbtide.agent.extensions.skills",
+    "ebbtide.tools.read_only_run",
+    "ebbtide.tools.sandbox.system_calls",
+    "ebbtide.tools.search.walk",
+    "ebbtide.tui.cli.main",
+    "ebbtide.tui.cli.subcommands",
+    "ebbtide.tui.cli.stored_sessions",
+    "ebbtide.tui.cli.config",
+    "ebbtide.tui.cli.context",
+    "ebbtide.tui.cli.headless",
+    "ebbtide.tui.cli.piped_input",
+    "ebbtide.tui.cli.search",
+    "ebbtide.tui.cli.transfer",
+    "ebbtide.tui.cli.mcp",
+    "ebbtide.tui.cli.doctor",
+    "ebbtide.agent.archive.indexer",
+    "ebbtide.agent.archive.recall_search",
+    "ebbtide.agent.archive.fork",
+    "ebbtide.agent.calls.call_search",
+    "ebbtide.agent.providers.wires.openai_chat",
+    "ebbtide.tui.cli.session_lines",
+    "ebbtide.tui.cli.session_text",
+    "ebbtide.tui.view.sessions",
+    "anthropic",
+    "openai",
+    "ollama",
+    "httpx",
+    "httpcore2",
+    "anyio._backends._asyncio",
+    "ctypes",
+    "tiktoken",
+    "jsonschema_rs",
+    "tree_sitter",
+    "tree_sitter_bash",
+)
 
 
 def request(
@@ -46,7 +84,7 @@ def serve(address: str) -> list[str] | None:
     """Answers requests until standard input ends. In the process forked for a request: the arguments to run with."""
     for name in _IMPORTED:
         __import__(name)
-    from tools.lazy import write_all  # noqa: PLC0415  # whoever asks the server imports nothing of the program
+    from ebbtide.tools.lazy import write_all  # noqa: PLC0415  # whoever asks the server imports nothing of the program
 
     write_all()
     gc.freeze()
@@ -105,7 +143,7 @@ def _become(streams: list[int], folder: str, environment: dict[str, str]) -> Non
 def _run() -> None:
     """Runs `ebb` and ends as an interpreter does, but without taking apart what the server had imported: that would
     take ten times as long as the run."""
-    from tui.cli.main import main  # noqa: PLC0415  # as above
+    from ebbtide.tui.cli.main import main  # noqa: PLC0415  # as above
 
     code: object = 1
     try:

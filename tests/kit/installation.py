@@ -19,8 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ebbtide.tools.version import VERSION
 from tests.running import ROOT, Run, environment, lines_in
-from tools.version import VERSION
 
 _PATIENCE = 120
 """Seconds that a run may take."""

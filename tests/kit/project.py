@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from agent.config.load import load_config
-from agent.config.values import Config
-from agent.messages import Conversation
-from agent.session import Session
-from agent.sessions import Opening, Sessions
-from tools.outputs.recalled import no_progress
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Opening, Sessions
+from ebbtide.tools.outputs.recalled import no_progress
 
 
 class Project:

@@ -9,14 +9,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import rmtree, which
 
-from tools.commands.command_line import SimpleCommand, Word
-from tools.commands.grammar import parse_command_line
-from tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedStep, all_steps, prove_line
-from tools.commands.line_text import render_line
-from tools.commands.parts import MARK
-from tools.commands.programs import ROWS
-from tools.commands.proof import TAKE_ANY_NAME
-from tools.process.shell import shell
+from ebbtide.tools.commands.command_line import SimpleCommand, Word
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedStep, all_steps, prove_line
+from ebbtide.tools.commands.line_text import render_line
+from ebbtide.tools.commands.parts import MARK
+from ebbtide.tools.commands.programs import ROWS
+from ebbtide.tools.commands.proof import TAKE_ANY_NAME
+from ebbtide.tools.process.shell import shell
 
 SIGN = "0123456789abcdef"
 """For `prove_line`."""

@@ -12,53 +12,53 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall, fetch_for_tools
-from agent.archive.session_archive import SessionArchive
-from agent.calls.approval import Approver
-from agent.calls.execute import CallRunner
-from agent.calls.loop_guard import LoopGuard
-from agent.calls.output_reader import OutputReader
-from agent.calls.output_view import OutputIntake, hooks_of
-from agent.calls.policy import Policy, Rule
-from agent.channel import Channel
-from agent.config.load import load_config
-from agent.config.option_values import AfterTool
-from agent.config.options import Mode
-from agent.context.offload import Offloading
-from agent.context.prompt import Instructions
-from agent.context.reminder_notes import Surroundings
-from agent.context.secret_tokens import SecretTokens
-from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
-from agent.debug import Debug
-from agent.events.permissions import Decision, PermissionAsked
-from agent.events.session import Event, ToolFinished, TurnFinished
-from agent.events.view import ContextCompacted, PrefixDrifted
-from agent.messages import Assistant, Image, Note, ToolOutput, User
-from agent.providers.base import ModelFacts, Prices, Provider, Request
-from agent.providers.fallbacks import Targets
-from agent.providers.learned_limits import SummariserSource
-from agent.providers.wires.scripted import Scripted
-from agent.records.call_progress import CallProgress
-from agent.records.job_log import job_listener
-from agent.records.recorder import Recorder
-from agent.records.session_state import workspace_state
-from agent.records.store_thread import StoreThread
-from agent.records.write_queue import WriteQueue
-from agent.session import Session
-from agent.window.deferral import Deferral, specs_of
-from agent.window.prefix_watch import PrefixWatch
-from agent.window.reminders import Reminders, surroundings_now
-from agent.window.server_tools import ServerTools, searchable_tools
-from agent.window.session_context import SessionContext
-from store.blobs import Blobs
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from tools.base import Tool, Workspace, no_user
-from tools.catalog import builtin_tools
-from tools.outputs.stored import StoredContent
-from tools.submit_plan import SubmitPlan
-from tools.tool_output_cache import unlisted_tools
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools
+from ebbtide.agent.archive.session_archive import SessionArchive
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.calls.loop_guard import LoopGuard
+from ebbtide.agent.calls.output_reader import OutputReader
+from ebbtide.agent.calls.output_view import OutputIntake, hooks_of
+from ebbtide.agent.calls.policy import Policy, Rule
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.context.offload import Offloading
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.context.reminder_notes import Surroundings
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.agent.events.session import Event, ToolFinished, TurnFinished
+from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
+from ebbtide.agent.messages import Assistant, Image, Note, ToolOutput, User
+from ebbtide.agent.providers.base import ModelFacts, Prices, Provider, Request
+from ebbtide.agent.providers.fallbacks import Targets
+from ebbtide.agent.providers.learned_limits import SummariserSource
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records.call_progress import CallProgress
+from ebbtide.agent.records.job_log import job_listener
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.session_state import workspace_state
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.write_queue import WriteQueue
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.prefix_watch import PrefixWatch
+from ebbtide.agent.window.reminders import Reminders, surroundings_now
+from ebbtide.agent.window.server_tools import ServerTools, searchable_tools
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Tool, Workspace, no_user
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.submit_plan import SubmitPlan
+from ebbtide.tools.tool_output_cache import unlisted_tools
 
 E = TypeVar("E")
 BRIEF, USUAL = Instructions("Be brief."), Offloading()

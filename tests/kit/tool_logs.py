@@ -4,8 +4,8 @@ its documented form where `@from` says so; what repeats in them is written once.
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.context.offload import Offloading, StreamedPreview, stored_form
-from tools.lazy import dataclass
+from ebbtide.agent.context.offload import Offloading, StreamedPreview, stored_form
+from ebbtide.tools.lazy import dataclass
 
 FOLDER = Path(__file__).parents[1] / "agent" / "context" / "logs"
 

@@ -24,14 +24,14 @@ from aiohttp import ClientSession
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from ebbtide.tui.cli.arguments import SUBCOMMANDS
+from ebbtide.tui.cli.command_tree import all_parsers
+from ebbtide.tui.cli.completion import SHELLS
 from tests.kit.editor import Editor, said
 from tests.kit.installation import Installation
 from tests.running import ROOT, Run
 from tests.tools.test_pdf import pdf
 from tests.tui.ptys import SAYS, left_behind, ready
-from tui.cli.arguments import SUBCOMMANDS
-from tui.cli.command_tree import all_parsers
-from tui.cli.completion import SHELLS
 
 OURS = ("agent", "tui", "tools", "store")
 ANSWER = {"summary": "It changes a sum.", "findings": []}
@@ -145,7 +145,7 @@ def test_each_subcommand_runs(place: Place, name: str) -> None:
 
 def test_every_module_is_the_programs_own(hostile: Place) -> None:
     walk = (
-        "import pkgutil, sys; from importlib import import_module; import ebbtide._app as app\n"
+        "import pkgutil, sys; from importlib import import_module; import ebbtide as app\n"
         "names = [one.name for one in pkgutil.walk_packages(app.__path__, app.__name__ + '.')]\n"
         "for name in names: import_module(name)\n"
         f"print(len(names), {{*sys.modules}} & {{*{OURS}}})"
@@ -153,7 +153,7 @@ def test_every_module_is_the_programs_own(hostile: Place) -> None:
     env = {"PYTHONPATH": os.pathsep.join((os.curdir, hostile.installation.extras))}
     start = (hostile.installation.python, "-c", walk)
     run = hostile.installation.run(start, cwd=hostile.project, home=hostile.home, env=env)
-    count = sum(1 for name in OURS for _ in (ROOT / name).rglob("*.py"))
+    count = sum(1 for name in OURS for _ in (ROOT / name).rglob("*.py")) + len([*(ROOT / "ebbtide").glob("*.py")]) - 1
     assert (run.out, run.err, hostile.touched) == (f"{count} set()\n", "", "")
 
 

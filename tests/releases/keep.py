@@ -5,8 +5,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from ebbtide.tools.version import VERSION
 from tests.running import ebb
-from tools.version import VERSION
 
 FOLDER = Path(__file__).parent
 CONFIG = """

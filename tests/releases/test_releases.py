@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.version import VERSION
 from tests.releases.keep import FOLDER
 from tests.running import ROOT, ebb
-from tools.version import VERSION
 
 KEPT = sorted(FOLDER.glob("*.tar.gz"))
 SCRIPT = {

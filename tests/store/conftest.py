@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.session_rows import MessageRow, SessionRow
-from store.sessions import SessionStore
+from ebbtide.store.session_rows import MessageRow, SessionRow
+from ebbtide.store.sessions import SessionStore
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from store.archive import ArchiveStore, FreedSpace
-from store.blobs import Blobs
-from store.errors import StoreError
-from store.migrations import MIGRATIONS
-from store.session_rows import MessageRow, OutputRow, SessionRow, SummaryRow
-from store.sessions import SessionStore
+from ebbtide.store.archive import ArchiveStore, FreedSpace
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.errors import StoreError
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.session_rows import MessageRow, OutputRow, SessionRow, SummaryRow
+from ebbtide.store.sessions import SessionStore
 
 
 class Opened:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.blobfile import FRAME, Blob
-from store.blobs import Blobs
-from store.errors import StoreError
+from ebbtide.store.blobfile import FRAME, Blob
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.errors import StoreError
 
 LOG = b"".join(b"%d: line of a log that goes on and on\n" % number for number in range(40_000))
 
@@ -245,8 +245,8 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from random import Random
-from store.blobs import Blobs
-from store.errors import StoreError
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.errors import StoreError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
@@ -264,7 +264,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
 LARGE = """
 import resource, sys
 from pathlib import Path
-from store.blobs import Blobs
+from ebbtide.store.blobs import Blobs
 blobs = Blobs(Path(sys.argv[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 line = b"x" * (1 << 20)

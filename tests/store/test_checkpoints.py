@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.checkpoints import VERSION, CheckpointStore
-from store.errors import StoreError
+from ebbtide.store.checkpoints import VERSION, CheckpointStore
+from ebbtide.store.errors import StoreError
 
 TEXT = b"def answer() -> int:\n    return 42\n" * 200
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from store.checks import ReferenceChecks, examine_database
-from store.errors import StoreError
-from store.session_rows import MessageRow
-from store.sessions import SessionStore
+from ebbtide.store.checks import ReferenceChecks, examine_database
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.store.sessions import SessionStore
 from tests.store.conftest import ROW
 
 

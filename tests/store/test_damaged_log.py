@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import StoreError
-from store.repair import is_damaged, repair_database
-from store.session_rows import MessageRow
-from store.sessions import SessionStore
+from ebbtide.store.errors import StoreError
+from ebbtide.store.repair import is_damaged, repair_database
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.store.sessions import SessionStore
 from tests.store.conftest import ROW
 
 COUNT = 12

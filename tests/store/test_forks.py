@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from store.archive import ArchiveStore
-from store.blobs import Blobs
-from store.catalogue import Catalogue, ListedRow
-from store.forks import Forks
-from store.session_rows import (
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.catalogue import Catalogue, ListedRow
+from ebbtide.store.forks import Forks
+from ebbtide.store.session_rows import (
     MAX_VIEWS,
     FactRow,
     MessageRow,
@@ -20,7 +20,7 @@ from store.session_rows import (
     UsageRow,
     ViewRow,
 )
-from store.sessions import SessionStore
+from ebbtide.store.sessions import SessionStore
 from tests.store.conftest import ROW
 
 FORK = replace(ROW, id="dd44ee55ff66", created=20.0, updated=20.0, parent=ROW.id, forked=2, family=ROW.id)

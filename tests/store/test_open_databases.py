@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from store.checkpoints import CheckpointStore
-from store.checks import examine_database
-from store.open_databases import is_open_here
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
+from ebbtide.store.checkpoints import CheckpointStore
+from ebbtide.store.checks import examine_database
+from ebbtide.store.open_databases import is_open_here
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
 from tests.running import ROOT
 
 LOOKED_AT = """

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from store.archive import ArchiveStore
-from store.calls import replies_with_calls
-from store.catalogue import Catalogue, Selection
-from store.forks import Forks
-from store.queries import SearchQuery
-from store.search import IndexProgress, SearchDocument, SearchIndex
-from store.session_rows import MessageRow, SessionRow
-from store.sessions import SessionStore
-from store.usage import UsageStore
-from store.vectors import VectorStore
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.calls import replies_with_calls
+from ebbtide.store.catalogue import Catalogue, Selection
+from ebbtide.store.forks import Forks
+from ebbtide.store.queries import SearchQuery
+from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex
+from ebbtide.store.session_rows import MessageRow, SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.usage import UsageStore
+from ebbtide.store.vectors import VectorStore
 
 A, B = "aa11bb22cc33", "bb22cc33dd44"
 LARGE = re.compile(r"SCAN (messages|m|outputs|usage|rewrites|situation|views|summaries|documents|d|accesses)\b")

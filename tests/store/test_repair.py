@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from store.connection import back_up
-from store.errors import StoreError
-from store.migrations import MIGRATIONS
-from store.repair import repair_database
-from store.salvage import rows_in
-from store.session_rows import MessageRow
-from store.sessions import SessionStore
+from ebbtide.store.connection import back_up
+from ebbtide.store.errors import StoreError
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.repair import repair_database
+from ebbtide.store.salvage import rows_in
+from ebbtide.store.session_rows import MessageRow
+from ebbtide.store.sessions import SessionStore
 from tests.store.conftest import ROW
 
 COUNT = 60
@@ -126,7 +126,7 @@ def test_whoever_is_killed_at_the_end_leaves_the_damaged_one_in_its_place(
             raise KeyboardInterrupt
         replace(old, new)
 
-    monkeypatch.setattr("store.repair.os.replace", killed)
+    monkeypatch.setattr("ebbtide.store.repair.os.replace", killed)
     with pytest.raises(KeyboardInterrupt):
         repair_database(path)
     monkeypatch.undo()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from store.errors import StoreError
-from store.migrations import MIGRATIONS
-from store.queries import SearchQuery
-from store.search import DocumentKind, IndexProgress, SearchDocument, SearchIndex, SearchMatch
-from store.session_rows import MessageRow, SessionRow
-from store.sessions import SessionStore
+from ebbtide.store.errors import StoreError
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.queries import SearchQuery
+from ebbtide.store.search import DocumentKind, IndexProgress, SearchDocument, SearchIndex, SearchMatch
+from ebbtide.store.session_rows import MessageRow, SessionRow
+from ebbtide.store.sessions import SessionStore
 
 HOSTILE = (
     '"', '""', "'", "*", "a*", "*a", "^a", "a^", "-a", "+a", "(a", "a)", "()", "{a} : b", "title : a", "a:b",

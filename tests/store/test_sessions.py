@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import StoreError
-from store.locks import SessionLock
-from store.migrations import MIGRATIONS
-from store.session_rows import FactRow, RewriteRow, SnapshotRow, UsageRow, UsageTotal
-from store.sessions import SessionStore
+from ebbtide.store.errors import StoreError
+from ebbtide.store.locks import SessionLock
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.session_rows import FactRow, RewriteRow, SnapshotRow, UsageRow, UsageTotal
+from ebbtide.store.sessions import SessionStore
 from tests.store.conftest import ROW, message
 
 

@@ -3,9 +3,9 @@
 import sqlite3
 from pathlib import Path
 
-from store.calls import save_tool_uses, tool_uses
-from store.migrations import MIGRATIONS
-from store.sessions import SessionStore
+from ebbtide.store.calls import save_tool_uses, tool_uses
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.sessions import SessionStore
 
 
 def test_the_last_use_of_each_tool_is_known_to_the_next_session_of_its_project(tmp_path: Path) -> None:

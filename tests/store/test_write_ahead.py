@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from store import sessions
-from store.checkpoints import CheckpointStore
-from store.connection import open_connection
-from store.open_databases import OpenDatabase
-from store.sessions import SessionStore
+from ebbtide.store import sessions
+from ebbtide.store.checkpoints import CheckpointStore
+from ebbtide.store.connection import open_connection
+from ebbtide.store.open_databases import OpenDatabase
+from ebbtide.store.sessions import SessionStore
 from tests.store.conftest import ROW, message
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.base import Workspace
+from ebbtide.tools.base import Workspace
 
 
 @pytest.fixture

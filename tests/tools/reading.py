@@ -2,7 +2,7 @@
 
 import re
 
-from tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE
+from ebbtide.tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE
 
 
 def as_bytes(shown: str) -> bytes:

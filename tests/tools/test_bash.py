@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import PrintedLog, Result, ToolError, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.bash_kill import BashKill
+from ebbtide.tools.bash_output import BashOutput
+from ebbtide.tools.process.program import ProcessLimits, Program
+from ebbtide.tools.process.shell import child_environment, in_shell
+from ebbtide.tools.process.start import start
+from ebbtide.tools.process.state import ProgramState
 from tests.waiting import is_alive, soon
-from tools.base import PrintedLog, Result, ToolError, Workspace
-from tools.bash import Bash
-from tools.bash_kill import BashKill
-from tools.bash_output import BashOutput
-from tools.process.program import ProcessLimits, Program
-from tools.process.shell import child_environment, in_shell
-from tools.process.start import start
-from tools.process.state import ProgramState
 
 
 async def bash(workspace: Workspace, command: str, **more: int | bool) -> Result:

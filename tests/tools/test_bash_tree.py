@@ -2,9 +2,9 @@
 
 import pytest
 
-from tools.bash_tree import tree_of
-from tools.commands.grammar import parse_command_line
-from tools.commands.line_limits import MAX_LINE_CHARS
+from ebbtide.tools.bash_tree import tree_of
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.line_limits import MAX_LINE_CHARS
 
 
 def test_a_line_that_makes_sense_has_a_tree() -> None:

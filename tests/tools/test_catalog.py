@@ -4,11 +4,11 @@ import json
 import subprocess
 import sys
 
-from agent.context.estimate import estimate_tools
-from agent.context.tool_selection import ToolSpec, select_tools
-from tools.base import Previews
-from tools.catalog import builtin_tools
-from tools.schema import mismatches
+from ebbtide.agent.context.estimate import estimate_tools
+from ebbtide.agent.context.tool_selection import ToolSpec, select_tools
+from ebbtide.tools.base import Previews
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.schema import mismatches
 
 SELDOM = ("edit_notebook", "web_search")
 """Those that only some sessions are offered."""
@@ -42,7 +42,7 @@ def test_every_schema_is_plain_json_and_takes_no_unknown_argument() -> None:
 
 
 def test_the_catalog_loads_no_library() -> None:
-    code = "import sys, tools.catalog; print([name for name in sys.argv[1:] if name in sys.modules])"
+    code = "import sys, ebbtide.tools.catalog; print([name for name in sys.argv[1:] if name in sys.modules])"
     heavy = ["rapidfuzz", "charset_normalizer", "jsonschema_rs", "pathspec", "difflib"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.apply_patch import ApplyPatch
-from tools.base import AppliedChange, Arguments, Result, Tool, ToolError, Workspace
-from tools.edit import Edit
-from tools.read import Read
-from tools.write import Write
+from ebbtide.tools.apply_patch import ApplyPatch
+from ebbtide.tools.base import AppliedChange, Arguments, Result, Tool, ToolError, Workspace
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.read import Read
+from ebbtide.tools.write import Write
 
 
 async def said(tool: Tool, arguments: Arguments, workspace: Workspace) -> str:
@@ -331,7 +331,7 @@ async def test_what_cannot_be_written_under_two_names_is_put_back(
             raise OSError(28, "No space left on device")
         sync(descriptor)
 
-    monkeypatch.setattr("tools.files.read_write.os.fsync", full)
+    monkeypatch.setattr("ebbtide.tools.files.read_write.os.fsync", full)
     assert "no space left" in await said(Edit(), {"path": "a.txt", "old": "old", "new": "new and longer"}, workspace)
     assert path.read_bytes() == (workspace.root / "other.txt").read_bytes() == b"old\n"
     assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]
@@ -360,7 +360,7 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
     if why == "two names":
         os.link(path, workspace.root / "other.txt")
     else:
-        monkeypatch.setattr("tools.files.read_write._has_owner", lambda name, of, folder: False)
+        monkeypatch.setattr("ebbtide.tools.files.read_write._has_owner", lambda name, of, folder: False)
     synced, sync = list[int](), os.fsync
     before = 1 if why == "two names" else 2  # a new file was filled in vain, then the copy
 
@@ -370,7 +370,7 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
             raise OSError(5, "Input/output error")
         sync(descriptor)
 
-    monkeypatch.setattr("tools.files.read_write.os.fsync", failing)
+    monkeypatch.setattr("ebbtide.tools.files.read_write.os.fsync", failing)
     told = await said(Edit(), {"path": "a.txt", "old": "old", "new": "new"}, workspace)
     (copy,) = {entry.name for entry in workspace.root.iterdir()} - {"a.txt", "other.txt"}
     assert told == (
@@ -400,7 +400,7 @@ async def test_a_file_whose_owner_cannot_be_given_is_written_where_it_is(
     def refused(name: str, of: os.stat_result, folder: int) -> bool:
         return False
 
-    monkeypatch.setattr("tools.files.read_write._has_owner", refused)
+    monkeypatch.setattr("ebbtide.tools.files.read_write._has_owner", refused)
     await Edit().run({"path": "a.txt", "old": "old", "new": "new"}, workspace)
     assert (path.stat().st_ino, path.read_bytes()) == (before.st_ino, b"new\n")
     assert [entry.name for entry in workspace.root.iterdir()] == ["a.txt"]

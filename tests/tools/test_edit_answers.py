@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from tools.apply_patch import ApplyPatch
-from tools.base import ToolError, Workspace
-from tools.bash import Bash
-from tools.edit import Edit
+from ebbtide.tools.apply_patch import ApplyPatch
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.edit import Edit
 
 LOOP = "for x in y:\n    if x:\n        return 1\n    return 1\n"
 

@@ -8,14 +8,14 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.hunks import HunkTarget, place_hunks
+from ebbtide.tools.files.patch import PatchError, Update, parse
+from ebbtide.tools.files.punctuation import plain_signs
+from ebbtide.tools.files.text import decode
+from ebbtide.tools.files.text_edit import EditTarget, plan_edit
 from tests.conftest import thorough
 from tests.kit.edit_slips import SlippedEdit, slipped_edit
-from tools.base import ToolError
-from tools.files.hunks import HunkTarget, place_hunks
-from tools.files.patch import PatchError, Update, parse
-from tools.files.punctuation import plain_signs
-from tools.files.text import decode
-from tools.files.text_edit import EditTarget, plan_edit
 
 SEEDS = st.integers(0, 2**48)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy, decide
-from agent.calls.rule_suggestions import offers_for
-from tools.base import ToolError, Workspace
-from tools.memory import MAX_ENTRIES, MAX_TOTAL_BYTES, Memory
+from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.policy import Policy, decide
+from ebbtide.agent.calls.rule_suggestions import offers_for
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.memory import MAX_ENTRIES, MAX_TOTAL_BYTES, Memory
 
 TEXT = "Run them with `make check`."
 

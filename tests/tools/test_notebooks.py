@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.base import ReadLimits, ToolError, Workspace
-from tools.edit_notebook import EditNotebook
-from tools.files.notebook import delete_cell, insert_cell, notebook_of, replace_cell
-from tools.outputs.extent import Extent
-from tools.read import Read
+from ebbtide.tools.base import ReadLimits, ToolError, Workspace
+from ebbtide.tools.edit_notebook import EditNotebook
+from ebbtide.tools.files.notebook import delete_cell, insert_cell, notebook_of, replace_cell
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.read import Read
 
 STREAM = {"output_type": "stream", "name": "stdout", "text": [f"line {n}\n" for n in range(40)]}
 PICTURE = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.npm_packages import npm_doubt
+from ebbtide.tools.npm_packages import npm_doubt
 
 
 @pytest.fixture

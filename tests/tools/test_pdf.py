@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-import tools.documents.converter
-import tools.documents.pdf
-from tools.base import ReadLimits, ToolError, Workspace
-from tools.outputs.extent import Extent
-from tools.read import Read
+import ebbtide.tools.documents.converter
+import ebbtide.tools.documents.pdf
+from ebbtide.tools.base import ReadLimits, ToolError, Workspace
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.read import Read
 
 
 def pdf(pages: Sequence[str]) -> bytes:
@@ -77,12 +77,12 @@ async def test_a_pdf_that_cannot_be_shown_is_explained(workspace: Workspace, mon
     broken = await shown(b"%PDF-1.7\n" + os.urandom(64))
     assert broken.startswith("error: `a.pdf` cannot be read as a PDF (")
     assert broken.endswith("): try pdftotext in bash")
-    monkeypatch.setattr(tools.documents.pdf, "READ_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(ebbtide.tools.documents.pdf, "READ_TIMEOUT_S", 0.01)
     assert await shown(pdf(["one"])) == (
         "error: `a.pdf` cannot be read as a PDF (it takes too much time or memory): try pdftotext in bash"
     )
     monkeypatch.undo()
-    monkeypatch.setattr(tools.documents.converter, "MAX_MEMORY_BYTES", 14 << 20)
+    monkeypatch.setattr(ebbtide.tools.documents.converter, "MAX_MEMORY_BYTES", 14 << 20)
     assert await shown(pdf(["one"])) == (
         "error: `a.pdf` cannot be read as a PDF (it takes too much time or memory): try pdftotext in bash"
     )

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tools.base import Picture, ReadLimits, Result, ToolError, Workspace
-from tools.files.large import page_of_file
-from tools.files.read_write import run_exclusive
-from tools.outputs.extent import Extent
-from tools.read import Read, page_of
+from ebbtide.tools.base import Picture, ReadLimits, Result, ToolError, Workspace
+from ebbtide.tools.files.large import page_of_file
+from ebbtide.tools.files.read_write import run_exclusive
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.read import Read, page_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -137,8 +137,8 @@ LARGE = 100
 
 @pytest.fixture
 def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.read.LARGEST", LARGE)
-    monkeypatch.setattr("tools.files.large._CHUNK", 7)  # so that lines lie across what is read at a time
+    monkeypatch.setattr("ebbtide.tools.read.MAX_FILE_BYTES", LARGE)
+    monkeypatch.setattr("ebbtide.tools.files.large._CHUNK", 7)  # so that lines lie across what is read at a time
 
 
 @pytest.mark.usefixtures("few_bytes")
@@ -200,7 +200,7 @@ async def test_half_a_gigabyte_is_not_held(workspace: Workspace) -> None:
 async def test_the_end_of_a_file_that_never_ends_is_not_looked_for(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.files.large.MAX_SCANNED_BYTES", 80 << 20)
+    monkeypatch.setattr("ebbtide.tools.files.large.MAX_SCANNED_BYTES", 80 << 20)
     with (workspace.root / "sparse.log").open("wb") as file:
         file.write(b"line\n" * 3_000)
         file.truncate(100 << 30)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import ReadOnlyAccess, Result, ToolError, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.read_only_run import launch
 from tests.kit.hostile_repository import forget_the_blob, git, hostile_repository, ran
-from tools.base import ReadOnlyAccess, Result, ToolError, Workspace
-from tools.bash import Bash
-from tools.read_only_run import launch
 
 MORE = """
 [log]

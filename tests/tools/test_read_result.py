@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.content import LogFile
-from store.blobs import Blobs
+from ebbtide.agent.archive.content import LogFile
+from ebbtide.store.blobs import Blobs
+from ebbtide.tools.base import Picture, Result, Tool, ToolError, Workspace
+from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_BYTES, Cap
+from ebbtide.tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
+from ebbtide.tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE, ReadResult, exact, matches
+from ebbtide.tools.search import outputs, scan
+from ebbtide.tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 from tests.tools.reading import as_bytes
-from tools.base import Picture, Result, Tool, ToolError, Workspace
-from tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_BYTES, Cap
-from tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
-from tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE, ReadResult, exact, matches
-from tools.search import outputs, scan
-from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from agent.calls.permission_request import PermissionRequest as Call
-from agent.calls.policy import Policy, decide
-from agent.config.options import MODES
-from agent.context.estimate import estimate_text
-from tools.base import Picture, ToolError, Workspace
-from tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_TOKENS
-from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
-from tools.outputs.stored import Content, InMemory, StoredContent
-from tools.recall import Recall, moment
-from tools.schema import mismatches
+from ebbtide.agent.calls.permission_request import PermissionRequest as Call
+from ebbtide.agent.calls.policy import Policy, decide
+from ebbtide.agent.config.options import MODES
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.tools.base import Picture, ToolError, Workspace
+from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_TOKENS
+from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
+from ebbtide.tools.outputs.stored import Content, InMemory, StoredContent
+from ebbtide.tools.recall import Recall, moment
+from ebbtide.tools.schema import mismatches
 
 AT = datetime(2026, 11, 22, 4, 30).timestamp()
 ONE = RecalledItem("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools.base import ToolError
-from tools.schema import check, mismatches, object_of
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.schema import check, mismatches, object_of
 
 SCHEMA = object_of({"path": {"type": "string"}, "limit": {"type": "integer"}}, ["path"])
 

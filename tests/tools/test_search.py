@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import tools.grep
-import tools.search.files
-import tools.search.globs
-from tools.base import Tool, ToolError, Workspace
-from tools.glob import Glob
-from tools.grep import Grep
-from tools.outputs.extent import Extent
-from tools.search.files import find_rg
+import ebbtide.tools.grep
+import ebbtide.tools.search.files
+import ebbtide.tools.search.globs
+from ebbtide.tools.base import Tool, ToolError, Workspace
+from ebbtide.tools.glob import Glob
+from ebbtide.tools.grep import Grep
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.search.files import find_rg
 
 RG = shutil.which("rg")
 SLOW = "(?=a)(a+)+$"
@@ -105,14 +105,14 @@ async def test_what_is_too_much_to_be_counted_has_no_total(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(workspace.root, {"a.txt": "x\n" * 3, "b.txt": "x\n" * 3, "c.txt": "x\n" * 3})
-    monkeypatch.setattr(tools.grep, "MAX_COUNTED", 1)
+    monkeypatch.setattr(ebbtide.tools.grep, "MAX_COUNTED", 1)
     result = await Grep().run({"pattern": "x", "limit": 1}, workspace)
     assert result.extent == Extent("matches", 1, None)
     assert result.text == ("a.txt\n1:x\n(there are more: these are the first 1; narrow `pattern`, `path` or `glob`)")
 
 
 async def test_the_rest_is_counted_for_a_moment_only(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools.search.files, "EXTRA_COUNT_S", 0.2)
+    monkeypatch.setattr(ebbtide.tools.search.files, "EXTRA_COUNT_S", 0.2)
     fill(workspace.root, {"a": "ab\nab\n", "b": "a" * 60 + "c"})
     result = await Grep().run({"pattern": f"ab|{SLOW}", "limit": 1}, workspace)
     assert result.extent == Extent("matches", 1, None)
@@ -177,7 +177,7 @@ def test_a_pattern_that_leaves_the_folder_shows_where_it_goes(workspace: Workspa
 async def test_an_expression_that_takes_for_ever_is_ended(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search.files, "SEARCH_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(ebbtide.tools.search.files, "SEARCH_TIMEOUT_S", 0.3)
     fill(workspace.root, {"a": "a" * 60 + "b"})
     assert "so lines may be missing" in await found(Grep(), workspace, pattern=SLOW)
     monkeypatch.undo()
@@ -188,7 +188,7 @@ async def test_an_expression_that_takes_for_ever_is_ended(
 async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search.files, "LINE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(ebbtide.tools.search.files, "LINE_TIMEOUT_S", 0.1)
     evil = f"{'a' * 40}b\n"
     fill(workspace.root, {"a": f"caa\n{evil}daa\n", "b": f"{evil}eaa\n"})
     told = (
@@ -203,7 +203,7 @@ async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
 async def test_a_search_that_was_ended_tells_how_far_it_came_and_shows_what_it_found(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search.files, "SEARCH_TIMEOUT_S", 3.0)
+    monkeypatch.setattr(ebbtide.tools.search.files, "SEARCH_TIMEOUT_S", 3.0)
     lines = "aab\n" * 70_000 + f"aa\n{'a' * 21}b\n" + f"{'a' * 21}b\n" * 100_000
     fill(workspace.root, {"logs/a.log": lines, "z.log": "aa\n"})
     text = await found(Grep(), workspace, pattern=SLOW)
@@ -219,8 +219,8 @@ async def test_a_file_with_more_lines_than_are_held_is_handed_over_in_pieces(
 ) -> None:
     fill(workspace.root, {"a.txt": "x\n" * 25, "b.txt": "y\n" * 3 + "x\n" * 4, "c.txt": "x\n" * 11})
     whole = await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace)
-    for name, held in (("MOST_HELD", 1), ("MOST_HELD", 5), ("MOST_HELD", 24), ("MOST_HELD_CHARACTERS", 9)):
-        monkeypatch.setattr(tools.search.files, name, held)
+    for name, held in (("MAX_HELD_LINES", 1), ("MAX_HELD_LINES", 5), ("MAX_HELD_LINES", 24), ("MAX_HELD_CHARS", 9)):
+        monkeypatch.setattr(ebbtide.tools.search.files, name, held)
         assert await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace) == whole
 
 
@@ -228,15 +228,18 @@ async def test_what_is_found_in_a_file_is_not_held_without_end(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    query = tools.search.files.LineQuery("x")
+    query = ebbtide.tools.search.files.LineQuery("x")
     fill(workspace.root, {"a.txt": "x\n" * 20_000})
 
-    def take(lines: Sequence[tools.search.files.FoundLine]) -> tools.search.files.WalkWish:
+    def take(lines: Sequence[ebbtide.tools.search.files.FoundLine]) -> ebbtide.tools.search.files.WalkWish:
         taken.append(len(lines))
         return "more"
 
-    end = await tools.search.files.search_lines(workspace.root, workspace.root, query, take)
-    assert (taken, end) == ([tools.search.files.MAX_HELD_LINES] * 4, tools.search.files.SearchEnd("complete"))
+    end = await ebbtide.tools.search.files.search_lines(workspace.root, workspace.root, query, take)
+    assert (taken, end) == (
+        [ebbtide.tools.search.files.MAX_HELD_LINES] * 4,
+        ebbtide.tools.search.files.SearchEnd("complete"),
+    )
 
 
 async def test_a_cancelled_search_ends(workspace: Workspace) -> None:
@@ -466,20 +469,20 @@ async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
 ) -> None:
     fill(workspace.root, TREE)
     path = workspace.root / "b.py"
-    search = tools.search.files.search_lines
+    search = ebbtide.tools.search.files.search_lines
 
-    async def changing(*arguments: Any) -> tools.search.files.SearchEnd:
+    async def changing(*arguments: Any) -> ebbtide.tools.search.files.SearchEnd:
         end = await search(*arguments)
         path.write_text("foo = 2\n")
         return end
 
-    monkeypatch.setattr(tools.search.files, "search_lines", changing)
+    monkeypatch.setattr(ebbtide.tools.search.files, "search_lines", changing)
     assert "foo = 1" in await found(Grep(), workspace, pattern="foo", path="b.py")
     assert workspace.seen.last_look(path, path.read_bytes()) == "never"
 
 
 def test_stars_behind_stars_mean_no_more_than_one() -> None:
-    pattern = tools.search.globs.parse("**/" * 2000 + "x")
+    pattern = ebbtide.tools.search.globs.parse("**/" * 2000 + "x")
     assert [pattern.matches(path) for path in ("x", "a/b/x", "a/b")] == [True, True, False]
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools import server_log
-from tools.server_log import ServerLog, last_lines
+from ebbtide.tools import server_log
+from ebbtide.tools.server_log import ServerLog, last_lines
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tools.base import ToolError, Workspace
-from tools.edit import Edit
-from tools.read import Read
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.read import Read
 
 
 async def test_several_changes_are_made_together(workspace: Workspace) -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tools.ask_user import AskUser
-from tools.base import Result, ToolError, Workspace
-from tools.schema import check
-from tools.todo import Todo
+from ebbtide.tools.ask_user import AskUser
+from ebbtide.tools.base import Result, ToolError, Workspace
+from ebbtide.tools.schema import check
+from ebbtide.tools.todo import Todo
 
 
 async def test_a_list_is_confirmed_with_counts(workspace: Workspace) -> None:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from ebbtide.tools.base import Tool, ToolError, Workspace
+from ebbtide.tools.call_tool import CallTool
+from ebbtide.tools.schema import object_of
+from ebbtide.tools.tool_search import MAX_ANSWER_CHARS, ToolSearch, search
 from tests.served import DEEDS, THINGS, Served, served_tools
-from tools.base import Tool, ToolError, Workspace
-from tools.call_tool import CallTool
-from tools.schema import object_of
-from tools.tool_search import MAX_ANSWER_CHARS, ToolSearch, search
 
 
 async def answered(workspace: Workspace, query: str, tools: Sequence[Tool]) -> str:

@@ -6,37 +6,43 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent.archive.library import Library, SessionMatch
-from agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
-from agent.archive.tree import Tree
-from agent.calls.boundary import SessionBoundary
-from agent.checkpoints.session_checkpoints import SessionCheckpoints
-from agent.config.options import Mode
-from agent.context.provenance import Occurrence, Trace
-from agent.errors import AgentError, ReferenceFailed, UsageError
-from agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
-from agent.events.session import ContextMeasured, Event, Steered, StepStarted, TurnFinished, TurnStarted
-from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted
-from agent.hooks.session_hooks import EndReason, SessionHooks
-from agent.mcp.running import RunningServers
-from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
-from agent.overview import Epoch, Overview, ServerShare, SourcedNumber
-from agent.records.damage import ReadableMessages
-from agent.records.file_change import ChangeScope, FileChange, FileChanges
-from agent.records.file_history import FileLog
-from agent.records.session_lookup import SessionInfo
-from agent.records.turn_endings import TurnEnding
-from agent.records.usage import RequestUsage, Rewrite
-from agent.session import Session
-from agent.sessions import Opening, Sessions
-from agent.window.compact import CompactResult
-from agent.window.session_context import Agents
-from agent.window.triggers import ignore_event
-from agent.window.turn_limits import TurnLimits
-from tools.lsp.pool import LanguageServerState
-from tools.outputs.recalled import no_progress
-from tools.sandbox.boundary import SandboxState
+from ebbtide.agent.archive.library import Library, SessionMatch
+from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
+from ebbtide.agent.archive.tree import Tree
+from ebbtide.agent.calls.boundary import SessionBoundary
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.context.provenance import Occurrence, Trace
+from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
+from ebbtide.agent.events.permissions import (
+    Decision,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from ebbtide.agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import ContextMeasured, Event, Steered, StepStarted, TurnFinished, TurnStarted
+from ebbtide.agent.events.view import BroughtBack, CompactionStarted, ContextCompacted
+from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
+from ebbtide.agent.mcp.running import RunningServers
+from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
+from ebbtide.agent.overview import Epoch, Overview, ServerShare, SourcedNumber
+from ebbtide.agent.records.damage import ReadableMessages
+from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
+from ebbtide.agent.records.file_history import FileLog
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.agent.records.turn_endings import TurnEnding
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Opening, Sessions
+from ebbtide.agent.window.compact import CompactResult
+from ebbtide.agent.window.session_context import Agents
+from ebbtide.agent.window.triggers import ignore_event
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.tools.lsp.pool import LanguageServerState
+from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.sandbox.boundary import SandboxState
 
 COMPACTED = CompactResult(90_000, 9_000, 120, 8, ("summary",))
 

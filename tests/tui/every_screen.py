@@ -7,25 +7,37 @@ from typing import Any
 
 from textual.screen import Screen
 
-from agent.archive.listing import ArchiveItem
-from agent.archive.tree import Branch, MessagePreview, Tree
-from agent.config.hook_tables import HookEntry
-from agent.config.settings import Settings
-from agent.context.control_calls import TodoItem
-from agent.context.provenance import Occurrence
-from agent.context.view_items import ViewItem
-from agent.events.permissions import PermissionAsked, QuestionAsked, RuleTrial
-from agent.events.plan import PlanSubmitted
-from agent.events.view import ReceiptItem, RewriteUndone
-from agent.hooks.declarations import DeclaredHook
-from agent.hooks.runner import HookRecord
-from agent.mcp.status import ServerStatus
-from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
-from agent.overview import Overview
-from agent.providers.choices import ModelChoice
-from agent.providers.first_run import KeyFound, LocalModelServer
-from agent.records.file_change import FileChange
-from agent.window.undo import UndoOffer
+from ebbtide.agent.archive.listing import ArchiveItem
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree
+from ebbtide.agent.config.hook_tables import HookEntry
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.context.control_calls import TodoItem
+from ebbtide.agent.context.provenance import Occurrence
+from ebbtide.agent.context.view_items import ViewItem
+from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked, RuleTrial
+from ebbtide.agent.events.plan import PlanSubmitted
+from ebbtide.agent.events.view import ReceiptItem, RewriteUndone
+from ebbtide.agent.hooks.declarations import DeclaredHook
+from ebbtide.agent.hooks.runner import HookRecord
+from ebbtide.agent.mcp.status import ServerStatus
+from ebbtide.agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
+from ebbtide.agent.overview import Overview
+from ebbtide.agent.providers.choices import ModelChoice
+from ebbtide.agent.providers.first_run import KeyFound, LocalModelServer
+from ebbtide.agent.records.file_change import FileChange
+from ebbtide.agent.window.undo import UndoOffer
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.screens.compaction import CompactionScreen
+from ebbtide.tui.screens.context import ContextScreen
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.blocks import Call, OpenQuestion
+from ebbtide.tui.view.first_run import first_panel
+from ebbtide.tui.view.models import models_panel
+from ebbtide.tui.view.plan import plan_panel
+from ebbtide.tui.view.questions import panel_of
+from ebbtide.tui.view.todos import todos_panel
+from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.tui.doubles import (
     FakeFiles,
     FakeLibrary,
@@ -42,18 +54,6 @@ from tests.tui.screens.test_hooks import PlayedHooks
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rewind import preview
-from tui.app import EbbApp
-from tui.commands import Invocation, command_named
-from tui.screens.compaction import CompactionScreen
-from tui.screens.context import ContextScreen
-from tui.screens.panel import PanelScreen
-from tui.view.blocks import Call, OpenQuestion
-from tui.view.first_run import first_panel
-from tui.view.models import models_panel
-from tui.view.plan import plan_panel
-from tui.view.questions import panel_of
-from tui.view.todos import todos_panel
-from tui.widgets.question_panel import QuestionPanel
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from tui.text.styles import palette_of
-from tui.text.themes import DARK
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.themes import DARK
 
 COLORS = {
     name: str(getattr(DARK, name))

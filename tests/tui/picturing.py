@@ -7,11 +7,11 @@ from inspect import isawaitable
 import pytest
 from textual.pilot import Pilot
 
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.terminal.colour_query import BackgroundColour
+from ebbtide.tui.text.themes import Ground
+from ebbtide.tui.widgets.prompt import PromptInput
 from tests.tui.piloting import ScreenType, asks_on
-from tui.app import EbbApp
-from tui.terminal.colour_query import BackgroundColour
-from tui.text.themes import Ground
-from tui.widgets.prompt import PromptInput
 
 SIZES = pytest.mark.parametrize(
     "picture", [(80, 24), (120, 40), (200, 60)], ids=["80x24", "120x40", "200x60"], indirect=True

@@ -10,15 +10,15 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from agent.errors import AgentError
-from agent.records.session_lookup import SessionInfo
-from agent.session import Session
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.agent.session import Session
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.widgets.prompt import PromptInput
+from ebbtide.tui.widgets.question_panel import QuestionPanel
+from ebbtide.tui.widgets.transcript import TranscriptView
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions
-from tui.app import EbbApp
-from tui.screens.panel import PanelScreen
-from tui.widgets.prompt import PromptInput
-from tui.widgets.question_panel import QuestionPanel
-from tui.widgets.transcript import TranscriptView
 
 ScreenType: TypeAlias = type[Any]
 """A screen, or what a question is about."""

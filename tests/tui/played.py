@@ -11,8 +11,8 @@ from typing import Any, get_args
 from textual.events import AppBlur, AppFocus, Paste
 from textual.pilot import Pilot
 
-from agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.session import (
+from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
+from ebbtide.agent.events.session import (
     ContextMeasured,
     Event,
     ReasoningDelta,
@@ -25,12 +25,12 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
+from ebbtide.tui.widgets.history_search import HistorySearchBar
 from tests.tui.doubles import Hold
 from tests.tui.every_screen import SCREENS, asked_about_diff, closed, opened, played, stocked
 from tests.tui.hostile import HOSTILE, LINES, filled
 from tests.tui.idle import find_idle_soon
 from tests.tui.piloting import Driven
-from tui.widgets.history_search import HistorySearchBar
 
 TOOLS = (
     "bash", "read", "write", "edit", "apply_patch", "grep", "glob", "todo", "ask_user", "recall", HOSTILE, "mcp__x__y",

@@ -16,7 +16,7 @@ import pyte
 from pyte.screens import Char
 
 ROOT = Path(__file__).parents[2]
-START = "import sys; from tui.cli.main import main; sys.exit(main(sys.argv[1:]))"
+START = "import sys; from ebbtide.tui.cli.main import main; sys.exit(main(sys.argv[1:]))"
 PATIENCE = 40
 """Seconds of silence after which what should appear has not."""
 LONGEST = 120

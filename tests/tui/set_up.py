@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from agent.config.load import load_config
-from agent.config.settings import Settings
-from agent.config.values import Config
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.config.values import Config
 
 
 class Setup:

@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
-from tui.terminal.size_query import QUESTION as SIZE
+from ebbtide.tui.terminal.size_query import QUESTION as SIZE
 
 _PIECE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # a control sequence

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.events.session import (
+from ebbtide.agent.events.session import (
     AgentActivity,
     Event,
     ReplyFinished,
@@ -12,15 +12,15 @@ from agent.events.session import (
     ToolStarted,
     TurnFinished,
 )
-from agent.events.subagents import RunningAgent
-from agent.messages import Usage
-from agent.window.session_context import Agents
+from ebbtide.agent.events.subagents import RunningAgent
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.window.session_context import Agents
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.view.blocks import Call
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, session_info
 from tests.tui.picturing import SIZES, Picture
 from tests.tui.piloting import list_on, started
-from tui.app import EbbApp
-from tui.commands import Invocation, command_named
-from tui.view.blocks import Call
 
 DONE = "[Agent review answered: 3 requests, 41,200 tokens, $0.0312]\nNothing is wrong."
 PROMPTS = {

@@ -7,16 +7,16 @@ from typing import NoReturn
 import pytest
 from textual.events import AppBlur, Key, Paste
 
-from agent.errors import AuthFailed, StoreFailed
-from agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAsked
-from agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
-from agent.messages import Conversation, Text, User
-from agent.records.session_lookup import SessionInfo
+from ebbtide.agent.errors import AuthFailed, StoreFailed
+from ebbtide.agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from ebbtide.agent.messages import Conversation, Text, User
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.startup import LazySessions
+from ebbtide.tui.view.blocks import AnswerText, Call, Failure, Notice, UserText
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
 from tests.tui.piloting import Driven, Terminal, asks_on, list_on, started, terminal
-from tui.app import EbbApp
-from tui.startup import LazySessions
-from tui.view.blocks import AnswerText, Call, Failure, Notice, UserText
 
 DONE = TurnFinished("answered", "x")
 DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"

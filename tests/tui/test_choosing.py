@@ -5,21 +5,21 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agent.errors import UsageError
-from agent.input.memory import memory_files, remember
-from agent.providers.base import Prices
-from agent.providers.choices import ModelChoice
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.input.memory import memory_files, remember
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.providers.choices import ModelChoice
+from ebbtide.tui.commands import COMMANDS, SlashCommand
+from ebbtide.tui.keys import KEYS, KeyBinding
+from ebbtide.tui.text.spans import strip_backticks
+from ebbtide.tui.view.command_palette import palette_entries
+from ebbtide.tui.view.help import AREAS, OTHERS, help_entries
+from ebbtide.tui.view.models import in_words, lines_about, model_line, switch_cost_text
+from ebbtide.tui.view.panel import row_line
 from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, terminal
 from tests.tui.set_up import Setup
-from tui.commands import COMMANDS, SlashCommand
-from tui.keys import KEYS, KeyBinding
-from tui.text.spans import strip_backticks
-from tui.view.command_palette import palette_entries
-from tui.view.help import AREAS, OTHERS, help_entries
-from tui.view.models import in_words, lines_about, model_line, switch_cost_text
-from tui.view.panel import row_line
 
 KNOWN = ModelChoice("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
 

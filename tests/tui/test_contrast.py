@@ -10,18 +10,18 @@ from textual.selection import SELECT_ALL
 from textual.strip import Strip
 from textual.widgets.text_area import Selection
 
-from agent.config.options import THEMES, ThemeName
-from agent.events.session import Event, Noticed, TurnFailed
+from ebbtide.agent.config.options import THEMES, ThemeName
+from ebbtide.agent.events.session import Event, Noticed, TurnFailed
+from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast
+from ebbtide.tui.widgets.completions import Completions
+from ebbtide.tui.widgets.question_panel import QuestionPanel
+from ebbtide.tui.widgets.side_panel import SidePanel
 from tests.conftest import NIGHTLY
 from tests.tui.doubles import FakeSession
 from tests.tui.every_screen import SCREENS, closed, opened, stocked
 from tests.tui.piloting import Driven, terminal
 from tests.tui.test_pictures_side import app_in
 from tests.tui.test_snapshots import QUESTION, REST, TURN
-from tui.text.contrast import MIN_CONTRAST, contrast
-from tui.widgets.completions import Completions
-from tui.widgets.question_panel import QuestionPanel
-from tui.widgets.side_panel import SidePanel
 
 MIXED: list[ThemeName] = [name for name in THEMES if name not in ("auto", "ansi")]
 USUAL = ("help", "context", "settings", "permission of a diff", "plan", "diff")

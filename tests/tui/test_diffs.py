@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tests.tui.inked import PALETTE
-from tools.files.change import diff_lines
-from tui.render.diff_lines import RenderedDiff, SegmentLine, cut_at_blanks, displayed_line, with_blanks
-from tui.render.diff_pairing import Marks, marks_of, pair_lines
-from tui.render.diff_rows import (
+from ebbtide.tools.files.change import diff_lines
+from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine, cut_at_blanks, displayed_line, with_blanks
+from ebbtide.tui.render.diff_pairing import Marks, marks_of, pair_lines
+from ebbtide.tui.render.diff_rows import (
     Layout,
     LineRow,
     PairRow,
@@ -21,12 +20,13 @@ from tui.render.diff_rows import (
     layout_of,
     without_blank_ends,
 )
-from tui.render.prose import PaletteConsole
-from tui.text.sanitise import sanitised
-from tui.text.styles import palette_of
-from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, count_changes, files_of
-from tui.view.blocks import Call
-from tui.view.outcomes import diff_of
+from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, count_changes, files_of
+from ebbtide.tui.view.blocks import Call
+from ebbtide.tui.view.outcomes import diff_of
+from tests.tui.inked import PALETTE
 
 CONSOLE = PaletteConsole(PALETTE)
 

@@ -8,18 +8,18 @@ from functools import partial
 
 import pytest
 
-from agent.errors import StoreFailed
-from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, User
-from agent.records.damage import ReadableMessages
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.damage import ReadableMessages
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.plain.command_context import before_this
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.session_view import PAGE
+from ebbtide.tui.view.blocks import AnswerText, Call, Notice, OlderMessages, SummaryBlock, UserText
+from ebbtide.tui.view.resumed import newest, view_of, whole_steps
+from ebbtide.tui.widgets.row_stack import RowStack
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.piloting import Terminal
-from tui.app import EbbApp
-from tui.plain.command_context import before_this
-from tui.session.controller import SessionController
-from tui.session.session_view import PAGE
-from tui.view.blocks import AnswerText, Call, Notice, OlderMessages, SummaryBlock, UserText
-from tui.view.resumed import newest, view_of, whole_steps
-from tui.widgets.row_stack import RowStack
 
 ALL = conversation(350).messages
 GONE = 650

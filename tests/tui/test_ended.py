@@ -116,10 +116,10 @@ def test_however_the_terminal_ends_nothing_runs_on_and_the_session_is_kept(tmp_p
 STUCK = """
 import sys, threading
 from pathlib import Path
-import tui.terminal.signals
-from agent.records.store_thread import StoreThread
+import ebbtide.tui.terminal.signals
+from ebbtide.agent.records.store_thread import StoreThread
 
-tui.terminal.signals._PATIENCE, tui.terminal.signals._MORE_PATIENCE = 0.5, 1
+ebbtide.tui.terminal.signals._PATIENCE, ebbtide.tui.terminal.signals._MORE_PATIENCE = 0.5, 1
 run = StoreThread.run
 
 async def stuck(self, work, *args, **others):
@@ -128,7 +128,7 @@ async def stuck(self, work, *args, **others):
     return await run(self, work, *args, **others)
 
 StoreThread.run = stuck
-from tui.cli.main import main
+from ebbtide.tui.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 """From a moment on the store answers nothing any more. Nobody waits as long for it as usual."""
@@ -136,10 +136,10 @@ sys.exit(main(sys.argv[1:]))
 
 LATE = """
 import os, signal, sys, time
-import tui.startup
+import ebbtide.tui.startup
 from textual._context import active_app
 
-loaded = tui.startup.loaded
+loaded = ebbtide.tui.startup.loaded
 
 def ended_meanwhile(sessions):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -147,8 +147,8 @@ def ended_meanwhile(sessions):
         time.sleep(0.001)
     return loaded(sessions)
 
-tui.startup.loaded = ended_meanwhile
-from tui.cli.main import main
+ebbtide.tui.startup.loaded = ended_meanwhile
+from ebbtide.tui.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 """All is loaded when the screen has gone."""
@@ -192,7 +192,7 @@ def shell(tmp_path: Path) -> Iterator[Screen]:
     project = tmp_path / "project"
     project.mkdir()
     (tmp_path / "script.toml").write_text(SAYS)
-    (tmp_path / "ebb.py").write_text("import sys; from tui.cli.main import main; sys.exit(main(sys.argv[1:]))")
+    (tmp_path / "ebb.py").write_text("import sys; from ebbtide.tui.cli.main import main; sys.exit(main(sys.argv[1:]))")
     environment = {**os.environ, "EBB_HOME": str(tmp_path / "home"), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
     child = pexpect.spawn("bash", ["--norc", "-i"], env=environment, dimensions=(24, 80), cwd=str(tmp_path))
     terminal = Screen(child, 80, 24)

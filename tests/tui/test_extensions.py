@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tui.actions.extensions import _trust_panel
+from ebbtide.tui.commands import custom_name
+from ebbtide.tui.prompt.completion import candidates
+from ebbtide.tui.session.completion import COMMAND_NAMES
+from ebbtide.tui.view.extensions import skills_panel
+from ebbtide.tui.view.panel import Panel, ShowMessage, row_words
 from tests.agent.extensions.bringing import Brought
 from tests.agent.extensions.test_custom_commands import SKILL, open_session
-from tui.actions.extensions import _trust_panel
-from tui.commands import custom_name
-from tui.prompt.completion import candidates
-from tui.session.completion import COMMAND_NAMES
-from tui.view.extensions import skills_panel
-from tui.view.panel import Panel, ShowMessage, row_words
 
 
 @pytest.fixture

@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
-from agent.config.load import load_config
-from agent.context.summary_cost import ASKS
-from agent.context.view_edits import EditRequest
-from agent.messages import Usage
-from agent.overview import Overview, total_cost
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.context.summary_cost import ASKS
+from ebbtide.agent.context.view_edits import EditRequest
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.overview import Overview, total_cost
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.screens.context import ContextScreen
+from ebbtide.tui.session.compaction import begin, take_back, what_undo_does
+from ebbtide.tui.session.view_edits import carry_out, propose, propose_undo
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.view.compaction_preview import headline
+from ebbtide.tui.view.context import overview_lines
+from ebbtide.tui.view.context_tree import component_table
+from ebbtide.tui.view.receipts import Compaction, title_of
+from ebbtide.tui.view.status import StatusLineState, status_line
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 from tests.tui.inked import plain
 from tests.tui.piloting import Driven
-from tui.app import EbbApp
-from tui.screens.context import ContextScreen
-from tui.session.compaction import begin, take_back, what_undo_does
-from tui.session.view_edits import carry_out, propose, propose_undo
-from tui.text.numbers import dollars, tokens
-from tui.view.compaction_preview import headline
-from tui.view.context import overview_lines
-from tui.view.context_tree import component_table
-from tui.view.receipts import Compaction, title_of
-from tui.view.status import StatusLineState, status_line
 
 INPUT, OUTPUT, READ = 2.0, 8.0, 0.2
 """US dollars per million tokens."""

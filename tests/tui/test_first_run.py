@@ -12,22 +12,22 @@ import pytest
 from textual.events import AppBlur, Paste
 from textual.widgets import Input, Static
 
-from agent.config.values import ProviderConfig
-from agent.errors import AuthFailed, UsageError
-from agent.providers import first_run
-from agent.providers.first_run import KeyFound, LocalModelServer, address, is_first, keys_found, local_servers
-from agent.providers.keys import stored_key
-from agent.providers.setup import find_endpoint
+from ebbtide.agent.config.values import ProviderConfig
+from ebbtide.agent.errors import AuthFailed, UsageError
+from ebbtide.agent.providers import first_run
+from ebbtide.agent.providers.first_run import KeyFound, LocalModelServer, address, is_first, keys_found, local_servers
+from ebbtide.agent.providers.keys import stored_key
+from ebbtide.agent.providers.setup import find_endpoint
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.first_run import chosen_by_key, first_panel, first_steps
+from ebbtide.tui.widgets.keyline import KeyLine
 from tests.fake_provider import FakeProvider, Turn
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.every_screen import take_key
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import Driven
 from tests.tui.set_up import Setup
-from tui.app import EbbApp
-from tui.screens.panel import PanelScreen
-from tui.view.first_run import chosen_by_key, first_panel, first_steps
-from tui.widgets.keyline import KeyLine
 
 SECRET = "sk-not-to-be-seen"
 OLLAMA = LocalModelServer("Ollama", "http://127.0.0.1:11434", ("qwen3:8b",))
@@ -36,7 +36,7 @@ STUDIO = LocalModelServer("LM Studio", "http://127.0.0.1:1234/v1", ("devstral",)
 
 @pytest.fixture(autouse=True)
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: ())
+    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: ())
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ def looked_again(screen: Driven) -> bool:
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
+    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
         await screen.press("enter")
@@ -72,7 +72,7 @@ async def test_a_server_that_is_started_meanwhile_is_found_without_a_new_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([(), (OLLAMA,)])
-    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: next(found))
+    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: next(found))
     async with starting(tmp_path) as (screen, opener, _):
         await screen.lists("first-run")
         await screen.press(*"ollama", "enter", until=lambda: looked_again(screen))
@@ -83,7 +83,7 @@ async def test_a_server_that_is_started_meanwhile_is_found_without_a_new_start(
 async def test_a_model_of_another_server_of_this_machine_is_reached_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
+    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
         await screen.press("down", "enter")

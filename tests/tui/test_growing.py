@@ -2,10 +2,10 @@
 
 import pytest
 
+from ebbtide.tui.view.blocks import AnswerText, Notice
 from tests.tui.doubles import FakeSession, conversation
 from tests.tui.piloting import terminal
 from tests.tui.widgets.test_transcript import controller, stage
-from tui.view.blocks import AnswerText, Notice
 
 HEIGHT = 12
 

@@ -4,19 +4,19 @@ from pathlib import Path
 
 from textual.containers import VerticalScroll
 
-from agent.archive.listing import ContentPage
-from agent.errors import AgentError, QuotaExceeded
-from agent.events.permissions import QuestionAsked
-from agent.events.session import Event, Noticed, TextDelta, TurnFailed
-from agent.mcp.approvals import tools_question
+from ebbtide.agent.archive.listing import ContentPage
+from ebbtide.agent.errors import AgentError, QuotaExceeded
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.events.session import Event, Noticed, TextDelta, TurnFailed
+from ebbtide.agent.mcp.approvals import tools_question
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.offers import McpTool
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tui.view.advice import ADVICE, advice_for
+from ebbtide.tui.widgets.pages import place_of
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.offers import McpTool
-from tools.mcp.server import Server
-from tools.mcp.spec import ServerSpec
-from tui.view.advice import ADVICE, advice_for
-from tui.widgets.pages import place_of
 
 
 def codes(error: type[AgentError]) -> set[str]:

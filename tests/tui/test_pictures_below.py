@@ -6,14 +6,14 @@ from typing import TypeAlias
 import pytest
 from textual.pilot import Pilot
 
-from agent.config.options import ThemeName
-from agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.terminal.colour_query import BackgroundColour
+from ebbtide.tui.text.themes import Ground
+from ebbtide.tui.widgets.below_mark import BelowMark
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation
 from tests.tui.picturing import SIZES, WORN, Picture
-from tui.app import EbbApp
-from tui.terminal.colour_query import BackgroundColour
-from tui.text.themes import Ground
-from tui.widgets.below_mark import BelowMark
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 

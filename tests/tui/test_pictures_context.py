@@ -5,18 +5,18 @@ from typing import Any, cast
 
 import pytest
 
-from agent.config.options import ThemeName
-from agent.context.edit_cost import ViewEditPlan
-from agent.context.view_items import ViewItem
-from agent.messages import Conversation, Usage
-from agent.overview import Epoch, Overview, SourcedNumber, ToolShare
-from agent.records.usage import RequestUsage, Rewrite
-from agent.window.edit_view import EditQuote
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.context.edit_cost import ViewEditPlan
+from ebbtide.agent.context.view_items import ViewItem
+from ebbtide.agent.messages import Conversation, Usage
+from ebbtide.agent.overview import Epoch, Overview, SourcedNumber, ToolShare
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.window.edit_view import EditQuote
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.screens.context import ContextScreen
+from ebbtide.tui.text.themes import Ground
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
 from tests.tui.picturing import SIZES, Picture
-from tui.app import EbbApp
-from tui.screens.context import ContextScreen
-from tui.text.themes import Ground
 
 TEXT = "\n".join(f"{number}\tdef parse_{number}(text: str) -> Tree:" for number in range(1, 90))
 

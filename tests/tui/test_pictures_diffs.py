@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from agent.config.options import ThemeName
-from agent.events.permissions import CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
-from agent.events.session import Event, ToolFinished, TurnFinished
-from agent.records.file_change import FileChange
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.events.permissions import CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
+from ebbtide.agent.events.session import Event, ToolFinished, TurnFinished
+from ebbtide.agent.records.file_change import FileChange
+from ebbtide.tools.files.change import diff_lines
+from ebbtide.tui.app import EbbApp
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
-from tools.files.change import diff_lines
-from tui.app import EbbApp
 
 BEFORE = '''"""Prices."""
 

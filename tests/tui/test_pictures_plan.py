@@ -2,12 +2,12 @@
 
 import pytest
 
-from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from ebbtide.tools.submit_plan import PLAN_ACCEPTED
+from ebbtide.tui.app import EbbApp
 from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
-from tools.submit_plan import PLAN_ACCEPTED
-from tui.app import EbbApp
 
 PLAN = """\
 # Round prices to cents

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from agent.config.load import load_config
-from agent.config.settings import Settings
-from agent.input.memory import MemoryNote
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.input.memory import MemoryNote
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.widgets.completions import Completions
+from ebbtide.tui.widgets.history_search import HistorySearchBar
+from ebbtide.tui.widgets.prompt import PromptInput
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.picturing import SIZES, Picture
 from tests.tui.piloting import list_on
-from tui.app import EbbApp
-from tui.prompt.history import History
-from tui.widgets.completions import Completions
-from tui.widgets.history_search import HistorySearchBar
-from tui.widgets.prompt import PromptInput
 
 
 @SIZES
@@ -94,7 +94,7 @@ def test_what_sessions_begin_with(picture: Picture, monkeypatch: pytest.MonkeyPa
         MemoryNote(folder / "release.md", "A release is a tag on main.\n\nCI does the rest.", "release"),
         MemoryNote(Path("/home/me/ebb/config/memory.md"), "- be brief", "all your projects", is_line=True),
     )
-    monkeypatch.setattr("tui.actions.memory._files_and_notes", lambda *_: (files, notes))
+    monkeypatch.setattr("ebbtide.tui.actions.memory._files_and_notes", lambda *_: (files, notes))
     settings = Settings(config, lambda: config, lambda _: None, {})
     app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=lambda: settings)
     assert picture(app, *"/memory", "enter", lambda: list_on(app, "memory"), "down", "down", "down")

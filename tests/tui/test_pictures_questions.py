@@ -2,12 +2,12 @@
 
 import pytest
 
-from agent.events.permissions import PermissionAsked, RuleTrial
-from agent.events.session import Event, Noticed, TextDelta
+from ebbtide.agent.events.permissions import PermissionAsked, RuleTrial
+from ebbtide.agent.events.session import Event, Noticed, TextDelta
+from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tui.app import EbbApp
 from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
-from tools.commands.dangers import dangers_in
-from tui.app import EbbApp
 
 COMMAND = "cd packages/calc && pytest -q --no-header 2>&1 | tail -20"
 ASKED = PermissionAsked(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.options import ThemeName
-from agent.events.permissions import QuestionAsked
-from agent.events.session import (
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.events.session import (
     Event,
     JobEnded,
     ReasoningDelta,
@@ -17,16 +17,16 @@ from agent.events.session import (
     TurnFailed,
     TurnFinished,
 )
-from agent.mcp.elicitation import fields_of
-from agent.messages import Conversation, Summary
+from ebbtide.agent.mcp.elicitation import fields_of
+from ebbtide.agent.messages import Conversation, Summary
+from ebbtide.tools.process.state import ProgramState
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands import Invocation, command_named
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tests.tui.screens.test_hooks import PlayedHooks
 from tests.tui.test_pictures_diffs import CHANGED
-from tools.process.state import ProgramState
-from tui.app import EbbApp
-from tui.commands import Invocation, command_named
 
 DONE = TurnFinished("answered", "x")
 
@@ -37,12 +37,12 @@ def app_with(*turn: Event) -> EbbApp:
 
 @SIZES
 def test_a_session_that_begins(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.session.greeter.time", lambda: 1_000_000.0)
+    monkeypatch.setattr("ebbtide.tui.session.greeter.time", lambda: 1_000_000.0)
     infos = (
         session_info("s1", "the last token of a line gets lost", updated_at=995_000.0),
         session_info("s2", "make the parser accept trailing commas, and say so in the changelog", updated_at=640_000.0),
     )
-    monkeypatch.setattr("tui.session.greeter._branch_and_sizes", lambda *_: ("main", (("AGENT.md", 4_200),)))
+    monkeypatch.setattr("ebbtide.tui.session.greeter._branch_and_sizes", lambda *_: ("main", (("AGENT.md", 4_200),)))
     sessions = FakeSessions([FakeSession(root=Path("/home/me/project"))], infos)
     assert picture(EbbApp(sessions, guard=0.0))
 

@@ -5,25 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from agent.archive.tree import Branch, MessagePreview, Tree, rows_of
-from agent.context.compaction import plan_compaction, solve_floor
-from agent.context.settings import Caps
-from agent.context.strategies import Room, size_of
-from agent.context.summary import Draft
-from agent.events.view import ContextCompacted, ReceiptItem, RewriteUndone
-from agent.messages import Assistant, Conversation, Text, ToolCall, User
-from agent.window.manual_compact import Preview, Quote, SummaryDraft
-from agent.window.undo import UndoOffer
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, rows_of
+from ebbtide.agent.context.compaction import plan_compaction, solve_floor
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.strategies import Room, size_of
+from ebbtide.agent.context.summary import Draft
+from ebbtide.agent.events.view import ContextCompacted, ReceiptItem, RewriteUndone
+from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, User
+from ebbtide.agent.window.manual_compact import Preview, Quote, SummaryDraft
+from ebbtide.agent.window.undo import UndoOffer
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.screens.compaction import CompactionScreen
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.session.session_list import SessionList
+from ebbtide.tui.view.session_tree import tree_panel
+from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
-from tui.app import EbbApp
-from tui.commands import Invocation, command_named
-from tui.screens.compaction import CompactionScreen
-from tui.screens.panel import PanelScreen
-from tui.session.session_list import SessionList
-from tui.view.session_tree import tree_panel
-from tui.widgets.question_panel import QuestionPanel
 
 OLDER = "older than the newest steps; a model's summary stands for it"
 ITEMS = (

@@ -4,26 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.options import BY_KEY
-from agent.config.settings import setting_of
-from agent.context.control_calls import TodoItem
-from agent.events.session import TextDelta, ToolFinished, ToolStarted
-from agent.providers.base import Prices
-from agent.providers.choices import ModelChoice
+from ebbtide.agent.config.options import BY_KEY
+from ebbtide.agent.config.settings import setting_of
+from ebbtide.agent.context.control_calls import TodoItem
+from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.providers.choices import ModelChoice
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands import SlashCommand
+from ebbtide.tui.keys import KeyBinding
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.command_palette import palette_entries, palette_panel
+from ebbtide.tui.view.help import help_panel
+from ebbtide.tui.view.models import models_panel
+from ebbtide.tui.view.panel import Panel
+from ebbtide.tui.view.settings import settings_panel
+from ebbtide.tui.view.todos import todos_panel
+from ebbtide.tui.widgets.todos import TodoLine
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured, session_info
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.set_up import Setup
-from tui.app import EbbApp
-from tui.commands import SlashCommand
-from tui.keys import KeyBinding
-from tui.screens.panel import PanelScreen
-from tui.view.command_palette import palette_entries, palette_panel
-from tui.view.help import help_panel
-from tui.view.models import models_panel
-from tui.view.panel import Panel
-from tui.view.settings import settings_panel
-from tui.view.todos import todos_panel
-from tui.widgets.todos import TodoLine
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.options import ThemeName
-from agent.records.file_change import FileChange
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.records.file_change import FileChange
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.widgets.side_panel import SidePanel
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions
 from tests.tui.inked import plain
 from tests.tui.picturing import Picture
@@ -13,9 +16,6 @@ from tests.tui.piloting import Driven
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rest import WORK
-from tui.app import EbbApp
-from tui.screens.panel import PanelScreen
-from tui.widgets.side_panel import SidePanel
 
 
 def plain_lines(panel: SidePanel) -> list[str]:

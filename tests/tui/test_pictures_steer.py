@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.session import ContextMeasured, ReplyFinished, TextDelta, ToolStarted, TurnFinished
-from agent.messages import Usage
+from ebbtide.agent.events.session import ContextMeasured, ReplyFinished, TextDelta, ToolStarted, TurnFinished
+from ebbtide.agent.messages import Usage
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.view.blocks import AnswerText
+from ebbtide.tui.widgets.queue import QueueLines
+from ebbtide.tui.widgets.transcript import TranscriptView
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
 from tests.tui.picturing import SIZES, Picture
-from tui.app import EbbApp
-from tui.view.blocks import AnswerText
-from tui.widgets.queue import QueueLines
-from tui.widgets.transcript import TranscriptView
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 

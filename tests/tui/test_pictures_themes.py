@@ -1,12 +1,12 @@
 """Pictures of a conversation in every theme. Look at every one that changes."""
 
-from agent.config.options import ThemeName
-from agent.events.permissions import PermissionAsked
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.text.themes import Ground
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import WORN, Picture, asks
 from tests.tui.test_snapshots import QUESTION, REST, TURN
-from tui.app import EbbApp
-from tui.text.themes import Ground
 
 
 @WORN

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.tui.presenter import FLUSH_INTERVAL_S, next_drawing
+from ebbtide.tui.widgets.status import StatusBar
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.presenter import FLUSH_INTERVAL_S, next_drawing
-from tui.widgets.status import StatusBar
 
 
 @given(st.integers(0, 10**6), st.integers(0, 60))

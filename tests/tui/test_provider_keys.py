@@ -8,8 +8,12 @@ import pytest
 from textual.screen import Screen
 from textual.widgets import Static
 
-from agent.providers.keys import KeyStore
-from agent.providers.setup import find_endpoint
+from ebbtide.agent.providers.keys import KeyStore
+from ebbtide.agent.providers.setup import find_endpoint
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.provider_keys import keys_panel
+from ebbtide.tui.widgets.keyline import KeyLine
 from tests.fake_provider import FakeProvider, Turn
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.every_screen import take_key
@@ -18,10 +22,6 @@ from tests.tui.piloting import Driven
 from tests.tui.plain.test_app import talking
 from tests.tui.plain.test_panel import chooses
 from tests.tui.set_up import Setup
-from tui.app import EbbApp
-from tui.screens.panel import PanelScreen
-from tui.view.provider_keys import keys_panel
-from tui.widgets.keyline import KeyLine
 
 SECRET, MODEL = "sk-not-to-be-seen", "anthropic/claude-sonnet-5-5"
 
@@ -66,7 +66,7 @@ async def test_a_key_is_replaced_in_lines(
 ) -> None:
     setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
     typed = iter(["sk-wrong", SECRET])
-    monkeypatch.setattr("tui.plain.lines.read_hidden", lambda question: next(typed))
+    monkeypatch.setattr("ebbtide.tui.plain.lines.read_hidden", lambda question: next(typed))
     async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
         await controller.rests()
         await chooses(controller, "/key", "1")
@@ -81,7 +81,7 @@ async def test_a_key_for_a_provider_of_which_no_model_is_known_is_stored_untried
     tmp_path: Path, server: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
-    monkeypatch.setattr("tui.plain.lines.read_hidden", lambda question: SECRET)
+    monkeypatch.setattr("ebbtide.tui.plain.lines.read_hidden", lambda question: SECRET)
     async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
         await controller.rests()
         controller.type("/key openai-chat")

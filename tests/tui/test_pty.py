@@ -99,7 +99,7 @@ def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
 
 RESTLESS = """
 import fcntl, os, signal, struct, sys, termios
-from tui.terminal.colour_query import AnsweringDriver
+from ebbtide.tui.terminal.colour_query import AnsweringDriver
 
 asked = AnsweringDriver._get_terminal_size
 
@@ -111,7 +111,7 @@ def changed_meanwhile(self):
     return size
 
 AnsweringDriver._get_terminal_size = changed_meanwhile
-from tui.cli.main import main
+from ebbtide.tui.cli.main import main
 main(sys.argv[1:])
 """
 """The terminal has another size already whenever it is asked while it has 60 columns."""
@@ -193,36 +193,36 @@ def test_settings_that_cannot_be_read_are_one_sentence_before_any_screen(tmp_pat
 BEFORE = """
 import json, sys, threading
 from pathlib import Path
-import tui.startup
+import ebbtide.tui.startup
 
 def loaded(sessions):
     Path("loaded.part").write_text(json.dumps(sorted(sys.modules)))
     Path("loaded.part").rename("loaded.json")
     threading.Event().wait()
 
-tui.startup.loaded = loaded
-from tui.cli.main import main
+ebbtide.tui.startup.loaded = loaded
+from ebbtide.tui.cli.main import main
 main(sys.argv[1:])
 """
 """Nothing is loaded any more from the moment on at which that would begin."""
 
 AT_ONCE = (
-    "agent.config",
-    "agent.config.aliases",
-    "agent.config.load",
-    "agent.config.option_values",
-    "agent.config.options",
-    "agent.config.table_keys",
-    "agent.config.values",
-    "agent.errors",
-    "tools.outputs.extent",
-    "tools.lazy",
-    "tools.files",
-    "tools.outputs",
-    "tools.files.bounded",
-    "tools.files.pictures",
-    "tools.files.private_folder",
-    "tools.outputs.recall_scope",
+    "ebbtide.agent.config",
+    "ebbtide.agent.config.aliases",
+    "ebbtide.agent.config.load",
+    "ebbtide.agent.config.option_values",
+    "ebbtide.agent.config.options",
+    "ebbtide.agent.config.table_keys",
+    "ebbtide.agent.config.values",
+    "ebbtide.agent.errors",
+    "ebbtide.tools.outputs.extent",
+    "ebbtide.tools.lazy",
+    "ebbtide.tools.files",
+    "ebbtide.tools.outputs",
+    "ebbtide.tools.files.bounded",
+    "ebbtide.tools.files.pictures",
+    "ebbtide.tools.files.private_folder",
+    "ebbtide.tools.outputs.recall_scope",
 )  # fmt: skip
 """Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, how
 folders are kept from others, and how dataclasses are made when they are first used."""
@@ -238,9 +238,12 @@ def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Pa
     assert ours <= set(AT_ONCE), "load these where they are used first, or for types only"
     foreign = {"rich.markdown", "rich.syntax", "markdown_it", "pygments", "httpx2", "sqlite3", "tiktoken", "numpy"}
     assert foreign.isdisjoint(modules)
-    assert {"tui.view.reduce", "tui.render.blocks", "tui.session.controller", "tui.actions.registry"}.isdisjoint(
-        modules
-    )
+    assert {
+        "ebbtide.tui.view.reduce",
+        "ebbtide.tui.render.blocks",
+        "ebbtide.tui.session.controller",
+        "ebbtide.tui.actions.registry",
+    }.isdisjoint(modules)
 
 
 def test_what_is_typed_while_the_session_is_opened_is_written_and_offered(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from agent.events.permissions import PermissionAsked, QuestionAsked
-from agent.messages import User
+from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
+from ebbtide.agent.messages import User
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.view.blocks import AnswerText, Call, Failure, Notice
 from tests.agent.mcp.serving import House
 from tests.kit.project import Project
 from tests.tui.piloting import Driven, asks_on, list_on
-from tui.app import EbbApp
-from tui.view.blocks import AnswerText, Call, Failure, Notice
 
 Reply = dict[str, object]
 

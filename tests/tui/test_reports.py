@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from agent.archive.readable_export import of_messages, readable_pieces
-from agent.archive.transcript_entries import SessionAbout
-from agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.archive.readable_export import of_messages, readable_pieces
+from ebbtide.agent.archive.transcript_entries import SessionAbout
+from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.view.blocks import Notice
 from tests.kit.project import Project
 from tests.tui.piloting import Driven
 from tests.tui.set_up import Setup
 from tests.tui.test_real_session import calls, working
-from tui.app import EbbApp
-from tui.view.blocks import Notice
 
 
 def told(t: Driven) -> str:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from agent.events.permissions import PermissionAsked
+from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.tui.view.blocks import Block, Failure, Notice, TurnTotal, UserText
 from tests.tui.piloting import Driven
 from tests.tui.test_real_session import Reply, calls, working
-from tui.view.blocks import Block, Failure, Notice, TurnTotal, UserText
 
 
 def outcomes(t: Driven) -> list[Block]:

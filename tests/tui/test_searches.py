@@ -1,10 +1,10 @@
 """Searches of a provider in the tools that are held back are told, whichever provider it is."""
 
-from agent.events.session import ToolsFound
-from agent.messages import Assistant, ProviderItem, Text
-from agent.providers.stream import tools_found
-from tui.view.blocks import Notice, SessionView
-from tui.view.reduce import advance
+from ebbtide.agent.events.session import ToolsFound
+from ebbtide.agent.messages import Assistant, ProviderItem, Text
+from ebbtide.agent.providers.stream import tools_found
+from ebbtide.tui.view.blocks import Notice, SessionView
+from ebbtide.tui.view.reduce import advance
 
 NAMESPACE = {"type": "namespace", "name": "forge", "tools": [{"type": "function", "name": "b"}, {"name": 7}]}
 

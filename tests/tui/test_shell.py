@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from agent.input.shell import NOT_ASKED
-from agent.messages import Assistant, Conversation, User
+from ebbtide.agent.input.shell import NOT_ASKED
+from ebbtide.agent.messages import Assistant, Conversation, User
+from ebbtide.tui.commands import Invocation, command_named, mode_of, parse
+from ebbtide.tui.view.blocks import AnswerText, UserText
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
 from tests.tui.test_real_session import call_of, working
-from tui.commands import Invocation, command_named, mode_of, parse
-from tui.view.blocks import AnswerText, UserText
 
 
 def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.archive.listing import ArchiveItem
-from agent.context.provenance import Occurrence
-from agent.events.permissions import PermissionAsked
-from agent.events.session import (
+from ebbtide.agent.archive.listing import ArchiveItem
+from ebbtide.agent.context.provenance import Occurrence
+from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.agent.events.session import (
     Event,
     ReasoningDelta,
     ReplyFinished,
@@ -18,17 +18,17 @@ from agent.events.session import (
     ToolStarted,
     TurnFinished,
 )
-from agent.events.view import CompactionStarted, ContextCompacted, ReceiptItem
-from agent.messages import ToolCall, Usage
+from ebbtide.agent.events.view import CompactionStarted, ContextCompacted, ReceiptItem
+from ebbtide.agent.messages import ToolCall, Usage
+from ebbtide.tools.process.state import ProgramState
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.archive import archive_panel, rows_of
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tests.tui.screens.test_servers import FakeBoard
-from tools.process.state import ProgramState
-from tui.app import EbbApp
-from tui.commands import Invocation, command_named
-from tui.screens.panel import PanelScreen
-from tui.view.archive import archive_panel, rows_of
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 

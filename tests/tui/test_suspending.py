@@ -25,7 +25,9 @@ def test_a_turn_that_streams_is_stopped_by_the_shell_and_goes_on(tmp_path: Path)
         shell.send("PS1='shell'\"> \"\r")
         terminal.until("shell> ")
         # As from a launcher: a process in between, which waits and is in the same group.
-        (tmp_path / "ebb.py").write_text("import sys; from tui.cli.main import main; sys.exit(main(sys.argv[1:]))")
+        (tmp_path / "ebb.py").write_text(
+            "import sys; from ebbtide.tui.cli.main import main; sys.exit(main(sys.argv[1:]))"
+        )
         (tmp_path / "launch.sh").write_text(f"{sys.executable} ebb.py -m scripted/{script} go; echo left\n")
         shell.send("sh launch.sh\r")
         terminal.until("three")

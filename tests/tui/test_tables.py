@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from tui.actions.registry import ACTIONS
-from tui.cli.arguments import SUBCOMMANDS
-from tui.command_names import ALIASES, ELSEWHERE, WORDS, commands_meaning
-from tui.commands import COMMANDS, Invocation, Unknown, command_named, completions, hint_for, other_names, parse
-from tui.keys import KEYS
-from tui.prompt.history import History
-from tui.text.numbers import age, dollars, seconds, tokens
+from ebbtide.tui.actions.registry import ACTIONS
+from ebbtide.tui.cli.arguments import SUBCOMMANDS
+from ebbtide.tui.command_names import ALIASES, ELSEWHERE, WORDS, commands_meaning
+from ebbtide.tui.commands import COMMANDS, Invocation, Unknown, command_named, completions, hint_for, other_names, parse
+from ebbtide.tui.keys import KEYS
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.text.numbers import age, dollars, seconds, tokens
 
 
 def test_a_command_is_found_with_its_argument() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import TurnFinished
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.every_screen import SCREENS, closed, opened, stocked
 from tests.tui.hostile import HOSTILE

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from agent.checkpoints.undo_points import UndoPoint, points_of_lineage, turns_since
-from agent.events.permissions import PermissionAsked
-from agent.messages import Note, User
+from ebbtide.agent.checkpoints.undo_points import UndoPoint, points_of_lineage, turns_since
+from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.agent.messages import Note, User
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.blocks import Notice, TurnTotal
+from ebbtide.tui.view.turn_total import total_text
 from tests.tui.piloting import Driven, list_on
 from tests.tui.test_real_session import Reply, calls, working
-from tui.screens.panel import PanelScreen
-from tui.view.blocks import Notice, TurnTotal
-from tui.view.turn_total import total_text
 
 BEFORE = "def add(a, b):\n    return a - b\n"
 COMMAND = "echo '# more' >> calc.py && mkdir made && echo new > made/new.txt"

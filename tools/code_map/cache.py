@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.code_map.tags import Definition, Tags
-from tools.files.bounded import beginning_of
-from tools.files.private_folder import make_private
+from ebbtide.tools.code_map.tags import Definition, Tags
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.private_folder import make_private
 
 VERSION = 1
 MAX_CACHE_BYTES = 64 * 1024**2

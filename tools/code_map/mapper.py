@@ -15,13 +15,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
 
-from tools.code_map.cache import CachedTags, file_for, load, save
-from tools.code_map.grammars import GRAMMARS
-from tools.code_map.rank import MapFocus, rank_definitions
-from tools.code_map.tags import MAX_FILE_BYTES, NOTHING, Tags, tags_of
-from tools.process.own_module import own_module
-from tools.search.walk import files_below
-from tools.secrets.files import holds_secrets
+from ebbtide.tools.code_map.cache import CachedTags, file_for, load, save
+from ebbtide.tools.code_map.grammars import GRAMMARS
+from ebbtide.tools.code_map.rank import MapFocus, rank_definitions
+from ebbtide.tools.code_map.tags import MAX_FILE_BYTES, NOTHING, Tags, tags_of
+from ebbtide.tools.process.own_module import own_module
+from ebbtide.tools.search.walk import files_below
+from ebbtide.tools.secrets.files import holds_secrets
 
 MAX_FILES = 20_000
 MAX_DEFINITIONS = 2000

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from math import sqrt
 from typing import NamedTuple
 
-from tools.code_map.tags import Definition, Tags
+from ebbtide.tools.code_map.tags import Definition, Tags
 
 _DAMPING = 0.85
 _ROUNDS = 20

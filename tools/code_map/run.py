@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.base import ToolError
-from tools.code_map.mapper import argv_for
-from tools.process.child import Child, start_child
-from tools.process.lines import TooLong
-from tools.process.shell import Launch
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.code_map.mapper import argv_for
+from ebbtide.tools.process.child import Child, start_child
+from ebbtide.tools.process.lines import TooLong
+from ebbtide.tools.process.shell import Launch
 
 _MAX_MAP_BYTES = 8 * 1024**2
 """Bytes of a line."""

@@ -5,8 +5,8 @@ import os
 from collections import Counter
 from typing import NamedTuple
 
-from tools.code_map.grammars import GRAMMARS, parser_for
-from tools.files.bounded import beginning_of
+from ebbtide.tools.code_map.grammars import GRAMMARS, parser_for
+from ebbtide.tools.files.bounded import beginning_of
 
 MAX_FILE_BYTES = 1_000_000
 """Bytes of a file that is read."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from tools.outputs.extent import pluralize
-from tools.outputs.plain_text import plain, printable
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import plain, printable
 
 
 class MapEntry(NamedTuple):

@@ -1,6 +1,6 @@
 """A command line as values: its commands, their words and where they redirect. `grammar` reads them out of a text."""
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

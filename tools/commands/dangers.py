@@ -5,10 +5,10 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from tools.commands.command_line import Redirection, SimpleCommand, Word
-from tools.commands.grammar import parse_command_line
-from tools.commands.nested import SHELLS, program_of, wrapped_at
-from tools.lazy import dataclass, regex
+from ebbtide.tools.commands.command_line import Redirection, SimpleCommand, Word
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.nested import SHELLS, program_of, wrapped_at
+from ebbtide.tools.lazy import dataclass, regex
 
 LANGUAGES = {"python", "python3", "perl", "ruby", "node", "php"}
 _INTERPRETERS = SHELLS | LANGUAGES

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tools.commands.nested import program_of
-from tools.commands.programs import set_of
+from ebbtide.tools.commands.nested import program_of
+from ebbtide.tools.commands.programs import set_of
 
 _DRY_RUNS = set_of("-n --just-print --dry-run --recon -q --question -p --print-data-base")
 _BY_FIRST_WORD: Mapping[str, tuple[frozenset[str], str]] = {

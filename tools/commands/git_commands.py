@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from tools.commands.command_line import Word
-from tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ROWS, set_of
-from tools.commands.scripts import may_be_option
-from tools.commands.tool_options import unknown_at
-from tools.lazy import regex
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ROWS, set_of
+from ebbtide.tools.commands.scripts import may_be_option
+from ebbtide.tools.commands.tool_options import unknown_at
+from ebbtide.tools.lazy import regex
 
 LOOKS_ONLY = "is covered only in forms that are known to look"
 _SETS_NAME = regex(r"(?:--local )?user\.(?:name|email) [^-].*", re.DOTALL)

@@ -5,12 +5,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tools.commands.command_line import SimpleCommand, Word
-from tools.commands.programs import set_of
-from tools.commands.proof import OTHER_NAMES, check_read_only, is_recursive, row_of
-from tools.commands.scripts import Proof
-from tools.lazy import dataclass, regex
-from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS
+from ebbtide.tools.commands.command_line import SimpleCommand, Word
+from ebbtide.tools.commands.programs import set_of
+from ebbtide.tools.commands.proof import OTHER_NAMES, check_read_only, is_recursive, row_of
+from ebbtide.tools.commands.scripts import Proof
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.secrets.files import SECRET_FILES, SECRET_FOLDERS
 
 _XARGS = regex(r"(?:-[0rt]+|--null|--no-run-if-empty|-[nLP] ?\d{1,4}|-I ?[{}%@_]{1,3}|-d ?(?:\\n|,)) ")
 """Options of xargs. What `-I` replaces must not be part of a program's name: it would be another program then."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tools.bash_tree import tree_of
-from tools.commands.command_line import CommandLine, Redirection, SimpleCommand, Word
-from tools.commands.line_limits import (
+from ebbtide.tools.bash_tree import tree_of
+from ebbtide.tools.commands.command_line import CommandLine, Redirection, SimpleCommand, Word
+from ebbtide.tools.commands.line_limits import (
     LONG_LINE_CHARS,
     MAX_LINE_CHARS,
     MAX_NODES,
@@ -16,7 +16,7 @@ from tools.commands.line_limits import (
     is_too_much,
     most_nodes,
 )
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -9,8 +9,8 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from tools.bash_tree import tree_of
-from tools.commands.line_limits import MAX_LINE_CHARS, is_too_much
+from ebbtide.tools.bash_tree import tree_of
+from ebbtide.tools.commands.line_limits import MAX_LINE_CHARS, is_too_much
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

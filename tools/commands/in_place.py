@@ -2,9 +2,9 @@
 
 import posixpath
 
-from tools.commands.grammar import parse_command_line
-from tools.commands.named_files import IN_PLACE, entered_folder, is_in_place
-from tools.commands.nested import behind_assignments, program_of, wrapped_at
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.named_files import IN_PLACE, entered_folder, is_in_place
+from ebbtide.tools.commands.nested import behind_assignments, program_of, wrapped_at
 
 
 def edited_in_place(text: str) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ how such a command begins would be one for anything, so what is offered of it is
 import re
 from collections.abc import Sequence
 
-from tools.commands.nested import behind_assignments
-from tools.commands.programs import ROWS, set_of
-from tools.commands.tool_options import unknown_at
+from ebbtide.tools.commands.nested import behind_assignments
+from ebbtide.tools.commands.programs import ROWS, set_of
+from ebbtide.tools.commands.tool_options import unknown_at
 
 _TOOLS = set_of("pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt")
 """They check or change the project's own files, in whatever folder of it."""

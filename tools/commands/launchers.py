@@ -8,10 +8,10 @@ An option or variable that is not listed here could make something else of the c
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tools.commands.command_line import Word
-from tools.commands.nested import SHELLS, WRAPPERS
-from tools.commands.programs import ONLY_KNOWN, ROWS, set_of
-from tools.lazy import dataclass, regex
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.nested import SHELLS, WRAPPERS
+from ebbtide.tools.commands.programs import ONLY_KNOWN, ROWS, set_of
+from ebbtide.tools.lazy import dataclass, regex
 
 _NAME = regex(r"[A-Za-z][\w-]*")
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=.*")

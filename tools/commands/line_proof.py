@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from tools.commands.command_line import SimpleCommand, Word
-from tools.commands.given_names import (
+from ebbtide.tools.commands.command_line import SimpleCommand, Word
+from ebbtide.tools.commands.given_names import (
     NAMES_ONLY,
     SHOW_CONTENT,
     Givers,
@@ -20,12 +20,12 @@ from tools.commands.given_names import (
     replace_words,
     split_exec,
 )
-from tools.commands.grammar import parse_command_line
-from tools.commands.parts import MARK, Names, Part, Parts
-from tools.commands.programs import VERSIONS, set_of
-from tools.commands.proof import check_read_only
-from tools.commands.scripts import Operand, Proof
-from tools.lazy import dataclass, regex
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.parts import MARK, Names, Part, Parts
+from ebbtide.tools.commands.programs import VERSIONS, set_of
+from ebbtide.tools.commands.proof import check_read_only
+from ebbtide.tools.commands.scripts import Operand, Proof
+from ebbtide.tools.lazy import dataclass, regex
 
 _SHELL_OPTIONS = regex(r"(?:(?:[-+][eux]+o?|-o)(?: pipefail)?)(?: (?:[-+][eux]+o?|-o)(?: pipefail)?)*")
 _TAKE_NUMBERS = {"echo", "printf", "test"}

@@ -3,10 +3,10 @@
 import shlex
 from collections.abc import Callable, Sequence
 
-from tools.commands.command_line import Word
-from tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedPart, ProvedStep
-from tools.commands.parts import MARK
-from tools.lazy import regex
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedPart, ProvedStep
+from ebbtide.tools.commands.parts import MARK
+from ebbtide.tools.lazy import regex
 
 _STATUS = regex(r"\$\?")
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from tools.commands.command_line import Redirection, SimpleCommand, Word
-from tools.commands.dangers import LANGUAGES, runs_texts
-from tools.commands.grammar import parse_command_line
-from tools.commands.nested import (
+from ebbtide.tools.commands.command_line import Redirection, SimpleCommand, Word
+from ebbtide.tools.commands.dangers import LANGUAGES, runs_texts
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.nested import (
     MAX_TEXT_CHARS,
     TextBudget,
     alternatives,
@@ -21,10 +21,10 @@ from tools.commands.nested import (
     with_values,
     wrapped_at,
 )
-from tools.commands.programs import set_of
-from tools.commands.proof import check_read_only
-from tools.commands.scripts import Proof, writes_archive
-from tools.lazy import dataclass, regex
+from ebbtide.tools.commands.programs import set_of
+from ebbtide.tools.commands.proof import check_read_only
+from ebbtide.tools.commands.scripts import Proof, writes_archive
+from ebbtide.tools.lazy import dataclass, regex
 
 _NAMES_ONLY = set_of(
     "echo printf test true false : ls stat file du df find fd tree basename dirname realpath readlink mkdir rmdir which"

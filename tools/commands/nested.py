@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tools.commands.command_line import SimpleCommand, Word
-from tools.commands.grammar import RESERVED_WORDS, parse_command_line, unescape
-from tools.commands.line_limits import LONG_LINE_CHARS
-from tools.lazy import dataclass, regex
+from ebbtide.tools.commands.command_line import SimpleCommand, Word
+from ebbtide.tools.commands.grammar import RESERVED_WORDS, parse_command_line, unescape
+from ebbtide.tools.commands.line_limits import LONG_LINE_CHARS
+from ebbtide.tools.lazy import dataclass, regex
 
 WRAPPERS = {
     "time", "command", "builtin", "exec", "env", "sudo", "doas", "nice", "nohup", "timeout", "xargs", "busybox",

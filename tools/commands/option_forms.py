@@ -3,7 +3,7 @@ rules that forbid, which would rather find too much."""
 
 from collections.abc import Mapping, Sequence
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 _NAMES: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
 """Letters that mean the same with nearly every program. All is in small letters, so that `-R` is `-r`."""

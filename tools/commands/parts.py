@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tools.bash_tree import tree_of
-from tools.commands.line_limits import LONG_LINE_CHARS, is_too_much
-from tools.lazy import dataclass, regex
+from ebbtide.tools.bash_tree import tree_of
+from ebbtide.tools.commands.line_limits import LONG_LINE_CHARS, is_too_much
+from ebbtide.tools.lazy import dataclass, regex
 
 if TYPE_CHECKING:
     from tree_sitter import Node

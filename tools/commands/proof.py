@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 
-from tools.commands.command_line import Word
-from tools.commands.nested import program_of
-from tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ONLY_KNOWN, ROWS, set_of
-from tools.commands.scripts import Operand, Proof, check_tar, may_be_option, prove_awk, prove_find, prove_sed
-from tools.lazy import dataclass, regex
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.nested import program_of
+from ebbtide.tools.commands.programs import GIT_KNOWN, GIT_RUNS_OTHERS, GIT_RUNS_WITH, ONLY_KNOWN, ROWS, set_of
+from ebbtide.tools.commands.scripts import Operand, Proof, check_tar, may_be_option, prove_awk, prove_find, prove_sed
+from ebbtide.tools.lazy import dataclass, regex
 
 OTHER_NAMES: Mapping[str, str] = {
     "fdfind": "fd", "gfind": "find", "gsort": "sort", "gtar": "tar", "bsdtar": "tar", "ripgrep": "rg", "gsed": "sed",

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 
-from tools.commands.command_line import Word
-from tools.commands.programs import AWK_WORDS, FIND_ALONE, FIND_WITH_FILE, FIND_WITH_TEXT
-from tools.lazy import dataclass, regex
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.programs import AWK_WORDS, FIND_ALONE, FIND_WITH_FILE, FIND_WITH_TEXT
+from ebbtide.tools.lazy import dataclass, regex
 
 _MAX_SCRIPT_CHARS = 1_000
 """Characters of a program for sed or awk, beyond which nobody reads on."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 _CARGO = (
     "-q -v -r -j: -p: -F: --release --all --workspace --exclude: --all-targets --all-features --features:"

@@ -3,10 +3,10 @@ nothing."""
 
 from collections.abc import Iterator, Sequence
 
-from tools.commands.command_line import CommandLine, Redirection
-from tools.commands.grammar import parse_command_line
-from tools.commands.nested import SHELLS, behind_assignments, wrapped_at
-from tools.lazy import regex
+from ebbtide.tools.commands.command_line import CommandLine, Redirection
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.nested import SHELLS, behind_assignments, wrapped_at
+from ebbtide.tools.lazy import regex
 
 _VIEWERS = {
     "cat",

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, Any
 
-from tools.base import ToolError
-from tools.lazy import dataclass
-from tools.process.own_module import own_module
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.process.own_module import own_module
 
 MAX_MEMORY_BYTES = 1 << 30
 """Bytes of address space."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.base import ReadLimits, Result, ToolError
-from tools.documents.converter import run_converter
-from tools.files.read_write import open_regular
-from tools.outputs.extent import Extent, pluralize
-from tools.outputs.plain_text import plain
+from ebbtide.tools.base import ReadLimits, Result, ToolError
+from ebbtide.tools.documents.converter import run_converter
+from ebbtide.tools.files.read_write import open_regular
+from ebbtide.tools.outputs.extent import Extent, pluralize
+from ebbtide.tools.outputs.plain_text import plain
 
 READ_TIMEOUT_S = 30.0
 """After which the pages are shown that were read by then."""

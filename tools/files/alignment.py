@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import pairwise
 
-from tools.files.indentation import Levels, first_step, indent_of, level_fit, opens_block
-from tools.files.line_diff import differing
-from tools.files.punctuation import FilePunctuation
-from tools.lazy import dataclass
+from ebbtide.tools.files.indentation import Levels, first_step, indent_of, level_fit, opens_block
+from ebbtide.tools.files.line_diff import differing
+from ebbtide.tools.files.punctuation import FilePunctuation
+from ebbtide.tools.lazy import dataclass
 
 MAX_EXACT_PAIRS = 160_000
 """Pairs of lines up to which every best alignment is looked at, not only one."""

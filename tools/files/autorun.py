@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 _STREAM = regex(r"(?<=.):[^/]*\Z")
 """A stream of a file, as NTFS has them: `.git::$INDEX_ALLOCATION`."""

@@ -5,15 +5,15 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.base import AppliedChange, ToolError, Workspace
-from tools.files.diff import binary_diff, header, truncated_diff, unified_diff
-from tools.files.encodings import usable
-from tools.files.paths import display, read_call
-from tools.files.read_write import content_of, delete, mode_of, read_bytes, write_bytes
-from tools.files.text import EncodingError, TextFile, UnsureEncodingError, binary_kind, decode, showable
-from tools.lazy import dataclass
-from tools.outputs.plain_text import printable
-from tools.seen_files import Look, SeenFiles
+from ebbtide.tools.base import AppliedChange, ToolError, Workspace
+from ebbtide.tools.files.diff import binary_diff, header, truncated_diff, unified_diff
+from ebbtide.tools.files.encodings import usable
+from ebbtide.tools.files.paths import display, read_call
+from ebbtide.tools.files.read_write import content_of, delete, mode_of, read_bytes, write_bytes
+from ebbtide.tools.files.text import EncodingError, TextFile, UnsureEncodingError, binary_kind, decode, showable
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.seen_files import Look, SeenFiles
 
 MAX_NOTED_FILES, MAX_NOTED_BYTES = 20, 4_000_000
 """Files whose content is remembered after a call that showed them, and bytes of each."""

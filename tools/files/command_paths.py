@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from tools.commands.grammar import parse_command_line
-from tools.commands.line_limits import without_bodies, without_texts_behind_arrows
-from tools.commands.named_files import NamedFile, all_named_files, gives_names_on
-from tools.files.autorun import AUTORUN_NAMES, AUTORUN_PREFIXES, AUTORUN_SUFFIXES, runs_later
-from tools.lazy import dataclass
-from tools.secrets.files import SECRET_ENDS, SECRET_NAMES, SECRET_STARTS, SIGNS_OF_SECRETS, holds_secrets
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.line_limits import without_bodies, without_texts_behind_arrows
+from ebbtide.tools.commands.named_files import NamedFile, all_named_files, gives_names_on
+from ebbtide.tools.files.autorun import AUTORUN_NAMES, AUTORUN_PREFIXES, AUTORUN_SUFFIXES, runs_later
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.secrets.files import SECRET_ENDS, SECRET_NAMES, SECRET_STARTS, SIGNS_OF_SECRETS, holds_secrets
 
 _NAMES, _ENDS, _STARTS = AUTORUN_NAMES | SECRET_NAMES, AUTORUN_SUFFIXES + SECRET_ENDS, AUTORUN_PREFIXES + SECRET_STARTS
 _MAX_NAMES = 2_000

@@ -6,8 +6,8 @@ A correction is a reading of `old` and `new` without that. It is worth anything 
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tools.files.punctuation import plain_signs
-from tools.lazy import dataclass, regex
+from ebbtide.tools.files.punctuation import plain_signs
+from ebbtide.tools.lazy import dataclass, regex
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from tools.files.line_diff import Region, differing
-from tools.lazy import regex
-from tools.outputs.extent import pluralize
+from ebbtide.tools.files.line_diff import Region, differing
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.extent import pluralize
 
 MAX_DIFF_LINES = 200_000
 """Lines of a diff that are kept."""

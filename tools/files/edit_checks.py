@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from tools.files.indentation import MAX_SCANNED_LINES, first_step, indent_of, level_fit, opens_block, step_of
-from tools.files.punctuation import plain_signs
-from tools.lazy import regex
+from ebbtide.tools.files.indentation import MAX_SCANNED_LINES, first_step, indent_of, level_fit, opens_block, step_of
+from ebbtide.tools.files.punctuation import plain_signs
+from ebbtide.tools.lazy import regex
 
 _COMMENT = regex(r"(?:#|//|/\*|<!--|\{/\*|--|;|%)[^\w]*|[\[(]?(?:\.\.\.|\u2026)")
 _LEFT_OUT = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|previous|other|same|more|omitted)\b")

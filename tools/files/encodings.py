@@ -1,12 +1,12 @@
 """Which legacy encoding a text may be written in, judged by its bytes: what it declares, else a guess. Pure.
 
-A guess decides what is shown. It never decides what is written: see `tools.files.text`.
+A guess decides what is shown. It never decides what is written: see `ebbtide.tools.files.text`.
 """
 
 import codecs
 from collections.abc import Callable, Mapping, Sequence
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 MULTIBYTE = ("gb18030", "cp950", "cp932", "euc_jp", "cp949")
 """Encodings in which a byte of ASCII may be the second half of a character."""

@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from tools.files.autorun import runs_later
-from tools.files.paths import display
+from ebbtide.tools.files.autorun import runs_later
+from ebbtide.tools.files.paths import display
 
 ConfigFileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
 """What tells a file from what it was, by its path."""

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tools.files.alignment import AlignedBlock, UnclearError, rewrite_block
-from tools.files.corrections import Correction, corrections
-from tools.files.edit_checks import left_out, odd_indentation
-from tools.files.indentation import indent_of, step_of
-from tools.files.matching import Closeness, LineMatches, alike, find_lines, line_number, nearest
-from tools.files.patch import PatchError, PatchHunk
-from tools.files.paths import read_call
-from tools.files.text import Replacement
-from tools.lazy import dataclass
-from tools.outputs.plain_text import cut_line
+from ebbtide.tools.files.alignment import AlignedBlock, UnclearError, rewrite_block
+from ebbtide.tools.files.corrections import Correction, corrections
+from ebbtide.tools.files.edit_checks import left_out, odd_indentation
+from ebbtide.tools.files.indentation import indent_of, step_of
+from ebbtide.tools.files.matching import Closeness, LineMatches, alike, find_lines, line_number, nearest
+from ebbtide.tools.files.patch import PatchError, PatchHunk
+from ebbtide.tools.files.paths import read_call
+from ebbtide.tools.files.text import Replacement
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.plain_text import cut_line
 
 MAX_SHOWN_LINES = 40
 MAX_SHOWN_CHARS = 2000

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tools.base import AppliedChange
-from tools.files.change import look_content
-from tools.files.paths import display
-from tools.files.syntax import broken_syntax
+from ebbtide.tools.base import AppliedChange
+from ebbtide.tools.files.change import look_content
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.syntax import broken_syntax
 
 FOUND_NOTHING = "what it looks for is not there as it is written"
 MAX_COMPARED_FILES = 20

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 from itertools import pairwise
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 _BLANKS = regex(r"[ \t]*")
 

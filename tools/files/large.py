@@ -2,10 +2,10 @@
 
 from typing import IO
 
-from tools.base import ReadLimits, ToolError
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
-from tools.outputs.plain_text import cut_line
+from ebbtide.tools.base import ReadLimits, ToolError
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import cut_line
 
 _CHUNK = 1 << 20
 _BYTES_A_CHARACTER = 4

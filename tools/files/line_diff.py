@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 MAX_CLOSE_PAIRS = 10_000
 """Pairs of lines up to which a stretch is compared line by line."""

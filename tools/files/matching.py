@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from re import Match
 from typing import Literal, TypeAlias
 
-from tools.files.alignment import AlignedBlock, rewrite_block
-from tools.files.indentation import step_of
-from tools.files.punctuation import plain_signs
-from tools.files.text import Replacement
-from tools.lazy import dataclass, regex
+from ebbtide.tools.files.alignment import AlignedBlock, rewrite_block
+from ebbtide.tools.files.indentation import step_of
+from ebbtide.tools.files.punctuation import plain_signs
+from ebbtide.tools.files.text import Replacement
+from ebbtide.tools.lazy import dataclass, regex
 
 Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
 

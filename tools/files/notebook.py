@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
 
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tools.base import ReadLimits, Result, ToolError
-from tools.files.notebook import Cell, notebook_of, source_text
-from tools.files.text import showable
-from tools.outputs.extent import Extent, pluralize
-from tools.outputs.plain_text import cut_line, plain
+from ebbtide.tools.base import ReadLimits, Result, ToolError
+from ebbtide.tools.files.notebook import Cell, notebook_of, source_text
+from ebbtide.tools.files.text import showable
+from ebbtide.tools.outputs.extent import Extent, pluralize
+from ebbtide.tools.outputs.plain_text import cut_line, plain
 
 HEAD_LINES, TAIL_LINES = 12, 6
 """Lines of an output that are shown of its beginning and its end."""

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from tools.base import Arguments, Result, ToolError, Workspace
-from tools.files.change import Change, applied_changes, encoding_refusal, look_at, make, text_of
-from tools.files.hunks import HunkTarget, PlacedHunk, place_hunks
-from tools.files.matching import apply, line_number
-from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
-from tools.files.paths import display, resolve
-from tools.files.read_write import content_of, mode_of
-from tools.files.text import EncodingError, showable
-from tools.files.text_edit import DIFFERENCE_LABELS, MAX_SHOWN_LINES
-from tools.outputs.extent import pluralize
-from tools.outputs.plain_text import number_lines
-from tools.schema import text
-from tools.seen_files import Look
+from ebbtide.tools.base import Arguments, Result, ToolError, Workspace
+from ebbtide.tools.files.change import Change, applied_changes, encoding_refusal, look_at, make, text_of
+from ebbtide.tools.files.hunks import HunkTarget, PlacedHunk, place_hunks
+from ebbtide.tools.files.matching import apply, line_number
+from ebbtide.tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
+from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.files.read_write import content_of, mode_of
+from ebbtide.tools.files.text import EncodingError, showable
+from ebbtide.tools.files.text_edit import DIFFERENCE_LABELS, MAX_SHOWN_LINES
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import number_lines
+from ebbtide.tools.schema import text
+from ebbtide.tools.seen_files import Look
 
 SuggestPath: TypeAlias = Callable[[Path, Path], str]
 """Says which file of a working folder may be meant by a path at which nothing is, as the end of a sentence."""

@@ -6,10 +6,10 @@ import stat
 from pathlib import Path
 from typing import Literal
 
-from tools.base import ToolError, Workspace
-from tools.files.punctuation import plain_signs
-from tools.lazy import regex
-from tools.outputs.plain_text import printable
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.files.punctuation import plain_signs
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.plain_text import printable
 
 _OF_A_PROCESS = regex(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/dev/(?:fd|mem|kmem|port)(?:/|$)")
 

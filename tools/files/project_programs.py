@@ -3,10 +3,10 @@
 import os
 from collections.abc import Sequence
 
-from tools.base import Workspace
-from tools.commands.command_line import SimpleCommand
-from tools.commands.grammar import parse_command_line
-from tools.commands.launchers import tool_launch, venv_bin_folder
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.commands.command_line import SimpleCommand
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.launchers import tool_launch, venv_bin_folder
 
 _MOVES = {"cd", "pushd", "popd"}
 
@@ -53,6 +53,6 @@ def _are_older(programs: Sequence[str], workspace: Workspace) -> bool:
 
 def _is_sandboxed(workspace: Workspace) -> bool:
     """Whether a sandbox holds what commands run."""
-    from tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask
+    from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask
 
     return workspace.sandbox is not None and not isinstance(found_sandbox(), NoSandbox)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 _KINDS = {
     "'": "\u2018\u2019\u201a\u201b\u2032",

@@ -16,8 +16,8 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, TypeVar
 
-from tools.base import ToolError
-from tools.outputs.plain_text import printable
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.plain_text import printable
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from tools.base import AppliedChange, ToolError
-from tools.files.paths import display
-from tools.files.text import decode
-from tools.lazy import regex
-from tools.outputs.plain_text import cut_line
+from ebbtide.tools.base import AppliedChange, ToolError
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.text import decode
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.plain_text import cut_line
 
 MAX_PARSED_BYTES = 500_000
 """Bytes of a file that is parsed: some 0.3 s of Python."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
-from tools.files.byte_order import BOMS
-from tools.files.encodings import MULTIBYTE, declared_encoding, guessed_encoding
-from tools.lazy import dataclass, regex
+from ebbtide.tools.files.byte_order import BOMS
+from ebbtide.tools.files.encodings import MULTIBYTE, declared_encoding, guessed_encoding
+from ebbtide.tools.lazy import dataclass, regex
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 
@@ -258,7 +258,7 @@ def binary_kind(raw: bytes) -> str | None:
 
 def _least(text: str, change: Replacement) -> Iterator[Replacement]:
     """The change as smaller ones, so that lines that it does not change keep their own line ends."""
-    from tools.files.line_diff import differing  # noqa: PLC0415  # deferred: only files with mixed line ends need it
+    from ebbtide.tools.files.line_diff import differing  # noqa: PLC0415  # deferred: only files with mixed line ends need it
 
     old = text[change.start : change.end].split("\n")
     new = change.text.split("\n")

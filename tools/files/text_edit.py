@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from tools.base import ToolError
-from tools.files.alignment import UnclearError, has_lost_indent, require_first_line
-from tools.files.corrections import Correction, corrections
-from tools.files.edit_checks import (
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.alignment import UnclearError, has_lost_indent, require_first_line
+from ebbtide.tools.files.corrections import Correction, corrections
+from ebbtide.tools.files.edit_checks import (
     adds_once,
     duplicated_line,
     escapes_outside_quotes,
@@ -15,8 +15,8 @@ from tools.files.edit_checks import (
     odd_indentation,
     stands_in,
 )
-from tools.files.indentation import indent_of, step_of
-from tools.files.matching import (
+from ebbtide.tools.files.indentation import indent_of, step_of
+from ebbtide.tools.files.matching import (
     Closeness,
     Matches,
     NearMiss,
@@ -30,10 +30,10 @@ from tools.files.matching import (
     replacement,
     whole_lines,
 )
-from tools.files.paths import read_call
-from tools.files.text import Replacement, showable
-from tools.lazy import dataclass
-from tools.outputs.plain_text import cut_line, number_lines
+from ebbtide.tools.files.paths import read_call
+from ebbtide.tools.files.text import Replacement, showable
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.plain_text import cut_line, number_lines
 
 MAX_SHOWN_LINES = 40
 """Lines of a loosely matched edit that are shown afterwards, or of a near miss."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tools.lsp.framing import frame_message
-from tools.outputs.extent import ellipsize
-from tools.outputs.plain_text import printable
-from tools.process.child import Child
-from tools.process.lines import TooLong
+from ebbtide.tools.lsp.framing import frame_message
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.process.child import Child
+from ebbtide.tools.process.lines import TooLong
 
 MAX_UNREQUESTED_BYTES = 64 * 1024**2
 """Bytes that a server may say between two things that it is told."""

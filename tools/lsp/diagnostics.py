@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from tools.files.line_diff import differing
-from tools.lazy import dataclass
-from tools.outputs.extent import ellipsize, pluralize
-from tools.outputs.plain_text import plain, printable
+from ebbtide.tools.files.line_diff import differing
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tools.outputs.plain_text import plain, printable
 
 Severity: TypeAlias = Literal["error", "warning", "information", "hint"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tools.lsp.diagnostics import Problem, new_problems, problems_in, worth_telling
+from ebbtide.tools.lsp.diagnostics import Problem, new_problems, problems_in, worth_telling
 
 MAX_OPEN = 40
 """Files that a server holds open at once."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files.bounded import beginning_of
-from tools.sandbox.mount_paths import WITH_SOCKETS
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.sandbox.mount_paths import WITH_SOCKETS
 
 _MAX_FILES = 20
 """Links and interpreters that are followed."""

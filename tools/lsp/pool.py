@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tools.base import AppliedChange
-from tools.files.paths import display
-from tools.lsp.client import LanguageClient, LanguageServerError
-from tools.lsp.diagnostics import Problem, in_order, lines_of
-from tools.lsp.server import EditedText, LanguageServer, LanguageServerPhase
-from tools.lsp.spec import LanguageServerSpec
-from tools.outputs.new_problems import NewProblems
+from ebbtide.tools.base import AppliedChange
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.lsp.client import LanguageClient, LanguageServerError
+from ebbtide.tools.lsp.diagnostics import Problem, in_order, lines_of
+from ebbtide.tools.lsp.server import EditedText, LanguageServer, LanguageServerPhase
+from ebbtide.tools.lsp.spec import LanguageServerSpec
+from ebbtide.tools.outputs.new_problems import NewProblems
 
 MAX_REPORTED_PROBLEMS = 10
 """Problems that are told with an edit."""

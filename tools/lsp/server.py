@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar, cast
 
-from tools.lsp.client import ENCODINGS, LanguageClient, LanguageServerError
-from tools.lsp.diagnostics import Problem
-from tools.lsp.documents import MAX_OPEN, Documents, OpenDocument
-from tools.lsp.framing import MAX_MESSAGE_BYTES, FrameBuffer
-from tools.lsp.spec import LANGUAGES, LanguageServerSpec
-from tools.process.child import start_child
-from tools.server_log import ServerLog
+from ebbtide.tools.lsp.client import ENCODINGS, LanguageClient, LanguageServerError
+from ebbtide.tools.lsp.diagnostics import Problem
+from ebbtide.tools.lsp.documents import MAX_OPEN, Documents, OpenDocument
+from ebbtide.tools.lsp.framing import MAX_MESSAGE_BYTES, FrameBuffer
+from ebbtide.tools.lsp.spec import LANGUAGES, LanguageServerSpec
+from ebbtide.tools.process.child import start_child
+from ebbtide.tools.server_log import ServerLog
 
 LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
 

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tools.lazy import dataclass
-from tools.process.shell import Launch, child_environment
-from tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.process.shell import Launch, child_environment
+from ebbtide.tools.sandbox.sandbox import Sandbox
 
 _PYTHON = (".py", ".pyi")
 _SCRIPTS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
@@ -68,7 +68,7 @@ class LanguageServerSpec:
             return Launch(self.command, environment)
         if (scratch := self.sandbox.scratch_inside) is not None:
             environment |= {name: str(scratch / "language-servers" / name.lower()) for name in self.caches}
-        from tools.lsp.installs import hidden_installs  # noqa: PLC0415  # deferred: few sessions start a server
+        from ebbtide.tools.lsp.installs import hidden_installs  # noqa: PLC0415  # deferred: few sessions start a server
 
         installs = hidden_installs(self.command, environment.get("PATH", os.defpath))
         sandbox = replace(self.sandbox, visible_paths=(*self.sandbox.visible_paths, *installs))

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from tools.files.bounded import beginning_of
-from tools.files.paths import display
-from tools.lazy import dataclass
-from tools.lsp.client import LanguageClient, LanguageServerError
-from tools.lsp.diagnostics import start_of
-from tools.lsp.documents import path_of
-from tools.lsp.pool import MAX_FILE_BYTES, LanguageServers
-from tools.lsp.server import LanguageServer
-from tools.outputs.extent import ellipsize
-from tools.outputs.plain_text import plain, printable
-from tools.secrets.files import holds_secrets
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.lsp.client import LanguageClient, LanguageServerError
+from ebbtide.tools.lsp.diagnostics import start_of
+from ebbtide.tools.lsp.documents import path_of
+from ebbtide.tools.lsp.pool import MAX_FILE_BYTES, LanguageServers
+from ebbtide.tools.lsp.server import LanguageServer
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.outputs.plain_text import plain, printable
+from ebbtide.tools.secrets.files import holds_secrets
 
 SymbolQuestion: TypeAlias = Literal["definition", "references", "in_file", "in_project"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from tools.base import Picture
+from ebbtide.tools.base import Picture
 
 Service: TypeAlias = Literal["elicitation", "sampling", "roots"]
 

@@ -19,19 +19,27 @@ from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tools.base import Arguments, Result, ToolError
-from tools.mcp.client_handlers import AcceptedAnswer, ClientHandlers
-from tools.mcp.listing import all_listed, prompts_of, resource_of, tools_of
-from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, TakesNoPosts, instructions_of
-from tools.mcp.questions import ask_to_open, callbacks
-from tools.mcp.repairs import repair_streams
-from tools.mcp.results import messages_of, result_of, result_of_resource
-from tools.mcp.spec import ServerSpec
-from tools.mcp.sse import sse
-from tools.mcp.texts import error_text, one_line
-from tools.mcp.transport import http, status_of, stdio
-from tools.server_log import ServerLog
-from tools.version import VERSION
+from ebbtide.tools.base import Arguments, Result, ToolError
+from ebbtide.tools.mcp.client_handlers import AcceptedAnswer, ClientHandlers
+from ebbtide.tools.mcp.listing import all_listed, prompts_of, resource_of, tools_of
+from ebbtide.tools.mcp.offers import (
+    Caller,
+    NeedsLogin,
+    PromptMessage,
+    ServerState,
+    SessionOver,
+    TakesNoPosts,
+    instructions_of,
+)
+from ebbtide.tools.mcp.questions import ask_to_open, callbacks
+from ebbtide.tools.mcp.repairs import repair_streams
+from ebbtide.tools.mcp.results import messages_of, result_of, result_of_resource
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.mcp.sse import sse
+from ebbtide.tools.mcp.texts import error_text, one_line
+from ebbtide.tools.mcp.transport import http, status_of, stdio
+from ebbtide.tools.server_log import ServerLog
+from ebbtide.tools.version import VERSION
 
 # Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.
 for name in ("mcp", "client"):

@@ -4,7 +4,7 @@ left unsaid. What it allows stays the same, so that calls are checked against it
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from tools.mcp.texts import clean
+from ebbtide.tools.mcp.texts import clean
 
 Schema: TypeAlias = Mapping[str, object]
 RewrittenSchema: TypeAlias = dict[str, object]

@@ -10,14 +10,14 @@ from typing import Protocol, TypeVar
 import mcp_types as types
 from pydantic import ValidationError
 
-from tools.base import ToolError
-from tools.mcp.input_schema import portable, words_in
-from tools.mcp.offers import INSTRUCTIONS, Caller, McpTool, PromptArgument, Resource, ServerPrompt
-from tools.mcp.repairs import MAX_ENTRIES, first_fault
-from tools.mcp.spec import ServerSpec, shorten_name
-from tools.mcp.texts import clean, hides, one_line
-from tools.outputs.extent import truncate
-from tools.schema import fault
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.mcp.input_schema import portable, words_in
+from ebbtide.tools.mcp.offers import INSTRUCTIONS, Caller, McpTool, PromptArgument, Resource, ServerPrompt
+from ebbtide.tools.mcp.repairs import MAX_ENTRIES, first_fault
+from ebbtide.tools.mcp.spec import ServerSpec, shorten_name
+from ebbtide.tools.mcp.texts import clean, hides, one_line
+from ebbtide.tools.outputs.extent import truncate
+from ebbtide.tools.schema import fault
 
 MAX_DESCRIPTION_CHARS = 4096
 """Characters of a description that the model reads."""

@@ -24,14 +24,14 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, ValidationError
 
-from tools.files.private_folder import make_private
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.offers import NeedsLogin
-from tools.mcp.spec import ServerSpec
-from tools.mcp.texts import one_line
-from tools.network.addresses import IpAddress, is_link_local, is_public
-from tools.network.connection import proxy_for
-from tools.network.name_lookup import NameNotKnown, addresses_of, where_private
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.offers import NeedsLogin
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.mcp.texts import one_line
+from ebbtide.tools.network.addresses import IpAddress, is_link_local, is_public
+from ebbtide.tools.network.connection import proxy_for
+from ebbtide.tools.network.name_lookup import NameNotKnown, addresses_of, where_private
 
 _PORTS = {"http": 80, "https": 443}
 _PATH = "/callback"

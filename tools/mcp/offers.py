@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from tools.base import Arguments, Attachment, Effect, Picture, Result, ToolError, Workspace
-from tools.mcp.spec import ServerSpec
-from tools.mcp.texts import clean, one_line, spelled_out
-from tools.outputs.extent import pluralize, truncate
-from tools.outputs.plain_text import printable
-from tools.schema import object_of, text
+from ebbtide.tools.base import Arguments, Attachment, Effect, Picture, Result, ToolError, Workspace
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.mcp.texts import clean, one_line, spelled_out
+from ebbtide.tools.outputs.extent import pluralize, truncate
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.schema import object_of, text
 
 INSTRUCTIONS = "instructions for the model"
 """Under which name they are approved: no name of a tool has blanks."""

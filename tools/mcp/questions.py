@@ -8,8 +8,8 @@ import mcp_types as types
 from mcp.client.context import ClientRequestContext
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 
-from tools.base import Picture
-from tools.mcp.client_handlers import (
+from ebbtide.tools.base import Picture
+from ebbtide.tools.mcp.client_handlers import (
     AcceptedAnswer,
     Answer,
     ClientHandlers,
@@ -19,9 +19,9 @@ from tools.mcp.client_handlers import (
     SamplingMessage,
     SamplingRefusal,
 )
-from tools.mcp.results import picture_of
-from tools.mcp.texts import clean
-from tools.outputs.extent import truncate
+from ebbtide.tools.mcp.results import picture_of
+from ebbtide.tools.mcp.texts import clean
+from ebbtide.tools.outputs.extent import truncate
 
 _MAX_MESSAGE_CHARS = 4000
 """Characters of a question."""

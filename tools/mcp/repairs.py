@@ -13,8 +13,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types.methods import validate_server_result
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tools.mcp.streams import IncomingStream
-from tools.mcp.texts import one_line
+from ebbtide.tools.mcp.streams import IncomingStream
+from ebbtide.tools.mcp.texts import one_line
 
 _OF_THE_SDK = "SSE stream "
 """How the SDK's own errors of a connection begin, where it puts them among the server's."""

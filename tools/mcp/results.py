@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import mcp_types as types
 
-from tools.base import Attachment, Picture, Result
-from tools.mcp.offers import PromptMessage
-from tools.mcp.texts import one_line, without_codes
+from ebbtide.tools.base import Attachment, Picture, Result
+from ebbtide.tools.mcp.offers import PromptMessage
+from ebbtide.tools.mcp.texts import one_line, without_codes
 
 ResultBlock: TypeAlias = (
     types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource

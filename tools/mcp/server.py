@@ -10,17 +10,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from tools.base import Arguments, Result, ToolError
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver, TakesNoPosts
-from tools.mcp.spec import ServerSpec
-from tools.mcp.texts import error_text, one_line
-from tools.process.groups import TERMINATE_GRACE_S
-from tools.secrets.redaction import redact_text
-from tools.server_log import ServerLog
+from ebbtide.tools.base import Arguments, Result, ToolError
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver, TakesNoPosts
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.mcp.texts import error_text, one_line
+from ebbtide.tools.process.groups import TERMINATE_GRACE_S
+from ebbtide.tools.secrets.redaction import redact_text
+from ebbtide.tools.server_log import ServerLog
 
 if TYPE_CHECKING:
-    from tools.mcp.connection import ListKind, McpConnection
+    from ebbtide.tools.mcp.connection import ListKind, McpConnection
 
 FIRST_PAUSE = 1.0
 """Seconds before a server that broke is started again; twice as long every further time."""
@@ -213,7 +213,7 @@ class Server:
     async def _open_connection(self, log: ServerLog) -> "AsyncIterator[McpConnection]":
         """A connection to it, with what it offers known. It is given up when it is told something else meanwhile."""
         await asyncio.to_thread(import_module, f"{__package__}.connection")
-        from tools.mcp.connection import open_connection  # noqa: PLC0415  # deferred, and in a thread: it takes a second
+        from ebbtide.tools.mcp.connection import open_connection  # noqa: PLC0415  # deferred, and in a thread: it takes a second
 
         with_user = self._is_logging_in
         patience = self.spec.startup_timeout + (self.spec.login.patience if with_user else 0)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.outputs.plain_text import printable
-from tools.sandbox.sandbox import Sandbox
-from tools.secrets.redaction import without_options
-from tools.secrets.secret_pieces import MIN_SECRET_CHARS
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.secrets.redaction import without_options
+from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS
 
 MAX_MESSAGE_BYTES = 64 * 1024**2
 """Bytes of one message of a server. It has to be in memory whole, about three times over, before it can be read."""

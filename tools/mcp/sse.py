@@ -16,12 +16,12 @@ from mcp.client._transport import TransportStreams
 from mcp.shared._httpx_utils import request_within_origin, sse_within_origin
 from mcp.shared.message import SessionMessage
 
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.oauth import authorisation
-from tools.mcp.spec import ServerSpec
-from tools.mcp.streams import HalfStream
-from tools.mcp.texts import one_line
-from tools.mcp.transport import BoundedClient, status_of
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.oauth import authorisation
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.mcp.streams import HalfStream
+from ebbtide.tools.mcp.texts import one_line
+from ebbtide.tools.mcp.transport import BoundedClient, status_of
 
 
 @asynccontextmanager

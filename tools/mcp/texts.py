@@ -2,8 +2,8 @@
 
 import re
 
-from tools.outputs.extent import ellipsize
-from tools.outputs.plain_text import plain, printable
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.outputs.plain_text import plain, printable
 
 MAX_LINE_CHARS = 300
 

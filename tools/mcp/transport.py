@@ -16,15 +16,15 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.oauth import authorisation
-from tools.mcp.spec import ServerSpec
-from tools.mcp.streams import HalfStream, IncomingStream
-from tools.network.name_lookup import use_lookup_threads
-from tools.process.child import Child, start_child
-from tools.process.lines import OutputLine, TooLong
-from tools.process.shell import Launch
-from tools.server_log import ServerLog
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.oauth import authorisation
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.mcp.streams import HalfStream, IncomingStream
+from ebbtide.tools.network.name_lookup import use_lookup_threads
+from ebbtide.tools.process.child import Child, start_child
+from ebbtide.tools.process.lines import OutputLine, TooLong
+from ebbtide.tools.process.shell import Launch
+from ebbtide.tools.server_log import ServerLog
 
 _INHERITED_VARIABLES = (
     "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "EBB_TASK_DEPTH",

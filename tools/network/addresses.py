@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from tools.network.addresses import IpAddress
-from tools.network.name_lookup import NameNotKnown, PrivateAddress, public_addresses, use_lookup_threads
-from tools.network.places import NetworkPlace
-from tools.network.proxy import ForbiddenAddressError, UnreachableError, UpstreamConnection
+from ebbtide.tools.network.addresses import IpAddress
+from ebbtide.tools.network.name_lookup import NameNotKnown, PrivateAddress, public_addresses, use_lookup_threads
+from ebbtide.tools.network.places import NetworkPlace
+from ebbtide.tools.network.proxy import ForbiddenAddressError, UnreachableError, UpstreamConnection
 
 CONNECT_TIMEOUT_S = 15.0
 MAX_TRIED = 4

@@ -3,8 +3,8 @@ refused. Pure."""
 
 from collections.abc import Sequence
 
-from tools.lazy import dataclass, regex
-from tools.network.places import NetworkPlace, place_of
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.network.places import NetworkPlace, place_of
 
 END = b"\r\n\r\n"
 MAX_HEAD_BYTES = 32_768

@@ -6,7 +6,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-from tools.network.addresses import IpAddress, is_local_name, is_public, literal
+from ebbtide.tools.network.addresses import IpAddress, is_local_name, is_public, literal
 
 
 class PrivateAddress(Exception):

@@ -1,7 +1,7 @@
 """Places that commands want to reach, taken apart once: what is judged is what is connected to. Pure."""
 
-from tools.lazy import dataclass, regex
-from tools.network.addresses import ends_in_number, is_private, literal
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.network.addresses import ends_in_number, is_private, literal
 
 USUAL = (80, 443)
 _MAX_NAME_CHARS = 253

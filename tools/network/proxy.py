@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
-from tools.lazy import dataclass
-from tools.network.http_head import END, MAX_HEAD_BYTES, BadHead, ProxyRequest, request_of, response_of
-from tools.network.places import NetworkPlace
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.network.http_head import END, MAX_HEAD_BYTES, BadHead, ProxyRequest, request_of, response_of
+from ebbtide.tools.network.places import NetworkPlace
 
 MAX_CONNECTIONS = 128
 """Connections at once; others are told so and closed."""

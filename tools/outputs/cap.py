@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 MAX_ANSWER_BYTES = 51_200
 """Bytes of one answer."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 Unit: TypeAlias = Literal["lines", "matches", "files", "entries", "cells", "pages"]
 

@@ -1,6 +1,6 @@
 """What a change of files has brought, told with the change. Pure."""
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 NEW_PROBLEMS = "New problems since this change:"
 

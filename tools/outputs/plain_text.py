@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 MAX_LINE_CHARS = 2000
 """Characters of a line that are shown."""

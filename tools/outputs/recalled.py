@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
-from tools.outputs.recall_scope import Scope
-from tools.outputs.stored import StoredContent
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.stored import StoredContent
 
 RecalledKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 
 class Content(Protocol):

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
-from tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily
-from tools.process.lines import LineBuffer, OutputLine, TooLong
-from tools.process.orphans import adopt_orphans, reap_orphans_in_background
-from tools.process.own_memory import close_own_memory
-from tools.process.program import within
-from tools.process.shell import Launch
+from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily
+from ebbtide.tools.process.lines import LineBuffer, OutputLine, TooLong
+from ebbtide.tools.process.orphans import adopt_orphans, reap_orphans_in_background
+from ebbtide.tools.process.own_memory import close_own_memory
+from ebbtide.tools.process.program import within
+from ebbtide.tools.process.shell import Launch
 
 _MAX_WAITING_LINES = 1000
 """Lines that wait to be read before the program is made to wait."""

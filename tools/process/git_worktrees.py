@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.process.git import SETTINGS, GitError, program_outside, run_git
+from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_git
 
 CHECKOUT_TIMEOUT_S = 600.0
 """Seconds that it may take to write the files of a repository."""

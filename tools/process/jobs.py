@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import field
 
-from tools.lazy import dataclass
-from tools.process.program import Program
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.process.program import Program
 
 
 @dataclass(frozen=True, slots=True)

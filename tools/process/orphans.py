@@ -15,7 +15,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _INITS = frozenset(
     """
     systemd init tini tini-static docker-init podman-init dumb-init catatonit s6-svscan runit finit pause launchd
-    """.split()  # noqa: SIM905  # as the list of names in `tools.process.shell`
+    """.split()  # noqa: SIM905  # as the list of names in `ebbtide.tools.process.shell`
 )
 """Names of programs that reap whatever they are given, when they are process 1."""
 

@@ -5,7 +5,7 @@ from collections import deque
 from contextlib import suppress
 from threading import Lock
 
-from tools.outputs.extent import MAX_OUTPUT_BYTES
+from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
 
 MAX_RECLAIMED_BYTES = 1 << 20
 """Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tools.lazy import dataclass
-from tools.outputs.extent import MAX_OUTPUT_BYTES
-from tools.outputs.plain_text import plain, split_unfinished_escape
-from tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily, exists
-from tools.process.orphans import reap_orphans
-from tools.process.output_log import OutputLog
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
+from ebbtide.tools.outputs.plain_text import plain, split_unfinished_escape
+from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily, exists
+from ebbtide.tools.process.orphans import reap_orphans
+from ebbtide.tools.process.output_log import OutputLog
 
 _CHUNK = 1 << 16
 _MAX_CLEANUP_S = 0.05

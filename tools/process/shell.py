@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from tools.lazy import dataclass, regex
-from tools.secrets.key_formats import SECRET_NAME
-from tools.secrets.redaction import SECRET_VALUE
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.secrets.key_formats import SECRET_NAME
+from ebbtide.tools.secrets.redaction import SECRET_VALUE
 
 _SHELLS = (
     "/bin/bash",
@@ -79,7 +79,7 @@ _QUIET = {
 }
 """No program waits for a person, none paints, and none looks for newer versions of itself. Whatever a repository's
 settings say, Git asks no monitor, checks no signatures unasked and fetches by no command; what it commits by is left as
-it is. The diff program of a repository is replaced where it names one (`tools.sandbox.diff_program`)."""
+it is. The diff program of a repository is replaced where it names one (`ebbtide.tools.sandbox.diff_program`)."""
 
 
 @cache
@@ -128,7 +128,7 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
 def _set_by_direnv(environment: Mapping[str, str]) -> dict[str, str]:
     if "DIRENV_DIFF" not in environment:
         return {}
-    from tools.process.user_variables import direnv_variables  # noqa: PLC0415  # deferred: few people use direnv
+    from ebbtide.tools.process.user_variables import direnv_variables  # noqa: PLC0415  # deferred: few people use direnv
 
     return direnv_variables(environment)
 
@@ -138,7 +138,7 @@ def _without_login(name: str, value: str) -> str:
     rather than use another one."""
     if "@" not in value or not _IS_ADDRESS.search(name):
         return value
-    from tools.secrets.registry_settings import without_login  # noqa: PLC0415  # deferred: few values have one
+    from ebbtide.tools.secrets.registry_settings import without_login  # noqa: PLC0415  # deferred: few values have one
 
     return without_login(value)
 

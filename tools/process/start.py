@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from tools.process.orphans import adopt_orphans
-from tools.process.own_memory import close_own_memory
-from tools.process.program import ProcessLimits, Program
-from tools.process.shell import Launch, shell
+from ebbtide.tools.process.orphans import adopt_orphans
+from ebbtide.tools.process.own_memory import close_own_memory
+from ebbtide.tools.process.program import ProcessLimits, Program
+from ebbtide.tools.process.shell import Launch, shell
 
 
 def start(

@@ -8,10 +8,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from tools.lazy import regex
-from tools.secrets.key_formats import SECRET_NAME
-from tools.secrets.redaction import SECRET_VALUE
-from tools.secrets.secret_pieces import is_mixed
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.secrets.key_formats import SECRET_NAME
+from ebbtide.tools.secrets.redaction import SECRET_VALUE
+from ebbtide.tools.secrets.secret_pieces import is_mixed
 
 _DIRENV = "DIRENV_DIFF"
 _MAX_BYTES = 1 << 20

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from os.path import join, normpath
 from re import Match
 
-from tools.lazy import regex
-from tools.sandbox.boundary import Boundary
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.sandbox.boundary import Boundary
 
 _BUSY = "Device or resource busy"
 _UNWRITABLE = regex(rf"([^\n]{{0,400}})(?:Read-only file system|EROFS|{_BUSY})([^\n]{{0,400}})")
@@ -64,7 +64,7 @@ def what_is_not_seen(command: str) -> str:
     """What a command that looks for other programs does not see, in a few words; nothing of another one."""
     if not _MAY_LIST.search(command):
         return ""
-    from tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands look for programs
+    from ebbtide.tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands look for programs
 
     names = _LISTERS.split()
     if not any(program_of(words) in names for words in readings(command)):
@@ -88,7 +88,7 @@ def may_have_been_blocked(printed: str) -> bool:
 
 def _complaints(command: str, printed: str) -> str:
     """The lines in which programs of a command say themselves that something went wrong."""
-    from tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands complain
+    from ebbtide.tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands complain
 
     names = {program_of(words) for words in readings(command)} - {""}
     kinds = filter(None, (_COMPLAINTS.get(_SAME.get(name, name), "") for name in sorted(names)))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
-from tools.secrets.registry_settings import SettingsCopy
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.secrets.registry_settings import SettingsCopy
 
 Access: TypeAlias = Literal["write", "read", "hidden folder", "hidden file"]
 """A hidden place is empty in the sandbox, and nothing can be written there; it may be one that does not exist."""

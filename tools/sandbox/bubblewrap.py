@@ -8,8 +8,8 @@ import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from tools.process.shell import shell
-from tools.sandbox.boundary import Access, Boundary
+from ebbtide.tools.process.shell import shell
+from ebbtide.tools.sandbox.boundary import Access, Boundary
 
 NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 NO_MORE_NAMESPACES = "--disable-userns"

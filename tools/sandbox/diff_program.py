@@ -7,7 +7,7 @@ that shows the change as Git itself would. The user's own diff program is left a
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.sandbox.git_metadata import all_settings
+from ebbtide.tools.sandbox.git_metadata import all_settings
 
 _SHOWS_AS_GIT = r"""f() {
 [ $# -ge 7 ] || { printf '* Unmerged path %s\n' "$1"; return; }

@@ -13,7 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from tools.sandbox.network_namespace import NetworkNamespace
+from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 
 _MAX_CONNECTIONS = 64
 """That go to one port at the same time."""

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.lazy import dataclass
-from tools.sandbox.boundary import Access
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.sandbox.boundary import Access
 
 _ELEMENT = re.compile(
     r"""\[[ \t]*(?P<section>[A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\\n]|\\.)*")?[ \t]*\]"""

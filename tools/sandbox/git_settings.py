@@ -15,8 +15,8 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import unquote
 
-from tools.lazy import regex
-from tools.sandbox.boundary import Boundary
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.sandbox.boundary import Boundary
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_CHANGES = 200

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from tools.process.jobs import BackgroundJobs, Job
-from tools.sandbox.forwarding import NamespaceConnector, PortForward
-from tools.sandbox.listening import listening_ports
-from tools.sandbox.network_namespace import NetworkNamespace
+from ebbtide.tools.process.jobs import BackgroundJobs, Job
+from ebbtide.tools.sandbox.forwarding import NamespaceConnector, PortForward
+from ebbtide.tools.sandbox.listening import listening_ports
+from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 
 PortRule: TypeAlias = Literal["off", "ask", "forward"]
 

@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tools.sandbox import landlock_program
+from ebbtide.tools.sandbox import landlock_program
 
 _CREATE, _ADD = 444, 445
 _BENEATH = 1

@@ -12,11 +12,11 @@ from functools import cache, lru_cache
 from itertools import repeat
 from pathlib import Path
 
-from tools.process.shell import is_passed_on
-from tools.sandbox.boundary import Access
-from tools.sandbox.git_metadata import git_places, is_in
-from tools.secrets.files import SECRETS_BELOW_HOME, SECRETS_BELOW_NAMED, SECRETS_NAMED, SECRETS_OF_THE_SYSTEM
-from tools.secrets.registry_settings import (
+from ebbtide.tools.process.shell import is_passed_on
+from ebbtide.tools.sandbox.boundary import Access
+from ebbtide.tools.sandbox.git_metadata import git_places, is_in
+from ebbtide.tools.secrets.files import SECRETS_BELOW_HOME, SECRETS_BELOW_NAMED, SECRETS_NAMED, SECRETS_OF_THE_SYSTEM
+from ebbtide.tools.secrets.registry_settings import (
     NAMED_SETTINGS,
     NPM,
     SETTINGS_FILES,

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tools.process.shell import Launch
+from ebbtide.tools.process.shell import Launch
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
-    from tools.network.places import NetworkPlace
-    from tools.network.proxy import Connect, ProxyServer
-    from tools.sandbox.network_namespace import NetworkNamespace
+    from ebbtide.tools.network.places import NetworkPlace
+    from ebbtide.tools.network.proxy import Connect, ProxyServer
+    from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 
 HERE = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1"
 _MAX_NOTED_PLACES = 8
@@ -133,9 +133,9 @@ class SessionNetwork:
             namespace.close()
 
     async def _open_namespace(self) -> "NetworkNamespace | None":
-        from tools.network.connection import connect  # noqa: PLC0415  # deferred: some sessions run no command
-        from tools.network.proxy import ProxyServer  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.network_namespace import NoNamespace, new_namespace  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.network.connection import connect  # noqa: PLC0415  # deferred: some sessions run no command
+        from ebbtide.tools.network.proxy import ProxyServer  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.network_namespace import NoNamespace, new_namespace  # noqa: PLC0415  # deferred: as above
 
         try:
             namespace = await asyncio.to_thread(new_namespace)

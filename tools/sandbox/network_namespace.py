@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 
-from tools.lazy import dataclass
-from tools.sandbox.bubblewrap import NAMESPACES, SYSTEM
-from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.sandbox.bubblewrap import NAMESPACES, SYSTEM
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 
 _ENTERS = ("/usr/bin/nsenter", "/bin/nsenter", "/run/current-system/sw/bin/nsenter")
 """Places that only an administrator changes."""

@@ -10,20 +10,20 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.lazy import dataclass
-from tools.process.shell import Launch, shell
-from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, readable
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.process.shell import Launch, shell
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, readable
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
-    from tools.sandbox.boundary import Boundary
-    from tools.sandbox.git_metadata import Repositories
-    from tools.sandbox.git_settings import GitSettings
-    from tools.sandbox.network import NetworkAccess, SessionNetwork
+    from ebbtide.tools.sandbox.boundary import Boundary
+    from ebbtide.tools.sandbox.git_metadata import Repositories
+    from ebbtide.tools.sandbox.git_settings import GitSettings
+    from ebbtide.tools.sandbox.network import NetworkAccess, SessionNetwork
 
 _OUTSIDE_ONLY = frozenset(
     """
     TMPDIR TMP TEMP SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR DOCKER_HOST WSL_INTEROP
-    """.split()  # noqa: SIM905  # as the list of names in `tools.process.shell`
+    """.split()  # noqa: SIM905  # as the list of names in `ebbtide.tools.process.shell`
 )
 """What leads to places that are not seen in a sandbox."""
 
@@ -98,14 +98,14 @@ class Sandbox:
             case "landlock":
                 return _in_landlock(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
-                from tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
+                from ebbtide.tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
 
                 line = seatbelt(boundary, command)
                 return Launch(line, environment | _temporary_folder_variables(boundary), is_confined=True)
 
     def remove_unwanted(self) -> str:
         """Removes what no command may make; which that was, if any. Raises `OSError`."""
-        from tools.sandbox.git_metadata import is_redirection, is_work_tree_of, leads_to  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.git_metadata import is_redirection, is_work_tree_of, leads_to  # noqa: PLC0415  # deferred: as above
 
         removed = [path for each in self.known.values() for path in filter(is_redirection, each.unwanted)]
         for link, metadata in self.may_go.items():
@@ -122,8 +122,8 @@ class Sandbox:
 
     def look(self) -> None:
         """Finds the repositories of folders that are new. Large ones take some 50 ms."""
-        from tools.sandbox.git_metadata import repositories_of  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.mount_paths import make_caches  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.git_metadata import repositories_of  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.mount_paths import make_caches  # noqa: PLC0415  # deferred: as above
 
         if not self.known:
             make_caches(Path.home())
@@ -141,7 +141,7 @@ class Sandbox:
 
     def _opened_work_trees(self) -> tuple[str, ...]:
         """The linked work trees in its folders that can go, and their metadata."""
-        from tools.sandbox.git_metadata import linked_work_trees  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.git_metadata import linked_work_trees  # noqa: PLC0415  # deferred: as above
 
         inside = self._removable(linked_work_trees)
         self.may_go.update({link: metadata.parent.parent for link, metadata in inside.items()})
@@ -149,7 +149,7 @@ class Sandbox:
 
     def _opened_submodules(self) -> tuple[str, ...]:
         """The work trees of submodules in its folders. Their metadata stay as they are."""
-        from tools.sandbox.git_metadata import submodules  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.git_metadata import submodules  # noqa: PLC0415  # deferred: as above
 
         inside = self._removable(submodules)
         self.may_go.update(inside)
@@ -157,7 +157,7 @@ class Sandbox:
 
     def _removable(self, found_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
         """Those of the files found that lie in its folders, and in a work tree that is none of these folders."""
-        from tools.sandbox.git_metadata import is_in  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.git_metadata import is_in  # noqa: PLC0415  # deferred: as above
 
         folders = (self.root, *self.roots)
         return {
@@ -172,9 +172,9 @@ class Sandbox:
         self, *, may_write: bool, access: "NetworkAccess | None" = None, opened: Sequence[str] = ()
     ) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
-        from tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.mount_paths import places_of, settings_copies  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.mount_paths import places_of, settings_copies  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
 
         self.look()
         self.remove_unwanted()  # a command in the background may have made it
@@ -195,9 +195,9 @@ def _asking_about_renames(
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The command with what has it ask about renamed files, and the descriptor that it asks by; the same command where
     there are no settings to be written."""
-    from tools.sandbox import rename_program  # noqa: PLC0415  # deferred: few commands change settings
-    from tools.sandbox.renames import answer_renames  # noqa: PLC0415  # deferred: as above
-    from tools.sandbox.system_calls import asks_about_renames, renames_of  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox import rename_program  # noqa: PLC0415  # deferred: few commands change settings
+    from ebbtide.tools.sandbox.renames import answer_renames  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.system_calls import asks_about_renames, renames_of  # noqa: PLC0415  # deferred: as above
 
     if not settings.watch(boundary):
         return tuple(argv), ()
@@ -216,8 +216,8 @@ def _in_bubblewrap(
     environment: Mapping[str, str],
     held: tuple[int, ...] = (),
 ) -> Launch:
-    from tools.sandbox.bubblewrap import bubblewrap, takes_in_later_mounts  # noqa: PLC0415  # deferred: as above
-    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.bubblewrap import bubblewrap, takes_in_later_mounts  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
 
     mounted = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     system_calls = readable(system_call_filter(os.uname().machine))
@@ -229,8 +229,8 @@ def _in_bubblewrap(
 
 
 def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
-    from tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
-    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
+    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
 
     calls = system_call_filter(os.uname().machine, "local" if boundary.network == "open" else "none")
     ruleset = ruleset_of(boundary.places, boundary.scratch)
@@ -240,7 +240,7 @@ def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping
 def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
     """Variables by which commands find the folder for temporary files, and in it npm its settings, where no file can
     be shown in the place of another one. Raises `OSError`."""
-    from tools.secrets.registry_settings import NPM  # noqa: PLC0415  # deferred: where bubblewrap is missing
+    from ebbtide.tools.secrets.registry_settings import NPM  # noqa: PLC0415  # deferred: where bubblewrap is missing
 
     variables = {"TMPDIR": boundary.scratch}
     copy = next((copy for copy in boundary.copies.values() if copy.name == NPM), None)

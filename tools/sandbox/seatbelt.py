@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tools.sandbox.boundary import Boundary
+from ebbtide.tools.sandbox.boundary import Boundary
 
 PROGRAM = "/usr/bin/sandbox-exec"
 _ALWAYS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/ptmx", "/dev/dtracehelper")

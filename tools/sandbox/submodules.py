@@ -5,10 +5,10 @@ import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.commands.grammar import parse_command_line
-from tools.lazy import regex
-from tools.process.git import SETTINGS, GitError, program_outside, run_git
-from tools.sandbox.git_metadata import submodules
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_git
+from ebbtide.tools.sandbox.git_metadata import submodules
 
 _WORD = r"""(?:[ \t]+(?:[\w./:@=+,-]+|'[^'\n]*'|"[^"$`\\!\n]*"))"""
 _END = r"[ \t]*(?:2>&1[ \t]*)?(?:&&[ \t]*|;[ \t]*|\Z)"

@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tools.lazy import dataclass
-from tools.sandbox.boundary import SandboxKind, SandboxState
-from tools.sandbox.bubblewrap import NAMESPACES, NO_MORE_NAMESPACES, SYSTEM
-from tools.sandbox.seatbelt import PROGRAM as SEATBELT
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.sandbox.boundary import SandboxKind, SandboxState
+from ebbtide.tools.sandbox.bubblewrap import NAMESPACES, NO_MORE_NAMESPACES, SYSTEM
+from ebbtide.tools.sandbox.seatbelt import PROGRAM as SEATBELT
 
 if TYPE_CHECKING:  # types only, as the filter is made when a command runs
-    from tools.sandbox.system_calls import Sockets
+    from ebbtide.tools.sandbox.system_calls import Sockets
 
 _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Places that only an administrator changes: PATH may lead into a working folder."""
@@ -100,7 +100,7 @@ def sandbox_kind() -> SandboxState:
 
 def trial_of_landlock() -> str:
     """Why it cannot work here; nothing where it does."""
-    from tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
+    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
 
     calls = _known_filter("none")
     if isinstance(calls, NoSandbox):
@@ -113,7 +113,7 @@ def trial_of_landlock() -> str:
 
 
 def _known_filter(sockets: "Sockets") -> bytes | NoSandbox:
-    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: once a run, if a command runs
+    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: once a run, if a command runs
 
     machine = os.uname().machine
     return system_call_filter(machine, sockets) or NoSandbox(f"the system calls of {machine} are not known here")

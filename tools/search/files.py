@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-from tools.base import ToolError
-from tools.process.lines import LineBuffer, TooLong
-from tools.search import searcher
-from tools.search.walk import scope_of
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.process.lines import LineBuffer, TooLong
+from ebbtide.tools.search import searcher
+from ebbtide.tools.search.walk import scope_of
 
 SEARCH_TIMEOUT_S = 30.0
 """Seconds after which a search is ended, with what it has found."""

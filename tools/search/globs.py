@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from itertools import product
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 MAX_ALTERNATIVES = 256
 

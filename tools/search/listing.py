@@ -4,11 +4,11 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from tools.base import Result, ToolError
-from tools.files.paths import display
-from tools.outputs.extent import Extent, pluralize
-from tools.outputs.plain_text import printable
-from tools.search.walk import entries_of
+from ebbtide.tools.base import Result, ToolError
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.outputs.extent import Extent, pluralize
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.search.walk import entries_of
 
 DEFAULT_LIMIT = 300
 """Names that are shown where nobody says how many."""

@@ -1,5 +1,5 @@
 """Lines of kept bytes that a pattern matches, in a process of its own, which can be ended. What is searched in the
-process stands in `tools.search.scan`."""
+process stands in `ebbtide.tools.search.scan`."""
 
 import asyncio
 import json
@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import IO, Any, Literal
 
-from tools.base import ToolError
-from tools.outputs.stored import Content
-from tools.process.own_module import own_module
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.stored import Content
+from ebbtide.tools.process.own_module import own_module
 
 SEARCH_TIMEOUT_S = 20.0
 """Of a search, after which it is ended with what it has found."""

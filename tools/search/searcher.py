@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
-from tools.files.text import decode, showable
-from tools.process.own_module import own_module
-from tools.search.scan import PIECE, LineTimeout, ScanBlock, Search, blocks, searcher
-from tools.search.walk import files_below
+from ebbtide.tools.files.text import decode, showable
+from ebbtide.tools.process.own_module import own_module
+from ebbtide.tools.search.scan import PIECE, LineTimeout, ScanBlock, Search, blocks, searcher
+from ebbtide.tools.search.walk import files_below
 
 _A_MATCH = b'{"type": "match"}\n'
 """What is printed of a line that is only counted."""

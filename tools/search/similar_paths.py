@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from tools.files.paths import display
-from tools.search.walk import nearest_below
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.search.walk import nearest_below
 
 MAX_SUGGESTIONS = 3
 MAX_SCANNED_NAMES = 3_000

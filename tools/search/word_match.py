@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 ALIKE = 0.8
 """How much a word counts that only means what was asked for."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.outputs.stored import Content
+from ebbtide.tools.outputs.stored import Content
 
 PIECE = 1 << 18
 """Bytes that are looked through at once. Nothing else in the process runs meanwhile."""

@@ -1,8 +1,8 @@
 """Passwords and tokens in the text of Git's settings: in addresses, and in headers of requests. Pure."""
 
-from tools.lazy import regex
-from tools.secrets.key_formats import known_secrets
-from tools.secrets.secret_pieces import MIN_SECRET_CHARS
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.secrets.key_formats import known_secrets
+from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS
 
 _NAME = "git-settings"
 _LOGIN = regex(r"//(?P<user>[^/\s:@\"]*):(?P<password>[^/\s@\"]+)@")

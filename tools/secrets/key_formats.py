@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from urllib.parse import quote, quote_plus, unquote
 
-from tools.lazy import regex
-from tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret, is_mixed, parts_of_keys, pieces_in
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret, is_mixed, parts_of_keys, pieces_in
 
 SECRET_NAME = regex(
     r"(?:^|[^a-z0-9])(?:KEYS?|PASS|PASSWD|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT|SAS)(?:[^a-z0-9]|$)"

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tools.lazy import regex
-from tools.secrets.key_formats import SECRET_NAME, forms_of, known_secrets, secrets_in
-from tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.secrets.key_formats import SECRET_NAME, forms_of, known_secrets, secrets_in
+from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret
 
 REDACTION_MARK = "***"
 SECRET_VALUE = regex(

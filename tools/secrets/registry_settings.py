@@ -1,8 +1,8 @@
 """Settings of package managers without passwords and tokens, so that commands use the user's registries. Pure."""
 
-from tools.lazy import dataclass, regex
-from tools.secrets.key_formats import secrets_in
-from tools.secrets.redaction import SECRET_VALUE
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.secrets.key_formats import secrets_in
+from ebbtide.tools.secrets.redaction import SECRET_VALUE
 
 NPM = ".npmrc"
 SETTINGS_FILES = (NPM, ".yarnrc.yml", ".m2/settings.xml", ".gradle/gradle.properties", ".curlrc", ".wgetrc")

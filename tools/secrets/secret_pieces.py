@@ -5,7 +5,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import dataclass, regex
 
 MIN_SECRET_CHARS = 8
 """Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""

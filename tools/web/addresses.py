@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from urllib.parse import quote, urljoin, urlsplit
 
-from tools.base import ToolError
-from tools.lazy import dataclass, regex
-from tools.network.addresses import ends_in_number, is_private, literal
-from tools.outputs.plain_text import printable
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.network.addresses import ends_in_number, is_private, literal
+from ebbtide.tools.outputs.plain_text import printable
 
 MAX_ADDRESS_CHARS = 4000
 """Characters of an address."""

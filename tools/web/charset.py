@@ -8,7 +8,7 @@ the code page of Prague, has hardly a sign that no word could have. So that is d
 import codecs
 from collections.abc import Iterator
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlsplit
 import httpcore2
 import httpx2
 
-from tools.base import ToolError
-from tools.network.connection import proxy_for
-from tools.network.name_lookup import NameNotKnown, public_addresses, use_lookup_threads
-from tools.web.addresses import WebAddress
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.network.connection import proxy_for
+from ebbtide.tools.network.name_lookup import NameNotKnown, public_addresses, use_lookup_threads
+from ebbtide.tools.web.addresses import WebAddress
 
 if TYPE_CHECKING:
     import ssl

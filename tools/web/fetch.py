@@ -7,13 +7,13 @@ from http import HTTPStatus
 
 import httpcore2
 
-from tools.base import ToolError
-from tools.lazy import dataclass
-from tools.network.addresses import is_private
-from tools.network.name_lookup import PrivateAddress
-from tools.outputs.plain_text import printable
-from tools.web.addresses import WHAT_COULD_BE, WebAddress, behind, is_allowed
-from tools.web.connection import pool_for
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.network.addresses import is_private
+from ebbtide.tools.network.name_lookup import PrivateAddress
+from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.web.addresses import WHAT_COULD_BE, WebAddress, behind, is_allowed
+from ebbtide.tools.web.connection import pool_for
 
 MAX_PAGE_BYTES = 5_000_000
 """Bytes of a page that are looked at, packed and unpacked."""

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 
-from agent.config.table_keys import SERVER_KEYS
-from agent.config.values import Config
-from agent.errors import UsageError
+from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
 
 McpServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
-from agent.archive.markdown import fenced_lines
-from agent.events.session import Event
-from agent.session import Session
-from agent.sessions import Sessions
-from tui.actions.messages import prompt_of
-from tui.commands import COMMANDS
-from tui.prompt.pastes import Pastes
-from tui.session.completion import COMMAND_NAMES
-from tui.view.context import overview_lines
+from ebbtide.agent.archive.markdown import fenced_lines
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.actions.messages import prompt_of
+from ebbtide.tui.commands import COMMANDS
+from ebbtide.tui.prompt.pastes import Pastes
+from ebbtide.tui.session.completion import COMMAND_NAMES
+from ebbtide.tui.view.context import overview_lines
 
 OWN = ("compact", "context", "review", "init")
 """Those of the terminal that mean something here."""

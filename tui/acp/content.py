@@ -17,11 +17,11 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from agent.context.attachments import file_note
-from agent.context.mentions import MentionReading
-from agent.errors import UsageError
-from agent.messages import Note, Text, User
-from tui.prompt.pastes import Pastes
+from ebbtide.agent.context.attachments import file_note
+from ebbtide.agent.context.mentions import MentionReading
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.messages import Note, Text, User
+from ebbtide.tui.prompt.pastes import Pastes
 
 Block: TypeAlias = (
     TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock

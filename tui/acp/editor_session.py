@@ -19,21 +19,21 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from agent.config.values import Config
-from agent.errors import AgentError, UsageError
-from agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import AgentActivity, Event, ReplyFinished, TurnEnd, TurnFailed, TurnFinished
-from agent.messages import Conversation, Image, Note, Text, Usage, User
-from agent.session import Session
-from agent.sessions import Sessions
-from tui.acp.commands import available_commands, own_command, prompt_for_model, run_command
-from tui.acp.content import Block, message_of
-from tui.acp.open_questions import OpenQuestions
-from tui.acp.options import SessionOptions, effort_named, mode_named, with_effort
-from tui.acp.options import options_of as choices_of
-from tui.acp.updates import Update, UpdateState, notice_updates, replay_updates, updates_of, with_cost
-from tui.prompt.pastes import Pastes
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import AgentActivity, Event, ReplyFinished, TurnEnd, TurnFailed, TurnFinished
+from ebbtide.agent.messages import Conversation, Image, Note, Text, Usage, User
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.acp.commands import available_commands, own_command, prompt_for_model, run_command
+from ebbtide.tui.acp.content import Block, message_of
+from ebbtide.tui.acp.open_questions import OpenQuestions
+from ebbtide.tui.acp.options import SessionOptions, effort_named, mode_named, with_effort
+from ebbtide.tui.acp.options import options_of as choices_of
+from ebbtide.tui.acp.updates import Update, UpdateState, notice_updates, replay_updates, updates_of, with_cost
+from ebbtide.tui.prompt.pastes import Pastes
 
 ASKED_AGAIN = "this session was left at a question; it is asked again with your next message"
 

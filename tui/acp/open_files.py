@@ -7,8 +7,8 @@ from pathlib import Path
 
 from acp import Client, RequestError
 
-from tools.files.change import look_content
-from tools.files.text import decode, with_newline
+from ebbtide.tools.files.change import look_content
+from ebbtide.tools.files.text import decode, with_newline
 
 MAX_SAVED_FILES = 20
 """Files of one call."""

@@ -7,11 +7,11 @@ from contextlib import suppress
 from acp import Client, RequestError
 from acp.schema import AcceptElicitationResponse
 
-from agent.channel import Answer
-from agent.events.permissions import QuestionAsked
-from agent.session import Session
-from tui.acp.questions import editor_question, form_answer, form_of
-from tui.view.blocks import OpenQuestion
+from ebbtide.agent.channel import Answer
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.session import Session
+from ebbtide.tui.acp.questions import editor_question, form_answer, form_of
+from ebbtide.tui.view.blocks import OpenQuestion
 
 
 class OpenQuestions:

@@ -10,10 +10,10 @@ from acp.schema import (
     SessionModeState,
 )
 
-from agent.config.options import EFFORTS, MODES, Mode
-from agent.config.values import Config
-from agent.context.reminder_notes import MODES as MEANINGS
-from agent.errors import UsageError
+from ebbtide.agent.config.options import EFFORTS, MODES, Mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.reminder_notes import MODES as MEANINGS
+from ebbtide.agent.errors import UsageError
 
 MODE, MODEL, EFFORT = "mode", "model", "thought_level"
 """The ids of the options."""

@@ -19,14 +19,14 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from agent.channel import Answer
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from tui.acp.updates import CallContent, call_content, kind_of, locations
-from tui.text.spans import Line
-from tui.view.blocks import OpenQuestion
-from tui.view.question import Choice, QuestionSpec
-from tui.view.questions import panel_of
+from ebbtide.agent.channel import Answer
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.tui.acp.updates import CallContent, call_content, kind_of, locations
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.blocks import OpenQuestion
+from ebbtide.tui.view.question import Choice, QuestionSpec
+from ebbtide.tui.view.questions import panel_of
 
 NO_WORDS = "(nobody could be asked: the editor only lets its user choose; ask in your answer instead)"
 """What a question is answered with that an editor cannot put."""

@@ -40,21 +40,21 @@ from acp.schema import (
     Usage,
 )
 
-from agent.config.values import Config
-from agent.crash import crash_error, secrets_of
-from agent.errors import AgentError, AuthFailed, UsageError
-from agent.events.session import TurnEnd
-from agent.messages import Usage as Counted
-from agent.sessions import Sessions
-from tools.version import VERSION
-from tui.acp.client_settings import McpServer, with_client
-from tui.acp.content import Block
-from tui.acp.editor_session import EditorSession
-from tui.acp.open_files import OpenFiles
-from tui.acp.options import EFFORT, MODE, MODEL, modes_of, options_of
-from tui.acp.transport import LineTransport
-from tui.acp.updates import SHOWS_TERMINALS
-from tui.terminal.signals import shut_down_on_signals
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.crash import crash_error, secrets_of
+from ebbtide.agent.errors import AgentError, AuthFailed, UsageError
+from ebbtide.agent.events.session import TurnEnd
+from ebbtide.agent.messages import Usage as Counted
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.acp.client_settings import McpServer, with_client
+from ebbtide.tui.acp.content import Block
+from ebbtide.tui.acp.editor_session import EditorSession
+from ebbtide.tui.acp.open_files import OpenFiles
+from ebbtide.tui.acp.options import EFFORT, MODE, MODEL, modes_of, options_of
+from ebbtide.tui.acp.transport import LineTransport
+from ebbtide.tui.acp.updates import SHOWS_TERMINALS
+from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 OpenedFolder: TypeAlias = tuple[Sessions, Sequence[str]]
 OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedFolder]

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from typing import IO, Any
 
-from agent.errors import UsageError
+from ebbtide.agent.errors import UsageError
 
 Message = dict[str, Any]
 

@@ -32,11 +32,17 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from agent.archive.markdown import fenced_lines
-from agent.context.tool_selection import unwrapped_call
-from agent.events.permissions import CallEdited, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import (
+from ebbtide.agent.archive.markdown import fenced_lines
+from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.events.permissions import (
+    CallEdited,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import (
     AgentActivity,
     ContextMeasured,
     Event,
@@ -49,14 +55,14 @@ from agent.events.session import (
     TurnFailed,
     TurnStarted,
 )
-from agent.events.view import FilesChanged
-from agent.messages import Assistant, Image, Message, OutputStatus, Reasoning, Text, ToolCall, ToolOutput, User
-from tui.plain.print_events import lines_of_new
-from tui.text.unified_diff import FileDiff, Hunk, files_of
-from tui.view.agents import agent_line
-from tui.view.blocks import Call
-from tui.view.call_titles import command_of, path_of, title_of, within
-from tui.view.todos import items_of
+from ebbtide.agent.events.view import FilesChanged
+from ebbtide.agent.messages import Assistant, Image, Message, OutputStatus, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.tui.plain.print_events import lines_of_new
+from ebbtide.tui.text.unified_diff import FileDiff, Hunk, files_of
+from ebbtide.tui.view.agents import agent_line
+from ebbtide.tui.view.blocks import Call
+from ebbtide.tui.view.call_titles import command_of, path_of, title_of, within
+from ebbtide.tui.view.todos import items_of
 
 Update: TypeAlias = (
     UserMessageChunk

@@ -6,20 +6,20 @@ from dataclasses import replace
 from time import time
 from typing import TYPE_CHECKING
 
-from tui.actions.command_context import CommandContext
-from tui.commands import Invocation, command_named
-from tui.session.session_list import MAX_PREVIEW_MESSAGES
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line
-from tui.view.agents import agents_panel, done_row
-from tui.view.blocks import Call
-from tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, ShowMessage
-from tui.view.sessions import about_lines
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.session.session_list import MAX_PREVIEW_MESSAGES
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.agents import agents_panel, done_row
+from ebbtide.tui.view.blocks import Call
+from ebbtide.tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, ShowMessage
+from ebbtide.tui.view.sessions import about_lines
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.archive.library import Library
-    from agent.records.session_lookup import SessionInfo
-    from agent.window.session_context import Agents
+    from ebbtide.agent.archive.library import Library
+    from ebbtide.agent.records.session_lookup import SessionInfo
+    from ebbtide.agent.window.session_context import Agents
 
 
 async def show_agents(context: CommandContext, said: str) -> None:

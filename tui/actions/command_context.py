@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from agent.config.options import ThemeName
-from agent.config.settings import Settings
-from tui.commands import Invocation
-from tui.session.compaction import ManualCompaction
-from tui.session.controller import SessionController
-from tui.text.spans import Line
-from tui.view.panel import Panel, RowChosen
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.config.settings import Settings
+from ebbtide.tui.commands import Invocation
+from ebbtide.tui.session.compaction import ManualCompaction
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.panel import Panel, RowChosen
 
 
 class Themes(Protocol):

@@ -2,15 +2,15 @@
 
 from time import time
 
-from agent.context.control_calls import last_todos
-from agent.errors import AgentError
-from tui.actions.command_context import CommandContext
-from tui.session.compaction import begin, take_back, what_undo_does
-from tui.view.archive import archive_panel, rows_of
-from tui.view.compaction_preview import undo_lines
-from tui.view.plan import plan_in, plan_panel
-from tui.view.provenance import places_panel
-from tui.view.todos import todos_in, todos_panel
+from ebbtide.agent.context.control_calls import last_todos
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.session.compaction import begin, take_back, what_undo_does
+from ebbtide.tui.view.archive import archive_panel, rows_of
+from ebbtide.tui.view.compaction_preview import undo_lines
+from ebbtide.tui.view.plan import plan_in, plan_panel
+from ebbtide.tui.view.provenance import places_panel
+from ebbtide.tui.view.todos import todos_in, todos_panel
 
 
 async def compact(context: CommandContext, focus: str) -> None:

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from agent.records.file_change import ChangeScope
-from tui.actions.command_context import CommandContext
-from tui.view.file_changes import changes_panel
-from tui.view.panel import Panel
+from ebbtide.agent.records.file_change import ChangeScope
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.view.file_changes import changes_panel
+from ebbtide.tui.view.panel import Panel
 
 
 async def show_turn(context: CommandContext, argument: str) -> None:

@@ -4,14 +4,14 @@ import asyncio
 import os
 from pathlib import Path
 
-from agent.archive.export_file import written_file
-from agent.archive.readable_export import READABLE_FORMS, ReadableForm, of_messages, readable_pieces
-from agent.archive.transcript_entries import SessionAbout
-from tools.outputs.extent import pluralize
-from tui.actions.command_context import CommandContext
-from tui.actions.sessions import has_messages
-from tui.text.sanitise import sanitised_line
-from tui.view.timeline import rewrites_in
+from ebbtide.agent.archive.export_file import written_file
+from ebbtide.agent.archive.readable_export import READABLE_FORMS, ReadableForm, of_messages, readable_pieces
+from ebbtide.agent.archive.transcript_entries import SessionAbout
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.actions.sessions import has_messages
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.timeline import rewrites_in
 
 
 def _path(root: Path, file: str) -> Path:

@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.errors import AgentError
-from tui.actions.command_context import CommandContext
-from tui.view.extensions import NO_HOOKS, hooks_panel, skills_panel, trust_panel
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, any_row
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.view.extensions import NO_HOOKS, hooks_panel, skills_panel, trust_panel
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, any_row
 
 if TYPE_CHECKING:  # types only: few folders bring something
-    from agent.config.option_values import AfterTool
-    from agent.extensions.session_trust import SessionTrust
-    from agent.extensions.trust import TrustItem, Verdict
-    from agent.hooks.session_hooks import SessionHooks
+    from ebbtide.agent.config.option_values import AfterTool
+    from ebbtide.agent.extensions.session_trust import SessionTrust
+    from ebbtide.agent.extensions.trust import TrustItem, Verdict
+    from ebbtide.agent.hooks.session_hooks import SessionHooks
 
 
 async def show_skills(context: CommandContext, _: str) -> None:

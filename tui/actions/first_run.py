@@ -3,16 +3,16 @@
 import asyncio
 from typing import Protocol
 
-from agent.config.settings import Settings
-from agent.config.toml_file import put_value
-from agent.errors import AgentError
-from agent.providers.first_run import LocalModelServer, address, is_first, keys_found, local_servers
-from tui.actions.command_context import CommandContext
-from tui.actions.provider_keys import KeyEntry, usual_model
-from tui.actions.sessions import pick_model
-from tui.session.greeter import from_home
-from tui.text.sanitise import sanitised_line
-from tui.view.first_run import CHOOSE, DEMO, KEY_PREFIX, LOCAL_PREFIX, LOOK_AGAIN, MODEL_PREFIX, first_panel
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.config.toml_file import put_value
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.providers.first_run import LocalModelServer, address, is_first, keys_found, local_servers
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.actions.provider_keys import KeyEntry, usual_model
+from ebbtide.tui.actions.sessions import pick_model
+from ebbtide.tui.session.greeter import from_home
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.first_run import CHOOSE, DEMO, KEY_PREFIX, LOCAL_PREFIX, LOOK_AGAIN, MODEL_PREFIX, first_panel
 
 
 class FirstRunContext(CommandContext, Protocol):

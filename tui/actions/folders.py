@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from agent.errors import AgentError
-from tui.actions.command_context import CommandContext
-from tui.view.folders import folders_panel
-from tui.view.panel import Outcome, PanelRow, ShowMessage
-from tui.view.sandbox import sandbox_panel
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.view.folders import folders_panel
+from ebbtide.tui.view.panel import Outcome, PanelRow, ShowMessage
+from ebbtide.tui.view.sandbox import sandbox_panel
 
 
 async def add_folder(context: CommandContext, written: str) -> None:

@@ -4,16 +4,16 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from agent.config.settings import Settings
-from agent.input.instruction_files import instruction_files
-from agent.input.instruction_updates import instruction_notes
-from agent.input.memory import MemoryNote, forget, memory_notes
-from agent.input.memory import memory_files as places_for
-from agent.session import Session
-from tui.actions.command_context import CommandContext
-from tui.session.memory import announce_forgotten, keep_note
-from tui.view.memory import FILE, instructions_panel, memory_panel
-from tui.view.panel import Outcome, Panel, PanelRow, ShowMessage
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.input.instruction_files import instruction_files
+from ebbtide.agent.input.instruction_updates import instruction_notes
+from ebbtide.agent.input.memory import MemoryNote, forget, memory_notes
+from ebbtide.agent.input.memory import memory_files as places_for
+from ebbtide.agent.session import Session
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.session.memory import announce_forgotten, keep_note
+from ebbtide.tui.view.memory import FILE, instructions_panel, memory_panel
+from ebbtide.tui.view.panel import Outcome, Panel, PanelRow, ShowMessage
 
 
 async def remember(context: CommandContext, text: str) -> None:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tui.actions.command_context import CommandContext
-from tui.view.block_texts import last_answer
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.view.block_texts import last_answer
 
 
 async def later(context: CommandContext, text: str) -> None:

@@ -2,15 +2,15 @@
 
 import asyncio
 
-from agent.config.options import PROVIDERS
-from agent.config.settings import Settings
-from agent.errors import AgentError, AuthFailed
-from agent.providers.first_run import try_key
-from agent.providers.keys import KeyStore, checked_key, origin_of, with_stored_keys
-from agent.providers.setup import FIRST_CHOICE, address_of, key_variable
-from tui.actions.command_context import CommandContext
-from tui.actions.sessions import has_messages
-from tui.view.provider_keys import keys_panel
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.errors import AgentError, AuthFailed
+from ebbtide.agent.providers.first_run import try_key
+from ebbtide.agent.providers.keys import KeyStore, checked_key, origin_of, with_stored_keys
+from ebbtide.agent.providers.setup import FIRST_CHOICE, address_of, key_variable
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.actions.sessions import has_messages
+from ebbtide.tui.view.provider_keys import keys_panel
 
 WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
 

@@ -1,16 +1,16 @@
-"""What each command does, as a table: one row for every row of `tui.commands`."""
+"""What each command does, as a table: one row for every row of `ebbtide.tui.commands`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from tui.actions.agents import show_agents
-from tui.actions.command_context import CommandContext
-from tui.actions.context import bring, compact, show_archive, show_context, show_plan, show_todos, why
-from tui.actions.diff import show_session, show_turn
-from tui.actions.export import export
-from tui.actions.extensions import show_hooks, show_skills, show_trust
-from tui.actions.folders import add_folder, show_sandbox
-from tui.actions.memory import remember, show_memory
-from tui.actions.messages import (
+from ebbtide.tui.actions.agents import show_agents
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.actions.context import bring, compact, show_archive, show_context, show_plan, show_todos, why
+from ebbtide.tui.actions.diff import show_session, show_turn
+from ebbtide.tui.actions.export import export
+from ebbtide.tui.actions.extensions import show_hooks, show_skills, show_trust
+from ebbtide.tui.actions.folders import add_folder, show_sandbox
+from ebbtide.tui.actions.memory import remember, show_memory
+from ebbtide.tui.actions.messages import (
     copy_answer,
     later,
     print_conversation,
@@ -18,12 +18,12 @@ from tui.actions.messages import (
     review,
     run_shell,
 )
-from tui.actions.provider_keys import replace_key
-from tui.actions.reports import examine, show_status, show_tasks
-from tui.actions.servers import show_servers
-from tui.actions.sessions import change_mode, choose_model, clear, fork, rename, resume, rewind, show_sessions
-from tui.actions.settings import choose_effort, choose_theme, choose_thoughts, show_settings, switch_panel
-from tui.actions.undo import redo, undo
+from ebbtide.tui.actions.provider_keys import replace_key
+from ebbtide.tui.actions.reports import examine, show_status, show_tasks
+from ebbtide.tui.actions.servers import show_servers
+from ebbtide.tui.actions.sessions import change_mode, choose_model, clear, fork, rename, resume, rewind, show_sessions
+from ebbtide.tui.actions.settings import choose_effort, choose_theme, choose_thoughts, show_settings, switch_panel
+from ebbtide.tui.actions.undo import redo, undo
 
 ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "help": lambda context, _: context.show_help(),

@@ -2,19 +2,19 @@
 
 import asyncio
 
-from agent.doctor.check_result import CheckResult
-from agent.doctor.folders import examine_folders
-from agent.doctor.settings import examine_settings
-from agent.doctor.store import examine_store
-from agent.errors import AgentError
-from agent.input.instructions import branch_of
-from agent.session import Session
-from tui.actions.command_context import CommandContext
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code
-from tui.view.file_changes import rows_of
-from tui.view.panel import report_panel
-from tui.view.session_status import SessionFacts, status_panel
+from ebbtide.agent.doctor.check_result import CheckResult
+from ebbtide.agent.doctor.folders import examine_folders
+from ebbtide.agent.doctor.settings import examine_settings
+from ebbtide.agent.doctor.store import examine_store
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.input.instructions import branch_of
+from ebbtide.agent.session import Session
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.file_changes import rows_of
+from ebbtide.tui.view.panel import report_panel
+from ebbtide.tui.view.session_status import SessionFacts, status_panel
 
 _SIGNS: dict[str, tuple[str, TextStyle]] = {"well": ("ok", "good"), "note": ("note", "warn"), "broken": ("BAD", "bad")}
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tui.actions.command_context import CommandContext
-from tui.view.panel import CopyText, Outcome, Panel, PanelAction, PanelRow
-from tui.view.servers import log_lines, server_rows, servers_head
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.view.panel import CopyText, Outcome, Panel, PanelAction, PanelRow
+from ebbtide.tui.view.servers import log_lines, server_rows, servers_head
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
-    from agent.mcp.running import RunningServers
+    from ebbtide.agent.mcp.running import RunningServers
 
 KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
 MAX_LOG_LINES = 200

@@ -3,21 +3,21 @@
 from time import time
 from typing import TYPE_CHECKING
 
-from agent.archive.tree import MessagePreview, Tree, changed_since, rows_of
-from agent.checkpoints.undo_points import UndoPoint, turns_since
-from agent.errors import AgentError
-from tui.actions.command_context import CommandContext
-from tui.actions.undo import carry_out, confirm_restore
-from tui.session.session_list import SessionList
-from tui.text.sanitise import sanitised_line
-from tui.view.blocks import UserText
-from tui.view.models import models_panel, offers_here
-from tui.view.session_tree import rewound, tree_panel
-from tui.view.sessions import deleted_message
+from ebbtide.agent.archive.tree import MessagePreview, Tree, changed_since, rows_of
+from ebbtide.agent.checkpoints.undo_points import UndoPoint, turns_since
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.actions.undo import carry_out, confirm_restore
+from ebbtide.tui.session.session_list import SessionList
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.blocks import UserText
+from ebbtide.tui.view.models import models_panel, offers_here
+from ebbtide.tui.view.session_tree import rewound, tree_panel
+from ebbtide.tui.view.sessions import deleted_message
 
 if TYPE_CHECKING:
-    from agent.archive.library import Library
-    from tui.session.controller import SessionController
+    from ebbtide.agent.archive.library import Library
+    from ebbtide.tui.session.controller import SessionController
 
 
 async def resume(context: CommandContext, id: str) -> None:

@@ -1,14 +1,14 @@
 """Commands that change how the program is set."""
 
-from agent.config.options import EFFORTS, THEMES, THOUGHTS
-from agent.config.settings import Settings
-from agent.errors import AgentError
-from tui.actions.command_context import CommandContext
-from tui.text.spans import Line
-from tui.view.models import offers_here
-from tui.view.panel import Panel, PanelRow
-from tui.view.settings import settings_panel
-from tui.view.themes import themes_panel
+from ebbtide.agent.config.options import EFFORTS, THEMES, THOUGHTS
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.models import offers_here
+from ebbtide.tui.view.panel import Panel, PanelRow
+from ebbtide.tui.view.settings import settings_panel
+from ebbtide.tui.view.themes import themes_panel
 
 
 async def choose_theme(context: CommandContext, name: str) -> None:

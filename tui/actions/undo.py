@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import time
 
-from agent.checkpoints.file_state import RestorePlan
-from agent.checkpoints.session_checkpoints import SessionCheckpoints
-from agent.checkpoints.undo_points import PointKind, UndoPoint, points_of_lineage, to_redo, to_undo
-from agent.errors import AgentError
-from agent.input.restored_files import announce_restored_files
-from agent.session import Session
-from tui.actions.command_context import CommandContext
-from tui.session.memory import take_back_note
-from tui.text.spans import Line
-from tui.view.undo_points import change_lines, plan_panel, points_panel, restored_message
+from ebbtide.agent.checkpoints.file_state import RestorePlan
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.checkpoints.undo_points import PointKind, UndoPoint, points_of_lineage, to_redo, to_undo
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.input.restored_files import announce_restored_files
+from ebbtide.agent.session import Session
+from ebbtide.tui.actions.command_context import CommandContext
+from ebbtide.tui.session.memory import take_back_note
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.undo_points import change_lines, plan_panel, points_panel, restored_message
 
 NOTHING = (
     "there is nothing to undo: no turn of this session has changed a file. `/context undo` takes back the last change "

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from agent.config.load import find_folders
-from agent.crash import log_stray_errors
-from agent.errors import UsageError
-from tui.cli.arguments import make_parser, parser_of, read_settings, sessions_of
+from ebbtide.agent.config.load import find_folders
+from ebbtide.agent.crash import log_stray_errors
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.cli.arguments import make_parser, parser_of, read_settings, sessions_of
 
 if TYPE_CHECKING:  # types only: an editor waits for the first answer
-    from agent.config.values import Config
-    from agent.sessions import Sessions
+    from ebbtide.agent.config.values import Config
+    from ebbtide.agent.sessions import Sessions
 
 BY_HAND = "`ebb acp` is started by an editor, which speaks to it over its standard input; docs/editors.md says how"
 
@@ -34,8 +34,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 async def _serve(options: argparse.Namespace) -> int:
-    from tui.acp.server import AcpServer, serve  # noqa: PLC0415  # deferred: its library takes long to load
-    from tui.acp.transport import pipes  # noqa: PLC0415  # as above
+    from ebbtide.tui.acp.server import AcpServer, serve  # noqa: PLC0415  # deferred: its library takes long to load
+    from ebbtide.tui.acp.transport import pipes  # noqa: PLC0415  # as above
 
     logs = find_folders(os.environ).logs
     log_stray_errors(logs)

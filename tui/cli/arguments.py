@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from agent.errors import EXIT_CODES, UsageError
+from ebbtide.agent.errors import EXIT_CODES, UsageError
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from _typeshed import SupportsWrite
 
-    from agent.config.values import Config
-    from agent.sessions import Sessions
+    from ebbtide.agent.config.values import Config
+    from ebbtide.agent.sessions import Sessions
 
 T = TypeVar("T")
 
@@ -85,8 +85,8 @@ class CliArguments(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong in a line, and ends with 2: all the flags above it would hide it."""
-        from tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: few command lines are wrong
-        from tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: few command lines are wrong
+        from ebbtide.tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: as above
 
         self.exit(2, f"ebb: {sanitised_line(redact_text(message, {}))}; `{self.prog} --help` lists what there is\n")
 
@@ -137,7 +137,7 @@ class ShowVersions(argparse.Action):
     """Prints a version a line, that of the program first, and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from agent.doctor.versions import versions  # noqa: PLC0415  # deferred: few want to know
+        from ebbtide.agent.doctor.versions import versions  # noqa: PLC0415  # deferred: few want to know
 
         parser._print_message("".join(f"{name} {version}\n" for name, version in versions().items()), sys.stdout)
         parser.exit()
@@ -262,7 +262,7 @@ def confirm(question: str, *, as_json: bool) -> bool:
         return False
     import termios  # noqa: PLC0415  # deferred: few runs ask
 
-    from tui.text.sanitise import sanitised  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tui.text.sanitise import sanitised  # noqa: PLC0415  # deferred: as above
 
     with suppress(termios.error):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -313,7 +313,7 @@ def with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Corou
 
 def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     """As `read_settings`. What is remarkable about them is told on stderr."""
-    from tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from ebbtide.tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     root, config = read_settings(options)
     for notice in config.notices:
@@ -323,7 +323,7 @@ def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Con
 
 def sessions_of(root: Path, config: "Config", options: argparse.Namespace, *, interactive: bool) -> "Sessions":
     """The sessions of a folder with these settings."""
-    from agent.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     environment = environment_of(config)
     return Sessions(config, root, environment, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
@@ -333,14 +333,14 @@ def environment_of(config: "Config") -> Mapping[str, str]:
     """The user's environment with the keys that `ebb key` keeps."""
     if not os.path.lexists(config.folders.config / "keys.json"):
         return os.environ
-    from agent.providers.keys import with_stored_keys  # noqa: PLC0415  # deferred: many have their keys in variables
+    from ebbtide.agent.providers.keys import with_stored_keys  # noqa: PLC0415  # deferred: many have their keys in variables
 
     return with_stored_keys(config.folders.config, os.environ)
 
 
 def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     """The working folder and the configuration for it. Raises `UsageError`."""
-    from agent.config.load import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from ebbtide.agent.config.load import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     try:
         root = Path(options.cd).expanduser()

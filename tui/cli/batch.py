@@ -11,17 +11,17 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from agent.crash import log_stray_errors
-from agent.errors import UsageError
-from agent.headless.batch.batch import Batch, BatchResult
-from agent.headless.batch.journal import BatchJournal, open_journal
-from agent.headless.batch.tasks import BatchTask, read_tasks
-from agent.headless.batch.worktrees import BatchWorktrees
-from agent.headless.json_line import print_json
-from agent.sessions import Sessions
-from tools.files.bounded import beginning_of
-from tools.outputs.extent import pluralize
-from tui.cli.arguments import (
+from ebbtide.agent.crash import log_stray_errors
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.batch.batch import Batch, BatchResult
+from ebbtide.agent.headless.batch.journal import BatchJournal, open_journal
+from ebbtide.agent.headless.batch.tasks import BatchTask, read_tasks
+from ebbtide.agent.headless.batch.worktrees import BatchWorktrees
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import (
     decimal_number,
     parse_subcommand_args,
     parser_of,
@@ -30,9 +30,9 @@ from tui.cli.arguments import (
     sessions_of,
     whole_number,
 )
-from tui.cli.batch_progress import progress_on
-from tui.cli.headless import seconds
-from tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.cli.batch_progress import progress_on
+from ebbtide.tui.cli.headless import seconds
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 JOBS = 4
 MAX_JOBS = 256

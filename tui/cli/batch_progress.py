@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from agent.events.session import Event, Noticed, RetryScheduled, ToolStarted
-from agent.headless.batch.batch import BatchProgress
-from agent.headless.batch.task_run import TaskRun
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.events.session import Event, Noticed, RetryScheduled, ToolStarted
+from ebbtide.agent.headless.batch.batch import BatchProgress
+from ebbtide.agent.headless.batch.task_run import TaskRun
+from ebbtide.tui.text.sanitise import sanitised_line
 
 if TYPE_CHECKING:  # types only: lines need no rich
     from rich.console import Console, RenderableType

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from tui.cli.arguments import SUBCOMMANDS, first_word, verbs, whole_number
+from ebbtide.tui.cli.arguments import SUBCOMMANDS, first_word, verbs, whole_number
 
 LazyNames = Callable[[], Iterable[tuple[str, str]]]
 """Names with what they are, looked up only when they are asked for."""

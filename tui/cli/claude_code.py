@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from agent.calls.skill_bounds import our_rules
-from agent.errors import UsageError
-from agent.headless.claude.messages import OUR_MODES
-from agent.hooks.tool_names import our_names
-from tools.catalog import builtin_tools
-from tools.version import VERSION
-from tui.cli import headless
-from tui.cli.arguments import decimal_number, make_parser, parser_of, whole_number, with_resume
+from ebbtide.agent.calls.skill_bounds import our_rules
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.claude.messages import OUR_MODES
+from ebbtide.agent.hooks.tool_names import our_names
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.cli import headless
+from ebbtide.tui.cli.arguments import decimal_number, make_parser, parser_of, whole_number, with_resume
 
 _IGNORED_FLAGS = (
     "--setting-sources", "--thinking", "--max-thinking-tokens", "--thinking-display", "--fallback-model", "--betas",
@@ -158,7 +158,7 @@ def _split_rules(texts: Sequence[str]) -> Iterator[str]:
 def _model(said: str) -> str:
     if "/" in said:
         return said
-    from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: it reads what models there are
+    from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: it reads what models there are
 
     return model_called(said, "anthropic/") or f"anthropic/{said}"
 

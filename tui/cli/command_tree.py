@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 
-from tui.cli import completion, serve
-from tui.cli.arguments import SUBCOMMANDS, make_parser, parser_made_by, verbs
+from ebbtide.tui.cli import completion, serve
+from ebbtide.tui.cli.arguments import SUBCOMMANDS, make_parser, parser_made_by, verbs
 
 
 def command_parser(*words: str) -> ArgumentParser:
@@ -31,10 +31,10 @@ def _command(name: str) -> Callable[[Sequence[str]], object]:
         case "completion":
             return lambda arguments: completion.run(arguments, command_parser)
         case "acp":
-            from tui.cli import acp  # noqa: PLC0415  # deferred: a Tab behind `ebb` alone needs no command's own code
+            from ebbtide.tui.cli import acp  # noqa: PLC0415  # deferred: a Tab behind `ebb` alone needs no command's own code
 
             return acp.run
         case _:
-            from tui.cli import subcommands  # noqa: PLC0415  # deferred: as above
+            from ebbtide.tui.cli import subcommands  # noqa: PLC0415  # deferred: as above
 
             return lambda arguments: subcommands.run(name, arguments)

@@ -6,14 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import AgentError
-from tools.outputs.extent import pluralize
-from tui.cli.arguments import make_parser, parser_of, read_settings, with_sessions
-from tui.cli.candidates import CommandParsers, ShellCompletion, Sources, complete
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.errors import AgentError
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import make_parser, parser_of, read_settings, with_sessions
+from ebbtide.tui.cli.candidates import CommandParsers, ShellCompletion, Sources, complete
+from ebbtide.tui.text.sanitise import sanitised_line
 
 if TYPE_CHECKING:  # a type only: most words are completed without sessions
-    from agent.sessions import Sessions
+    from ebbtide.agent.sessions import Sessions
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -94,8 +94,8 @@ def _sources(before: Sequence[str]) -> Sources:
         return ()
 
     def models() -> Iterable[tuple[str, str]]:
-        from agent.providers.factory import configured_models  # noqa: PLC0415  # deferred: asked for at `-m` only
-        from agent.providers.registry import known_models  # noqa: PLC0415  # deferred: as above
+        from ebbtide.agent.providers.factory import configured_models  # noqa: PLC0415  # deferred: asked for at `-m` only
+        from ebbtide.agent.providers.registry import known_models  # noqa: PLC0415  # deferred: as above
 
         own: Sequence[str] = ()
         with suppress(AgentError):
@@ -109,7 +109,7 @@ def _sources(before: Sequence[str]) -> Sources:
         return ()
 
     def settings() -> Iterable[tuple[str, str]]:
-        from agent.config.options import OPTIONS  # noqa: PLC0415  # deferred: as above
+        from ebbtide.agent.config.options import OPTIONS  # noqa: PLC0415  # deferred: as above
 
         return [(option.key, option.help) for option in OPTIONS]
 

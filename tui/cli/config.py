@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from agent.calls.project_rules import ProjectRules
-from agent.config.options import OPTIONS
-from agent.config.schema import config_schema
-from agent.config.values import Config, field_of
-from agent.context.budget import Window
-from agent.providers.registry import facts_for
-from agent.providers.setup import find_setting, find_window, overrides
-from tools.secrets.redaction import redact_text, without_options, without_password
-from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.calls.project_rules import ProjectRules
+from ebbtide.agent.config.options import OPTIONS
+from ebbtide.agent.config.schema import config_schema
+from ebbtide.agent.config.values import Config, field_of
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.providers.setup import find_setting, find_window, overrides
+from ebbtide.tools.secrets.redaction import redact_text, without_options, without_password
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.text.sanitise import sanitised_line
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from agent.headless.json_line import print_json
-from tui.cli.arguments import parse_subcommand_args, parser_of, with_sessions
-from tui.view.context import overview_lines
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, with_sessions
+from ebbtide.tui.view.context import overview_lines
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -8,17 +8,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from agent.config.load import find_folders
-from agent.doctor.check_result import CheckResult, ReportProgress
-from agent.doctor.folders import access_problem, examine_folders
-from agent.doctor.network import examine_network, examine_servers
-from agent.doctor.repair import repair_store
-from agent.doctor.settings import examine_settings
-from agent.doctor.store import examine_store
-from agent.errors import UsageError
-from tui.cli.arguments import environment_of, parse_subcommand_args, parser_of, read_settings
-from tui.terminal.checks import examine_terminal
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.config.load import find_folders
+from ebbtide.agent.doctor.check_result import CheckResult, ReportProgress
+from ebbtide.agent.doctor.folders import access_problem, examine_folders
+from ebbtide.agent.doctor.network import examine_network, examine_servers
+from ebbtide.agent.doctor.repair import repair_store
+from ebbtide.agent.doctor.settings import examine_settings
+from ebbtide.agent.doctor.store import examine_store
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.cli.arguments import environment_of, parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.terminal.checks import examine_terminal
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
 

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.errors import UsageError
-from agent.headless.run import HeadlessJob
-from agent.headless.run import run as run_job
-from agent.records.session_lookup import is_session_id
-from tui.cli.arguments import open_sessions
-from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
-from tui.text.sanitise import sanitised
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.run import HeadlessJob
+from ebbtide.agent.headless.run import run as run_job
+from ebbtide.agent.records.session_lookup import is_session_id
+from ebbtide.tui.cli.arguments import open_sessions
+from ebbtide.tui.cli.piped_input import has_piped_input, is_attachment, piped_input
+from ebbtide.tui.text.sanitise import sanitised
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,7 +99,7 @@ def _session_id(text: str | None, resume: str | None) -> str:
 
 
 def _read_schema(name: str) -> dict[str, object]:
-    from tools.schema import mismatches  # noqa: PLC0415  # deferred: few runs have a schema
+    from ebbtide.tools.schema import mismatches  # noqa: PLC0415  # deferred: few runs have a schema
 
     try:
         schema = json.loads(Path(name).read_bytes())

@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-from agent.extensions.trust import FolderTrust
-from agent.headless.json_line import print_json
-from agent.hooks.approval import standing, trust_of_user
-from agent.hooks.declarations import declared_hooks
-from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
-from tui.text.sanitise import sanitised_line
-from tui.view.extensions import NO_HOOKS
+from ebbtide.agent.extensions.trust import FolderTrust
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.hooks.approval import standing, trust_of_user
+from ebbtide.agent.hooks.declarations import declared_hooks
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.extensions import NO_HOOKS
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -4,14 +4,14 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 
-from agent.config.values import Config
-from agent.errors import ConfigError
-from agent.imports.agent_folders import AGENTS, AgentName, agent_folders
-from agent.imports.servers import ServerOffer, server_offers
-from agent.imports.settings import SettingOffer, setting_offers, why_not_set, write_setting
-from tools.outputs.extent import pluralize
-from tui.cli.mcp_import import show_servers, write_servers
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.imports.agent_folders import AGENTS, AgentName, agent_folders
+from ebbtide.agent.imports.servers import ServerOffer, server_offers
+from ebbtide.agent.imports.settings import SettingOffer, setting_offers, why_not_set, write_setting
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.mcp_import import show_servers, write_servers
+from ebbtide.tui.text.sanitise import sanitised_line
 
 Ask = Callable[[str], bool]
 """Whether the user wants something."""

@@ -11,23 +11,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
-from agent.config.values import Config
-from agent.errors import StoreFailed, UsageError
-from agent.headless.json_line import print_json
-from agent.imports.agent_folders import AGENTS, AgentName, agent_folders
-from agent.imports.session_writer import ImportResult
-from agent.imports.transcript import ForeignTranscript, ImportProblems, counts_line
-from agent.imports.transcripts import (
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed, UsageError
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.imports.agent_folders import AGENTS, AgentName, agent_folders
+from ebbtide.agent.imports.session_writer import ImportResult
+from ebbtide.agent.imports.transcript import ForeignTranscript, ImportProblems, counts_line
+from ebbtide.agent.imports.transcripts import (
     find_transcripts,
     import_transcripts,
     index_imported,
     new_transcripts,
     remove_imported,
 )
-from tools.outputs.extent import pluralize
-from tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings
-from tui.cli.import_settings import OtherSettings
-from tui.text.sanitise import sanitised_line
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.cli.import_settings import OtherSettings
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _DAY = 86_400
 _DELETE = "Delete all imported sessions that nobody has gone on with?"

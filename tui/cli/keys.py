@@ -4,15 +4,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agent.config.options import PROVIDERS
-from agent.config.values import Config
-from agent.errors import UsageError
-from agent.headless.json_line import print_json
-from agent.providers.keys import MAX_KEY_CHARS, KeyStore, checked_key, origin_of
-from agent.providers.setup import address_of, key_variable
-from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
-from tui.plain.reader import read_hidden
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.providers.keys import MAX_KEY_CHARS, KeyStore, checked_key, origin_of
+from ebbtide.agent.providers.setup import address_of, key_variable
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.plain.reader import read_hidden
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
 

@@ -10,8 +10,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from agent.errors import AgentError, UsageError, is_unwritable
-from tui.cli.arguments import SUBCOMMANDS, first_word, make_parser, with_resume
+from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
+from ebbtide.tui.cli.arguments import SUBCOMMANDS, first_word, make_parser, with_resume
 
 _MIN_SIMILARITY = 0.7
 """How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
@@ -75,8 +75,8 @@ def _unraisable(fault: "sys.UnraisableHookArgs", /) -> None:
 
 def _crash(error: Exception, arguments: Sequence[str]) -> int:
     """Tells of a fault of the program, without what only its authors can read; the exit code."""
-    from agent.config.load import find_folders  # noqa: PLC0415  # deferred: this is not to happen
-    from agent.crash import crash_error  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.config.load import find_folders  # noqa: PLC0415  # deferred: this is not to happen
+    from ebbtide.agent.crash import crash_error  # noqa: PLC0415  # deferred: as above
 
     if "--debug" in arguments:
         _print_traceback(error)
@@ -86,14 +86,14 @@ def _crash(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _print_error(sentence: str) -> None:
-    from agent.headless.log_commands import log_safe  # noqa: PLC0415  # deferred: `--help` imports next to nothing
-    from tui.text.sanitise import sanitised  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.headless.log_commands import log_safe  # noqa: PLC0415  # deferred: `--help` imports next to nothing
+    from ebbtide.tui.text.sanitise import sanitised  # noqa: PLC0415  # deferred: as above
 
     print(log_safe(f"ebb: {sanitised(sentence)}", os.environ), file=sys.stderr)
 
 
 def _print_traceback(error: BaseException) -> None:
-    from tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: few want to see it
+    from ebbtide.tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: few want to see it
 
     print(redact_text("".join(traceback.format_exception(error)), os.environ), file=sys.stderr)
 
@@ -119,7 +119,7 @@ def _dispatch(arguments: list[str]) -> int:
     options = make_parser().parse_args(with_resume(arguments))
     is_headless = options.prompt is not None or options.input_format != "text"
     if options.worktree is not None:
-        from tui.cli import worktree  # noqa: PLC0415  # deferred: few runs are in one
+        from ebbtide.tui.cli import worktree  # noqa: PLC0415  # deferred: few runs are in one
 
         return worktree.run_in_worktree(options, _headless if is_headless else _terminal)
     if is_headless:
@@ -132,7 +132,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _refuse_misspelt(word: str) -> None:
     """Raises `UsageError` where a message of one word is meant as a subcommand: to send it would cost."""
-    from tui.commands import closest  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from ebbtide.tui.commands import closest  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     near = closest(word.lower(), [*SUBCOMMANDS], _MIN_SIMILARITY)
     if near and word.split() == [word]:
@@ -141,13 +141,13 @@ def _refuse_misspelt(word: str) -> None:
 
 
 def _headless(options: argparse.Namespace) -> int:
-    from tui.cli import headless  # noqa: PLC0415  # deferred: only this front end needs it
+    from ebbtide.tui.cli import headless  # noqa: PLC0415  # deferred: only this front end needs it
 
     return headless.run(options)
 
 
 def _terminal(options: argparse.Namespace) -> int:
-    from tui.cli import start  # noqa: PLC0415  # deferred: only this front end needs it
+    from ebbtide.tui.cli import start  # noqa: PLC0415  # deferred: only this front end needs it
 
     _raise_on_interrupt()
     return start.run(options)
@@ -155,18 +155,18 @@ def _terminal(options: argparse.Namespace) -> int:
 
 def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
     if name == "serve":
-        from tui.cli import serve  # noqa: PLC0415  # deferred: only this command needs it
+        from ebbtide.tui.cli import serve  # noqa: PLC0415  # deferred: only this command needs it
 
         return serve.run([*before, *after])
     if name == "acp":
-        from tui.cli import acp  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tui.cli import acp  # noqa: PLC0415  # deferred: as above
 
         return acp.run([*before, *after])
     if name == "completion":
-        from tui.cli import command_tree, completion  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tui.cli import command_tree, completion  # noqa: PLC0415  # deferred: as above
 
         return completion.run([*before, *after], command_tree.command_parser)
-    from tui.cli import subcommands  # noqa: PLC0415  # deferred: only these commands need it
+    from ebbtide.tui.cli import subcommands  # noqa: PLC0415  # deferred: only these commands need it
 
     _raise_on_interrupt()
     return subcommands.run(name, [*before, *after])

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from agent.config.values import Config
-from agent.context.estimate import estimate_tools
-from agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
-from agent.extensions.trust import FolderTrust
-from agent.extensions.trust_question import item_question
-from agent.headless.json_line import print_json
-from agent.mcp.approvals import ToolApproval, digests_of, item_of, terms, tools_question
-from agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
-from agent.mcp.manage import (
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.context.estimate import estimate_tools
+from ebbtide.agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
+from ebbtide.agent.extensions.trust import FolderTrust
+from ebbtide.agent.extensions.trust_question import item_question
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.mcp.approvals import ToolApproval, digests_of, item_of, terms, tools_question
+from ebbtide.agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.agent.mcp.manage import (
     ServerRow,
     approvals_of,
     find_server,
@@ -31,15 +31,15 @@ from agent.mcp.manage import (
     table_for,
     write_server,
 )
-from agent.window.deferral import specs_of
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.offers import McpTool, ServerState
-from tools.mcp.spec import ServerSpec
-from tools.outputs.extent import pluralize
-from tools.secrets.redaction import redact_text
-from tools.server_log import last_lines
-from tui.cli import mcp_serve
-from tui.cli.arguments import (
+from ebbtide.agent.window.deferral import specs_of
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.offers import McpTool, ServerState
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.secrets.redaction import redact_text
+from ebbtide.tools.server_log import last_lines
+from ebbtide.tui.cli import mcp_serve
+from ebbtide.tui.cli.arguments import (
     add_common,
     confirm,
     first_word,
@@ -48,8 +48,8 @@ from tui.cli.arguments import (
     read_settings,
     whole_number,
 )
-from tui.cli.subcommands import subcommand_at
-from tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.cli.subcommands import subcommand_at
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 LINES = 50
 """Of a log, when nothing else is asked for."""

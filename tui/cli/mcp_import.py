@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agent.config.values import Config
-from agent.headless.json_line import print_json
-from agent.imports.agent_folders import agent_folders
-from agent.imports.servers import ServerOffer, chosen_offers, server_offers, why_not, write_offer
-from tools.mcp.spec import ServerSpec
-from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.imports.agent_folders import agent_folders
+from ebbtide.agent.imports.servers import ServerOffer, chosen_offers, server_offers, why_not, write_offer
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode", "gemini")
 

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.crash import log_stray_errors
-from agent.errors import UsageError
-from tui.cli.arguments import make_parser, parser_of, read_settings_with_warnings, sessions_of
+from ebbtide.agent.crash import log_stray_errors
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.cli.arguments import make_parser, parser_of, read_settings_with_warnings, sessions_of
 
 if TYPE_CHECKING:  # types only: a client waits for the first answer
-    from agent.config.values import Config
-    from agent.sessions import Sessions
+    from ebbtide.agent.config.values import Config
+    from ebbtide.agent.sessions import Sessions
 
 NO_CLIENT = "`ebb mcp serve` is started by another agent, which speaks to it through pipes; docs/mcp.md says how"
 
@@ -36,9 +36,9 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 async def _serve(options: argparse.Namespace, *, offers_tasks: bool) -> int:
-    from tui.acp.transport import pipes  # noqa: PLC0415  # deferred: as below
-    from tui.mcp_server.definitions import DEPTH_VARIABLE  # noqa: PLC0415  # deferred: the protocol's library takes long to load
-    from tui.mcp_server.server import ToolServer  # noqa: PLC0415  # as above
+    from ebbtide.tui.acp.transport import pipes  # noqa: PLC0415  # deferred: as below
+    from ebbtide.tui.mcp_server.definitions import DEPTH_VARIABLE  # noqa: PLC0415  # deferred: the protocol's library takes long to load
+    from ebbtide.tui.mcp_server.server import ToolServer  # noqa: PLC0415  # as above
 
     root, config = read_settings_with_warnings(options)
     log_stray_errors(config.folders.logs)

@@ -7,34 +7,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from agent.calls.command_rules import stays_in_workspace
-from agent.calls.hook_rulings import apply_hook_decision, rule_decision
-from agent.calls.permission_request import PermissionRequest, request_for
-from agent.calls.policy import Policy, Ruling, covered_by_rules, parse_rule, runs_unsandboxed, with_resolved_paths
-from agent.calls.project_rules import ProjectRules
-from agent.calls.reach import ruling_on
-from agent.config.options import MODES
-from agent.config.values import Config
-from agent.errors import UsageError
-from agent.headless.json_line import print_json
-from agent.hooks.claude_rules import ClaudeRuling, claude_rules
-from agent.hooks.tool_names import views_of
-from agent.messages import ToolCall
-from agent.session_settings import mode_of, no_sandbox_reason, policy_of
-from tools.base import ToolError, Workspace
-from tools.bash import Bash
-from tools.commands.command_line import Word
-from tools.commands.dangers import dangers_in
-from tools.commands.doubts import doubt_about_look
-from tools.commands.git_commands import git_doubt, is_git_look
-from tools.commands.grammar import parse_command_line
-from tools.commands.here_documents import without_here_documents
-from tools.commands.launchers import git_behind
-from tools.commands.proof import check_read_only
-from tools.network.places import USUAL, place_of
-from tools.sandbox.system import sandbox_kind
-from tui.cli.arguments import first_word, parse_subcommand_args, parser_of, read_settings_with_warnings
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.calls.command_rules import stays_in_workspace
+from ebbtide.agent.calls.hook_rulings import apply_hook_decision, rule_decision
+from ebbtide.agent.calls.permission_request import PermissionRequest, request_for
+from ebbtide.agent.calls.policy import (
+    Policy,
+    Ruling,
+    covered_by_rules,
+    parse_rule,
+    runs_unsandboxed,
+    with_resolved_paths,
+)
+from ebbtide.agent.calls.project_rules import ProjectRules
+from ebbtide.agent.calls.reach import ruling_on
+from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.hooks.claude_rules import ClaudeRuling, claude_rules
+from ebbtide.agent.hooks.tool_names import views_of
+from ebbtide.agent.messages import ToolCall
+from ebbtide.agent.session_settings import mode_of, no_sandbox_reason, policy_of
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tools.commands.doubts import doubt_about_look
+from ebbtide.tools.commands.git_commands import git_doubt, is_git_look
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.here_documents import without_here_documents
+from ebbtide.tools.commands.launchers import git_behind
+from ebbtide.tools.commands.proof import check_read_only
+from ebbtide.tools.network.places import USUAL, place_of
+from ebbtide.tools.sandbox.system import sandbox_kind
+from ebbtide.tui.cli.arguments import first_word, parse_subcommand_args, parser_of, read_settings_with_warnings
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _PLACES = {
     "off": "it would run without a sandbox, as `agent.sandbox` says",

@@ -5,7 +5,7 @@ import select
 import stat
 import sys
 
-from agent.errors import UsageError
+from ebbtide.agent.errors import UsageError
 
 _FIRST_BYTE_TIMEOUT_S = 2.0
 """Seconds to wait for the first byte of a pipe that may never say anything."""
@@ -42,8 +42,8 @@ def piped_input() -> str:
 
 
 def _in_other_encoding(data: bytes) -> str:
-    from agent.context.long_texts import is_noise  # noqa: PLC0415  # deferred: little is piped in so
-    from tools.files.text import binary_kind, decode  # noqa: PLC0415  # deferred: as above, and a terminal needs none
+    from ebbtide.agent.context.long_texts import is_noise  # noqa: PLC0415  # deferred: little is piped in so
+    from ebbtide.tools.files.text import binary_kind, decode  # noqa: PLC0415  # deferred: as above, and a terminal needs none
 
     if binary_kind(data) is None and not is_noise(text := decode(data).text):
         return text

@@ -4,13 +4,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.config.values import Config
-from agent.extensions.plugin_contents import PluginContents, contents_of
-from agent.extensions.plugin_source import plugin_copy
-from agent.extensions.plugins import Plugin, PluginStore
-from agent.headless.json_line import print_json
-from tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.plugin_contents import PluginContents, contents_of
+from ebbtide.agent.extensions.plugin_source import plugin_copy
+from ebbtide.agent.extensions.plugins import Plugin, PluginStore
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _RUNS = (
     "Skills, commands and agents are read by the model. Hooks and servers run as you, outside of the sandbox, as soon "

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.errors import UsageError
-from agent.headless.answer_schema import read_answer
-from agent.headless.findings import FORMATS, SCHEMA, SEVERITIES, Review, read_review
-from agent.headless.log_commands import log_safe, log_safe_json, log_safe_xml
-from agent.headless.run import HeadlessJob
-from agent.headless.run import run as run_job
-from tools.files.bounded import beginning_of
-from tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
-from tui.cli.arguments import (
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.answer_schema import read_answer
+from ebbtide.agent.headless.findings import FORMATS, SCHEMA, SEVERITIES, Review, read_review
+from ebbtide.agent.headless.log_commands import log_safe, log_safe_json, log_safe_xml
+from ebbtide.agent.headless.run import HeadlessJob
+from ebbtide.agent.headless.run import run as run_job
+from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
+from ebbtide.tui.cli.arguments import (
     decimal_number,
     open_sessions,
     parse_subcommand_args,
@@ -26,8 +26,8 @@ from tui.cli.arguments import (
     read_settings,
     whole_number,
 )
-from tui.cli.headless import seconds
-from tui.text.sanitise import sanitised
+from ebbtide.tui.cli.headless import seconds
+from ebbtide.tui.text.sanitise import sanitised
 
 FINDINGS_EXIT_CODE = 9
 """The exit code where something was found that is as bad as `--fail-on` says."""

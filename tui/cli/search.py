@@ -10,17 +10,17 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from agent.errors import ReferenceFailed
-from agent.headless.json_line import print_json
-from tools.base import ToolError
-from tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
-from tools.outputs.stored import StoredContent
-from tools.read_result import part_of
-from tui.cli.arguments import parse_subcommand_args, parser_of, whole_number, with_sessions
-from tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.agent.errors import ReferenceFailed
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.read_result import part_of
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, whole_number, with_sessions
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 if TYPE_CHECKING:  # types only
-    from agent.sessions import Sessions
+    from ebbtide.agent.sessions import Sessions
 
 DEFAULT_RESULTS = 20
 

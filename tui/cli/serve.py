@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agent.errors import UsageError
-from tui.cli.arguments import make_parser, parser_of, read_settings, whole_number, with_resume
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.cli.arguments import make_parser, parser_of, read_settings, whole_number, with_resume
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -13,9 +13,9 @@ def run(arguments: Sequence[str]) -> int:
     options, others = parser.parse_known_args(arguments)
     read_settings(make_parser().parse_args(with_resume(others)))  # told here, not in every browser
     try:
-        from tui.web.server import serve  # noqa: PLC0415  # deferred: an extra that few have
+        from ebbtide.tui.web.server import serve  # noqa: PLC0415  # deferred: an extra that few have
     except ImportError as error:
-        from agent.extras import install_command  # noqa: PLC0415  # deferred: few lack it
+        from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: few lack it
 
         raise UsageError(
             f"`ebb serve` needs packages that are not installed. Run: {install_command('serve')}"

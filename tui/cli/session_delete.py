@@ -5,18 +5,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.archive.bulk_delete import SkippedSession, delete_sessions, named_sessions, selected_sessions
-from agent.archive.tags import tags_named
-from agent.config.values import Config
-from agent.errors import StoreFailed, UsageError
-from agent.headless.json_line import print_json
-from agent.records.session_lookup import SessionInfo, project_of
-from tools.outputs.extent import pluralize
-from tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings_with_warnings
-from tui.cli.session_lines import line_of
-from tui.cli.time_arguments import moment_before
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.view.sessions import deleted_message
+from ebbtide.agent.archive.bulk_delete import SkippedSession, delete_sessions, named_sessions, selected_sessions
+from ebbtide.agent.archive.tags import tags_named
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed, UsageError
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.records.session_lookup import SessionInfo, project_of
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings_with_warnings
+from ebbtide.tui.cli.session_lines import line_of
+from ebbtide.tui.cli.time_arguments import moment_before
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.view.sessions import deleted_message
 
 MAX_PREVIEWED_SESSIONS = 20
 """Sessions of a preview; the others are counted."""

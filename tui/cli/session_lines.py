@@ -2,9 +2,9 @@
 
 import time
 
-from agent.records.session_lookup import SessionInfo
-from tui.text.sanitise import sanitised_line
-from tui.view.sessions import tags_text
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.sessions import tags_text
 
 
 def line_of(info: SessionInfo) -> str:

@@ -5,15 +5,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.archive.tags import tags_named
-from agent.headless.json_line import print_json
-from agent.records.session_lookup import SessionInfo
-from tui.cli.arguments import parse_subcommand_args, parser_of, with_sessions
-from tui.text.sanitise import sanitised_line
-from tui.view.sessions import tags_text
+from ebbtide.agent.archive.tags import tags_named
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, with_sessions
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.sessions import tags_text
 
 if TYPE_CHECKING:  # types only
-    from agent.sessions import Sessions
+    from ebbtide.agent.sessions import Sessions
 
 
 def tag(arguments: Sequence[str]) -> int:

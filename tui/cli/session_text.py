@@ -5,12 +5,12 @@ import json
 import sys
 from collections.abc import Sequence
 
-from agent.headless.json_line import print_json
-from agent.messages import Assistant, Message, User
-from agent.records.message_rows import encode_message
-from tui.cli import search
-from tui.cli.arguments import with_sessions
-from tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.messages import Assistant, Message, User
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.tui.cli import search
+from ebbtide.tui.cli.arguments import with_sessions
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 
 def show(options: argparse.Namespace) -> int:

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import UsageError
-from tui.cli.arguments import environment_of, read_settings, read_settings_with_warnings, sessions_of
-from tui.cli.piped_input import has_piped_input, piped_input, take_terminal
-from tui.plain.capability import is_unable
-from tui.session.drafts import Drafts
-from tui.terminal.signals import shut_down_on_signals
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.cli.arguments import environment_of, read_settings, read_settings_with_warnings, sessions_of
+from ebbtide.tui.cli.piped_input import has_piped_input, piped_input, take_terminal
+from ebbtide.tui.plain.capability import is_unable
+from ebbtide.tui.session.drafts import Drafts
+from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs it
-    from agent.config.settings import Settings
-    from agent.config.values import Config
-    from agent.sessions import Sessions
+    from ebbtide.agent.config.settings import Settings
+    from ebbtide.agent.config.values import Config
+    from ebbtide.agent.sessions import Sessions
 
 _SWITCH_INTERVAL_S = 0.001
 """Seconds that a key waits for a thread that computes; by default five times as long, and that several times."""
@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> int:
 
 async def _screen(options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts) -> tuple[str | None, int]:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    from tui.app import EbbApp  # noqa: PLC0415  # deferred: lines need no Textual
-    from tui.startup import LazySessions  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tui.app import EbbApp  # noqa: PLC0415  # deferred: lines need no Textual
+    from ebbtide.tui.startup import LazySessions  # noqa: PLC0415  # deferred: as above
 
     sessions = LazySessions(lambda: _sessions(options, root, config))
 
@@ -92,7 +92,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     if app.jobs.refused is not None:
         raise app.jobs.refused
     if app.fault is not None:
-        from agent.crash import crash_error, secrets_of  # noqa: PLC0415  # deferred: this is not to happen
+        from ebbtide.agent.crash import crash_error, secrets_of  # noqa: PLC0415  # deferred: this is not to happen
 
         raise crash_error(app.fault, config.folders.logs, tuple(secrets_of(config, os.environ)))
     return left, ending.code or app.return_code or 0
@@ -102,9 +102,9 @@ async def _lines(
     options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped: str, *, is_there: bool
 ) -> tuple[str | None, int]:
     """`piped`: what came through a pipe; `is_there`: somebody types."""
-    from tui.plain.app import PlainFront  # noqa: PLC0415  # deferred: few runs are in lines
-    from tui.plain.start import run_plain  # noqa: PLC0415  # deferred: see above
-    from tui.prompt.history import History  # noqa: PLC0415  # deferred: see below
+    from ebbtide.tui.plain.app import PlainFront  # noqa: PLC0415  # deferred: few runs are in lines
+    from ebbtide.tui.plain.start import run_plain  # noqa: PLC0415  # deferred: see above
+    from ebbtide.tui.prompt.history import History  # noqa: PLC0415  # deferred: see below
 
     sessions = _sessions(options, root, config, is_there=is_there)
     try:
@@ -131,7 +131,7 @@ async def _lines(
 
 def _sessions(options: argparse.Namespace, root: Path, config: "Config", *, is_there: bool = True) -> "Sessions":
     """The sessions of a folder. From here on nothing but the front end prints."""
-    from agent.crash import log_stray_errors  # noqa: PLC0415  # deferred: behind the first paint
+    from ebbtide.agent.crash import log_stray_errors  # noqa: PLC0415  # deferred: behind the first paint
 
     log_stray_errors(config.folders.logs)
     return sessions_of(root, config, options, interactive=is_there)
@@ -139,8 +139,8 @@ def _sessions(options: argparse.Namespace, root: Path, config: "Config", *, is_t
 
 def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[], object]") -> "Settings":
     """Those of this run. `made`: the sessions that use them from then on, if there are any yet."""
-    from agent.config.settings import Settings  # noqa: PLC0415  # deferred: as above
-    from agent.sessions import Sessions  # noqa: PLC0415  # deferred: behind the first paint
+    from ebbtide.agent.config.settings import Settings  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred: behind the first paint
 
     def use(changed: "Config") -> None:
         sessions = made()

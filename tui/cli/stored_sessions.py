@@ -5,14 +5,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent.headless.json_line import print_json
-from agent.records.session_lookup import SessionInfo
-from tui.cli.arguments import first_word, parse_subcommand_args, parser_of, whole_number, with_sessions
-from tui.cli.subcommands import subcommand_at
-from tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.cli.arguments import first_word, parse_subcommand_args, parser_of, whole_number, with_sessions
+from ebbtide.tui.cli.subcommands import subcommand_at
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 if TYPE_CHECKING:  # types only: the list needs no more than its rows
-    from agent.sessions import Sessions
+    from ebbtide.agent.sessions import Sessions
 
 MAX_LISTED_SESSIONS = 100
 """Sessions that are listed, without those of their agents."""
@@ -22,7 +22,7 @@ _VERBS: Mapping[str, str] = {
     "untag": "session_tags:untag",
     "delete": "session_delete:delete",
     "export": "transfer:export",
-    "import": "transfer:bring_in",
+    "import": "transfer:import_archive",
 }
 """Those that take arguments of their own."""
 
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
             _list(options)
             return 0
         case "show":
-            from tui.cli import session_text  # noqa: PLC0415  # deferred: the list needs none of it
+            from ebbtide.tui.cli import session_text  # noqa: PLC0415  # deferred: the list needs none of it
 
             return session_text.show(options)
         case "rename" if not options.ref:
@@ -66,11 +66,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _list(options: argparse.Namespace) -> None:
     """It is asked for often, so it loads neither models nor tools, nor an event loop."""
-    from agent.archive.session_page import newest_sessions  # noqa: PLC0415  # deferred: only the list needs it
-    from agent.archive.tags import tags_named  # noqa: PLC0415  # deferred: as above
-    from tui.cli.arguments import read_settings_with_warnings  # noqa: PLC0415  # deferred: as above
-    from tui.cli.session_lines import json_fields, line_of  # noqa: PLC0415  # deferred: as above
-    from tui.view.sessions import tags_text  # noqa: PLC0415  # deferred: as above
+    from ebbtide.agent.archive.session_page import newest_sessions  # noqa: PLC0415  # deferred: only the list needs it
+    from ebbtide.agent.archive.tags import tags_named  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tui.cli.arguments import read_settings_with_warnings  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tui.cli.session_lines import json_fields, line_of  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tui.view.sessions import tags_text  # noqa: PLC0415  # deferred: as above
 
     tags = tags_named(options.tag)
     found, told = newest_sessions(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TypeAlias, cast
 
-from tui.cli.arguments import parser_of
+from ebbtide.tui.cli.arguments import parser_of
 
 Subcommand: TypeAlias = Callable[[Sequence[str]], int]
 """Takes the arguments around its name and gives the exit code."""
@@ -52,7 +52,7 @@ def demo(arguments: Sequence[str]) -> int:
     parser.add_argument("--print", action="store_true", help="print it, also in a terminal")
     parser.add_argument("--keep", metavar="DIR", help="leave the repaired project in this new folder")
     options = parser.parse_args(arguments)
-    from tui.session.demo import print_demo, show_demo  # noqa: PLC0415  # deferred: `--help` needs none of it
+    from ebbtide.tui.session.demo import print_demo, show_demo  # noqa: PLC0415  # deferred: `--help` needs none of it
 
     is_seen = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
     return (show_demo if is_seen and not options.print else print_demo)(options.keep)

@@ -4,7 +4,7 @@ import re
 import time
 from datetime import datetime
 
-from agent.errors import UsageError
+from ebbtide.agent.errors import UsageError
 
 _UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "mo": 30 * 86_400, "y": 365 * 86_400}
 _AGO = re.compile(r"(\d{1,6})\s*(h|d|w|mo|y)")

@@ -8,16 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from agent.archive.export import OR_FORCE, default_name, export_session, import_session
-from agent.archive.export_file import written_file
-from agent.archive.readable_export import READABLE_FORMS, ReadableForm, export_readable
-from agent.config.values import Config
-from agent.errors import UsageError
-from agent.headless.json_line import print_json
-from agent.providers.keys import with_stored_keys
-from tools.outputs.extent import pluralize
-from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
-from tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.agent.archive.export import OR_FORCE, default_name, export_session, import_session
+from ebbtide.agent.archive.export_file import written_file
+from ebbtide.agent.archive.readable_export import READABLE_FORMS, ReadableForm, export_readable
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.providers.keys import with_stored_keys
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 
 def export(arguments: Sequence[str]) -> int:

@@ -3,21 +3,21 @@
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.config.values import Config
-from agent.errors import UsageError
-from agent.extensions.agent_files import find_agents
-from agent.extensions.custom_commands import find_commands
-from agent.extensions.skills import find_skills
-from agent.extensions.trust import FolderTrust, TrustItem
-from agent.extensions.trust_question import folder_question
-from agent.headless.json_line import print_json
-from agent.hooks.declarations import declared_hooks
-from agent.lsp.find import language_server_items
-from agent.mcp.approvals import item_of
-from agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
-from tools.files.endings import endings_in
-from tui.cli.arguments import confirm, environment_of, parse_subcommand_args, parser_of, read_settings
-from tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.agent_files import find_agents
+from ebbtide.agent.extensions.custom_commands import find_commands
+from ebbtide.agent.extensions.skills import find_skills
+from ebbtide.agent.extensions.trust import FolderTrust, TrustItem
+from ebbtide.agent.extensions.trust_question import folder_question
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.hooks.declarations import declared_hooks
+from ebbtide.agent.lsp.find import language_server_items
+from ebbtide.agent.mcp.approvals import item_of
+from ebbtide.agent.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.tools.files.endings import endings_in
+from ebbtide.tui.cli.arguments import confirm, environment_of, parse_subcommand_args, parser_of, read_settings
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 
 def run(arguments: Sequence[str]) -> int:

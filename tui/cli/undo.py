@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from agent.checkpoints.file_state import PlannedPath, RestorePlan, path_label
-from agent.checkpoints.project import ProjectCheckpoints
-from agent.checkpoints.session_checkpoints import open_project
-from agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
-from agent.errors import RestoreFailed, UsageError
-from agent.headless.json_line import print_json
-from tools.outputs.extent import pluralize
-from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings, whole_number
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.checkpoints.file_state import PlannedPath, RestorePlan, path_label
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints
+from ebbtide.agent.checkpoints.session_checkpoints import open_project
+from ebbtide.agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
+from ebbtide.agent.errors import RestoreFailed, UsageError
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings, whole_number
+from ebbtide.tui.text.sanitise import sanitised_line
 
 NOT_COVERED = (
     "What it cannot take back: ignored files that commands changed, other folders, commits and branches, databases, "

@@ -11,13 +11,13 @@ from rich.console import Console, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from agent.archive.usage_report import USAGE_GROUPS, UsageLine, UsageReport, usage_report
-from agent.headless.json_line import print_json
-from tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings
-from tui.cli.time_arguments import moment_before
-from tui.text.locale import draws_letters_only
-from tui.text.sanitise import sanitised_line
-from tui.view.usage import bar, cost_of, hit_of, measured_by, name_of, tokens_of, total_lines, usage_rows
+from ebbtide.agent.archive.usage_report import USAGE_GROUPS, UsageLine, UsageReport, usage_report
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings
+from ebbtide.tui.cli.time_arguments import moment_before
+from ebbtide.tui.text.locale import draws_letters_only
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.usage import bar, cost_of, hit_of, measured_by, name_of, tokens_of, total_lines, usage_rows
 
 USUAL = "30d"
 """How far back it looks by day."""

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.config.load import find_folders
-from agent.errors import UsageError
-from tools.process.git import GitError
-from tools.process.git_worktrees import Worktree, enter_worktree, how_to_bring_back, state_of
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.config.load import find_folders
+from ebbtide.agent.errors import UsageError
+from ebbtide.tools.process.git import GitError
+from ebbtide.tools.process.git_worktrees import Worktree, enter_worktree, how_to_bring_back, state_of
+from ebbtide.tui.text.sanitise import sanitised_line
 
 
 def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Namespace], int]) -> int:

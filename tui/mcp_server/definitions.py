@@ -5,9 +5,9 @@ from typing import Any
 
 import mcp_types as types
 
-from agent.config.options import MODES
-from tools.read_result import ReadResult
-from tools.recall import Recall
+from ebbtide.agent.config.options import MODES
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.recall import Recall
 
 DEPTH_VARIABLE = "EBB_TASK_DEPTH"
 """The variable that tells a server for other agents that it runs in a task of one: it offers no tasks then."""

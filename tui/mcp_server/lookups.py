@@ -8,14 +8,14 @@ from typing import Any
 
 import mcp_types as types
 
-from agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
-from agent.archive.tags import tags_named
-from agent.records.session_lookup import SessionInfo
-from agent.sessions import Sessions
-from tools.base import Result, Tool, ToolError, Workspace
-from tools.outputs.stored import StoredContent
-from tools.read_result import ReadResult
-from tools.recall import Recall
+from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.archive.tags import tags_named
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.base import Result, Tool, ToolError, Workspace
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.recall import Recall
 
 DEFAULT_SESSIONS = 20
 """Sessions that are listed, unless more are wanted."""

@@ -8,19 +8,19 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
-from agent.config.values import Config
-from agent.crash import crash_error
-from agent.errors import AgentError
-from agent.sessions import Sessions
-from tools.base import ToolError
-from tools.schema import mismatches
-from tools.version import VERSION
-from tui.acp.transport import LineTransport
-from tui.mcp_server.definitions import INSTRUCTIONS, READ_RESULT, RECALL, SESSIONS_SEARCH, TASK, WITH_TASKS
-from tui.mcp_server.lookups import SessionLookups
-from tui.mcp_server.streams import FromClient, ToClient
-from tui.mcp_server.task import OpenSessions, Tasks
-from tui.terminal.signals import shut_down_on_signals
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.crash import crash_error
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.schema import mismatches
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.acp.transport import LineTransport
+from ebbtide.tui.mcp_server.definitions import INSTRUCTIONS, READ_RESULT, RECALL, SESSIONS_SEARCH, TASK, WITH_TASKS
+from ebbtide.tui.mcp_server.lookups import SessionLookups
+from ebbtide.tui.mcp_server.streams import FromClient, ToClient
+from ebbtide.tui.mcp_server.task import OpenSessions, Tasks
+from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Answer: TypeAlias = Callable[[Mapping[str, Any], Context], Awaitable[types.CallToolResult]]

@@ -5,8 +5,8 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from tools.mcp.streams import HalfStream, IncomingStream
-from tui.acp.transport import INVALID_REQUEST, LineTransport
+from ebbtide.tools.mcp.streams import HalfStream, IncomingStream
+from ebbtide.tui.acp.transport import INVALID_REQUEST, LineTransport
 
 
 class FromClient(IncomingStream):

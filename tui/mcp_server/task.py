@@ -8,18 +8,18 @@ from typing import Any, TypeAlias
 
 import mcp_types as types
 
-from agent.config.options import Mode, stricter_mode
-from agent.config.values import Config
-from agent.crash import crash_error
-from agent.errors import AgentError, UsageError
-from agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
-from agent.headless.result import RunOutcome, RunResult
-from agent.headless.stop import RunStopper, stopped_after
-from agent.headless.turns import Turns
-from agent.sessions import Sessions
-from tools.base import ToolError
-from tools.outputs.extent import join_limited, pluralize
-from tui.view.call_titles import title_of
+from ebbtide.agent.config.options import Mode, stricter_mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.crash import crash_error
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
+from ebbtide.agent.headless.result import RunOutcome, RunResult
+from ebbtide.agent.headless.stop import RunStopper, stopped_after
+from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.extent import join_limited, pluralize
+from ebbtide.tui.view.call_titles import title_of
 
 OpenSessions: TypeAlias = Callable[[Config], Sessions]
 """The sessions of the server's folder, with these settings, for one task alone."""

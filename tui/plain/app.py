@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from agent.config.settings import Settings
-from agent.errors import UsageError
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Event
-from tui.actions.first_run import first_model
-from tui.actions.sessions import pick_session
-from tui.commands import Invocation, parse
-from tui.plain.command_context import LineContext, change, greet
-from tui.plain.jobs import LineJobs
-from tui.plain.print_events import Printing, lines_of, words_of
-from tui.plain.questions import (
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import Event
+from ebbtide.tui.actions.first_run import first_model
+from ebbtide.tui.actions.sessions import pick_session
+from ebbtide.tui.commands import Invocation, parse
+from ebbtide.tui.plain.command_context import LineContext, change, greet
+from ebbtide.tui.plain.jobs import LineJobs
+from ebbtide.tui.plain.print_events import Printing, lines_of, words_of
+from ebbtide.tui.plain.questions import (
     ANSWER,
     answer_of,
     answer_text,
@@ -26,19 +26,19 @@ from tui.plain.questions import (
     lines_of_question,
     wants_to_change,
 )
-from tui.plain.reader import PROMPT, PromptReader
-from tui.prompt.double_press import LeaveKeys
-from tui.prompt.history import History
-from tui.prompt.key_arrivals import GUARD, Arrival
-from tui.session.controller import SessionController
-from tui.session.drafts import Drafts
-from tui.text.sanitise import sanitised
-from tui.view.blocks import Failure, OpenQuestion, TurnTotal
-from tui.view.reduce import with_relative_paths
+from ebbtide.tui.plain.reader import PROMPT, PromptReader
+from ebbtide.tui.prompt.double_press import LeaveKeys
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.prompt.key_arrivals import GUARD, Arrival
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.drafts import Drafts
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.view.blocks import Failure, OpenQuestion, TurnTotal
+from ebbtide.tui.view.reduce import with_relative_paths
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
-    from agent.sessions import Sessions
+    from ebbtide.agent.session import Session
+    from ebbtide.agent.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)

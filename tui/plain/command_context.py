@@ -4,28 +4,28 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.errors import AgentError
-from agent.events.permissions import Decision, PermissionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from tools.outputs.extent import pluralize
-from tui.commands import COMMANDS
-from tui.plain.lines import Lines
-from tui.plain.panel import show_panel
-from tui.plain.print_events import lines_of_text, plain_lines, words_of
-from tui.session.compaction import ManualCompaction, size_of
-from tui.session.view_edits import carry_out_written, propose_written
-from tui.terminal.edit_file import edit_file
-from tui.terminal.edit_text import edit_with, editor_of, ignore_interrupt_keys
-from tui.text.sanitise import sanitised
-from tui.text.spans import Line
-from tui.view.blocks import AnswerText, SessionView, UserText
-from tui.view.call_titles import path_of
-from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
-from tui.view.context import overview_lines
-from tui.view.greeting import greeting_words
-from tui.view.panel import Panel, PanelRow, RowChosen
-from tui.view.permission import changeable, with_changed_argument
-from tui.view.plan import FILE
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.commands import COMMANDS
+from ebbtide.tui.plain.lines import Lines
+from ebbtide.tui.plain.panel import show_panel
+from ebbtide.tui.plain.print_events import lines_of_text, plain_lines, words_of
+from ebbtide.tui.session.compaction import ManualCompaction, size_of
+from ebbtide.tui.session.view_edits import carry_out_written, propose_written
+from ebbtide.tui.terminal.edit_file import edit_file
+from ebbtide.tui.terminal.edit_text import edit_with, editor_of, ignore_interrupt_keys
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.blocks import AnswerText, SessionView, UserText
+from ebbtide.tui.view.call_titles import path_of
+from ebbtide.tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
+from ebbtide.tui.view.context import overview_lines
+from ebbtide.tui.view.greeting import greeting_words
+from ebbtide.tui.view.panel import Panel, PanelRow, RowChosen
+from ebbtide.tui.view.permission import changeable, with_changed_argument
+from ebbtide.tui.view.plan import FILE
 
 HELP = (
     "Type a message and press Enter. A line that ends with \\ continues on the next.",
@@ -57,7 +57,7 @@ class LineContext(Lines):
         return (await self.ask(f"y {yes}; an empty line cancels: ")).strip().lower() == "y"
 
     async def play_demo(self) -> None:
-        from tui.session.demo import print_demo  # noqa: PLC0415  # deferred: few see it
+        from ebbtide.tui.session.demo import print_demo  # noqa: PLC0415  # deferred: few see it
 
         await self.reader().lend_terminal(lambda: str(print_demo(None)))
 

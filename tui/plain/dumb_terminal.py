@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from tui.plain.reader import PROMPT, LineKeys, is_continued, join_continued
-from tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.plain.reader import PROMPT, LineKeys, is_continued, join_continued
+from ebbtide.tui.prompt.key_arrivals import Arrival
 
 MAX_LINE_BYTES = 4_095
 """Bytes after which a terminal drops what is typed on a line."""

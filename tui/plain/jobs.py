@@ -4,12 +4,12 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Coroutine, Sequence
 
-from tools.outputs.extent import pluralize
-from tui.actions.registry import ACTIONS
-from tui.commands import Invocation
-from tui.plain.command_context import LineContext
-from tui.plain.reader import PromptReader
-from tui.session.job_queue import JobQueue
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.actions.registry import ACTIONS
+from ebbtide.tui.commands import Invocation
+from ebbtide.tui.plain.command_context import LineContext
+from ebbtide.tui.plain.reader import PromptReader
+from ebbtide.tui.session.job_queue import JobQueue
 
 
 class LineJobs(JobQueue):

@@ -25,11 +25,11 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
-from tui.plain.reader import PROMPT, CompletionItem, LineKeys, is_continued
-from tui.prompt.completion import mention_prefix, with_files
-from tui.prompt.key_arrivals import Arrival
-from tui.session.completion import SessionPromptCompleter
-from tui.terminal.replies import (
+from ebbtide.tui.plain.reader import PROMPT, CompletionItem, LineKeys, is_continued
+from ebbtide.tui.prompt.completion import mention_prefix, with_files
+from ebbtide.tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.session.completion import SessionPromptCompleter
+from ebbtide.tui.terminal.replies import (
     MAX_JOINED_READS,
     READ_PAUSE_S,
     REPLY_TIMEOUT,
@@ -37,11 +37,11 @@ from tui.terminal.replies import (
     may_be_pasted,
     pasted_in,
 )
-from tui.text.graphemes import grapheme_end, grapheme_start
-from tui.text.sanitise import invisible_count, invisible_words, sanitised_line, with_control_pictures
+from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
+from ebbtide.tui.text.sanitise import invisible_count, invisible_words, sanitised_line, with_control_pictures
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
+    from ebbtide.agent.session import Session
 
 
 class SessionLineCompleter:

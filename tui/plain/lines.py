@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.config.settings import Settings
-from tui.commands import Invocation
-from tui.plain.reader import PromptReader, read_hidden
-from tui.prompt.history import History
-from tui.session.controller import SessionController
-from tui.session.greeter import Greeter
+from ebbtide.agent.config.settings import Settings
+from ebbtide.tui.commands import Invocation
+from ebbtide.tui.plain.reader import PromptReader, read_hidden
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.greeter import Greeter
 
 
 class SendLine(Protocol):

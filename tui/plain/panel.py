@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from agent.errors import AgentError
-from tui.plain.lines import Lines
-from tui.plain.print_events import plain_lines
-from tui.plain.questions import diff_words
-from tui.text.sanitise import sanitised_line
-from tui.view.panel import (
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.plain.lines import Lines
+from ebbtide.tui.plain.print_events import plain_lines
+from ebbtide.tui.plain.questions import diff_words
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.panel import (
     NO_ROW,
     CopyText,
     DiffText,

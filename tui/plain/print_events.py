@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.events.permissions import CallDenied, CallEdited, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanSubmitted
-from agent.events.session import (
+from ebbtide.agent.events.permissions import CallDenied, CallEdited, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanSubmitted
+from ebbtide.agent.events.session import (
     CallsRead,
     Event,
     HookStatus,
@@ -20,13 +20,13 @@ from agent.events.session import (
     TurnStarted,
     WindowLearned,
 )
-from agent.events.view import CompactionStarted, FilesChanged, NothingCompacted
-from agent.messages import BY_USER
-from tools.outputs.extent import pluralize
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.spans import Line
-from tui.view.block_groups import LookupGroup, is_lookup, lookup_summary
-from tui.view.blocks import (
+from ebbtide.agent.events.view import CompactionStarted, FilesChanged, NothingCompacted
+from ebbtide.agent.messages import BY_USER
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.block_groups import LookupGroup, is_lookup, lookup_summary
+from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
     Call,
@@ -40,13 +40,13 @@ from tui.view.blocks import (
     TurnTotal,
     UserText,
 )
-from tui.view.call_titles import title_of as title_of_call
-from tui.view.outcomes import count_of, why_failed
-from tui.view.outcomes import outcome_of as outcome_of_call
-from tui.view.plan import text_of as plan_of
-from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, title_of
-from tui.view.reduce import advance
-from tui.view.turn_total import total_words
+from ebbtide.tui.view.call_titles import title_of as title_of_call
+from ebbtide.tui.view.outcomes import count_of, why_failed
+from ebbtide.tui.view.outcomes import outcome_of as outcome_of_call
+from ebbtide.tui.view.plan import text_of as plan_of
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, title_of
+from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.turn_total import total_words
 
 SHORTEST = 40
 """Characters below which a sentence waits for the next one."""

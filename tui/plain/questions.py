@@ -4,20 +4,20 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from tools.outputs.extent import pluralize as so_many
-from tui.commands import parse
-from tui.plain.print_events import lines_of_text
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.unified_diff import DiffLine, Hunk, Remark, count_changes, files_of
-from tui.view.blocks import OpenQuestion
-from tui.view.call_titles import command_of, path_of
-from tui.view.permission import SCOPES, danger_texts
-from tui.view.plan import HEADLINE
-from tui.view.question import Choice, typed_choice
-from tui.view.questions import panel_of
-from tui.view.rule_wording import words_of_rule
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tui.commands import parse
+from ebbtide.tui.plain.print_events import lines_of_text
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.unified_diff import DiffLine, Hunk, Remark, count_changes, files_of
+from ebbtide.tui.view.blocks import OpenQuestion
+from ebbtide.tui.view.call_titles import command_of, path_of
+from ebbtide.tui.view.permission import SCOPES, danger_texts
+from ebbtide.tui.view.plan import HEADLINE
+from ebbtide.tui.view.question import Choice, typed_choice
+from ebbtide.tui.view.questions import panel_of
+from ebbtide.tui.view.rule_wording import words_of_rule
 
 ANSWER = "Answer: "
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.prompt.key_arrivals import Arrival
 
 PROMPT = "> "
 

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 
-from tui.plain.app import PlainFront
-from tui.plain.capability import is_unable
-from tui.plain.reader import LineKeys, PromptReader
-from tui.prompt.history import History
-from tui.prompt.key_arrivals import Arrival
-from tui.terminal.signals import shut_down_on_signals
+from ebbtide.tui.plain.app import PlainFront
+from ebbtide.tui.plain.capability import is_unable
+from ebbtide.tui.plain.reader import LineKeys, PromptReader
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 
 async def run_plain(
@@ -27,10 +27,10 @@ async def run_plain(
 def _reader(front: PlainFront, history: History, environment: Mapping[str, str]) -> PromptReader:
     keys = LineKeys(front.interrupt, front.may_end, history.add)
     if is_unable(environment):
-        from tui.plain.dumb_terminal import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
+        from ebbtide.tui.plain.dumb_terminal import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
 
         return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
-    from tui.plain.line_editor import EditedReader, SessionLineCompleter  # noqa: PLC0415  # deferred: as above
+    from ebbtide.tui.plain.line_editor import EditedReader, SessionLineCompleter  # noqa: PLC0415  # deferred: as above
 
     return EditedReader(history.entries()[::-1], SessionLineCompleter(lambda: front.controller.session), keys)
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tools.lazy import dataclass, regex
-from tui.commands import completions, other_names
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tui.commands import completions, other_names
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
-    from agent.extensions.session_extensions import UserInvocable
-    from agent.mcp.status import ServerStatus
+    from ebbtide.agent.extensions.session_extensions import UserInvocable
+    from ebbtide.agent.mcp.status import ServerStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def mention_prefix(before: str) -> str | None:
 
 def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[PromptCompletion, ...]:
     """Candidates for paths in the place of what is written of one. `behind`: what follows the cursor."""
-    from agent.context.mentions import written_as  # noqa: PLC0415  # deferred: much is loaded with it
+    from ebbtide.agent.context.mentions import written_as  # noqa: PLC0415  # deferred: much is loaded with it
 
     mention = _MENTION.search(before)
     start = before[: mention.start()] if mention is not None else before

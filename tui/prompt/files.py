@@ -117,9 +117,9 @@ class ProjectFiles:
             await asyncio.gather(self._making, return_exceptions=True)
 
     async def _make(self) -> None:
-        from tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
-        from tools.search.files import list_files  # noqa: PLC0415  # as above
-        from tools.search.walk import is_generated, nearest_below  # noqa: PLC0415  # as above
+        from ebbtide.tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
+        from ebbtide.tools.search.files import list_files  # noqa: PLC0415  # as above
+        from ebbtide.tools.search.walk import is_generated, nearest_below  # noqa: PLC0415  # as above
 
         paths = self._paths if self._made_at is None else []
         folders, first, has_first = {""}, set[str](), Event()
@@ -168,7 +168,7 @@ async def _search_paths(hunt: PathSearch, paths: Sequence[str]) -> AsyncIterator
 
 def _top(root: Path) -> tuple[str, ...]:
     """What stands in the folder itself, folders first."""
-    from tools.search.walk import entries_of, is_generated  # noqa: PLC0415  # deferred: needed with the first `@`
+    from ebbtide.tools.search.walk import entries_of, is_generated  # noqa: PLC0415  # deferred: needed with the first `@`
 
     found = entries_of(str(root))
     entries = [(name, is_folder) for name, is_folder in found if not name.startswith(".") and not is_generated(name)]

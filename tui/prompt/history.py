@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.files.private_folder import make_private
-from tools.lazy import dataclass
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.lazy import dataclass
 
 MAX_ENTRY_CHARS = 65_536
 """Characters of a message that is kept in the file."""

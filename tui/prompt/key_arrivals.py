@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass
 
 GUARD = 0.3
 """Seconds without a key, and behind the painting of a question, before a key counts as an answer."""

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from tools.files.pictures import MAX_PICTURE_BYTES, picture_type
-from tools.lazy import dataclass, regex
-from tui.text.sanitise import invisible_count
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tui.text.sanitise import invisible_count
 
 if TYPE_CHECKING:  # types only: much is loaded with them
-    from agent.messages import Image, Note
+    from ebbtide.agent.messages import Image, Note
 
 MAX_INLINE_LINES, MAX_INLINE_CHARS = 20, 2_000
 """A longer text is folded."""
@@ -57,8 +57,8 @@ class Pastes:
 
     def add_picture(self, data: bytes) -> str:
         """What stands in a message for a picture. Raises `ValueError` with why it cannot be one."""
-        from agent.context.images import image_size  # noqa: PLC0415  # deferred: much is loaded with it
-        from agent.messages import Image  # noqa: PLC0415  # as above
+        from ebbtide.agent.context.images import image_size  # noqa: PLC0415  # deferred: much is loaded with it
+        from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
         media_type = picture_type(data)
         if media_type is None:
@@ -111,8 +111,8 @@ class Pastes:
 
     def attachments(self, text: str) -> "tuple[Image | Note, ...]":
         """What goes to the model with a message: all that its units stand for."""
-        from agent.context.mentions import note_with_heading, pasted_note  # noqa: PLC0415  # deferred: much is loaded with it
-        from agent.messages import Image  # noqa: PLC0415  # as above
+        from ebbtide.agent.context.mentions import note_with_heading, pasted_note  # noqa: PLC0415  # deferred: much is loaded with it
+        from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
         parts: list[Image | Note] = []
         for name in dict.fromkeys(text[start:end] for start, end in self.units(text)):

@@ -7,21 +7,21 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from agent.context.control_calls import PLAN
-from tools.outputs.extent import pluralize
-from tui.render.diff_lines import RenderedDiff, SegmentLine
-from tui.render.diff_rows import layout_of, without_blank_ends, without_name
-from tui.render.markdown import advance_pieces
-from tui.render.prose import PaletteConsole, highlight_code, prose
-from tui.text.numbers import seconds
-from tui.text.sanitise import sanitised, sanitised_line, stable_prefix
-from tui.text.spans import TextStyle, parse_inline_code
-from tui.text.styles import Palette, clipped_text, styled_line
-from tui.text.unified_diff import Hunk, Remark, files_of
-from tui.view import receipts
-from tui.view.advice import advice_for
-from tui.view.block_groups import LookupGroup, lookup_summary
-from tui.view.blocks import (
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine
+from ebbtide.tui.render.diff_rows import layout_of, without_blank_ends, without_name
+from ebbtide.tui.render.markdown import advance_pieces
+from ebbtide.tui.render.prose import PaletteConsole, highlight_code, prose
+from ebbtide.tui.text.numbers import seconds
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line, stable_prefix
+from ebbtide.tui.text.spans import TextStyle, parse_inline_code
+from ebbtide.tui.text.styles import Palette, clipped_text, styled_line
+from ebbtide.tui.text.unified_diff import Hunk, Remark, files_of
+from ebbtide.tui.view import receipts
+from ebbtide.tui.view.advice import advice_for
+from ebbtide.tui.view.block_groups import LookupGroup, lookup_summary
+from ebbtide.tui.view.blocks import (
     MARGIN,
     MODEL_BAR,
     USER_BAR,
@@ -39,12 +39,12 @@ from tui.view.blocks import (
     TurnTotal,
     UserText,
 )
-from tui.view.call_titles import argument_lines, command_of, title_of
-from tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, file_of, last_printed, outcome_of
-from tui.view.plan import text_of
-from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
-from tui.view.todos import items_of, short_list, todo_lines
-from tui.view.turn_total import total_text
+from ebbtide.tui.view.call_titles import argument_lines, command_of, title_of
+from ebbtide.tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, file_of, last_printed, outcome_of
+from ebbtide.tui.view.plan import text_of
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
+from ebbtide.tui.view.todos import items_of, short_list, todo_lines
+from ebbtide.tui.view.turn_total import total_text
 
 _TAIL_LINES = 8
 """Of what a running command has printed, at most a quarter of the screen."""

@@ -10,12 +10,12 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tui.render.diff_pairing import marks_of
-from tui.render.diff_rows import DiffRow, FileRow, GapRow, Layout, LineRow, PairRow, RemarkRow
-from tui.render.prose import PaletteConsole, highlight_code, language_of
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.styles import Palette
-from tui.text.unified_diff import DiffLine, FileDiff
+from ebbtide.tui.render.diff_pairing import marks_of
+from ebbtide.tui.render.diff_rows import DiffRow, FileRow, GapRow, Layout, LineRow, PairRow, RemarkRow
+from ebbtide.tui.render.prose import PaletteConsole, highlight_code, language_of
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.styles import Palette
+from ebbtide.tui.text.unified_diff import DiffLine, FileDiff
 
 SegmentLine: TypeAlias = list[Segment]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from typing import Literal, TypeAlias
 
-from tools.outputs.extent import pluralize
-from tui.render.diff_pairing import MAX_COMPARED_PAIRS, pair_lines
-from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.render.diff_pairing import MAX_COMPARED_PAIRS, pair_lines
+from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
 
 WIDE = 112
 """Columns from which on both sides may stand beside each other: a screen of 120, less what frames them."""

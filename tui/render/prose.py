@@ -16,9 +16,9 @@ from rich.syntax import Syntax, SyntaxTheme
 from rich.table import Table
 from rich.text import Text
 
-from tui.render.markdown import PARSER
-from tui.text.sanitise import sanitised
-from tui.text.styles import Palette
+from ebbtide.tui.render.markdown import PARSER
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.styles import Palette
 
 BOXES = ("☐", "☑")
 """Of a task that is to be done, and of one that is done."""

@@ -10,15 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from agent.errors import AgentError
-from tui.screens.typeahead_guard import TypeaheadGuardedDialog
-from tui.session.compaction import ManualCompaction, size_of
-from tui.text.sanitise import sanitised
-from tui.text.styles import clipped_text, palette_of
-from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
-from tui.widgets.keyline import KeyLine
-from tui.widgets.text_box import TextBox
-from tui.widgets.worker import begin
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
+from ebbtide.tui.session.compaction import ManualCompaction, size_of
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
+from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.text_box import TextBox
+from ebbtide.tui.widgets.worker import begin
 
 PLAN_KEYS = "Enter lets the model write the summary   w lets you write it   Esc cancels"
 MAKING_KEYS = "Esc interrupts"

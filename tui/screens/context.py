@@ -11,12 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input, Static
 
-from agent.context.view_edits import EditRequest
-from agent.errors import AgentError
-from agent.events.view import Act
-from tui.screens.typeahead_guard import TypeaheadGuard
-from tui.session.controller import SessionController
-from tui.session.view_edits import (
+from ebbtide.agent.context.view_edits import EditRequest
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.view import Act
+from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.view_edits import (
     Proposal,
     carry_out,
     carry_out_bring,
@@ -25,12 +25,12 @@ from tui.session.view_edits import (
     propose_bring,
     propose_undo,
 )
-from tui.text.numbers import tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, Span, TextStyle
-from tui.text.styles import clipped_text, palette_of
-from tui.view.context import recall_lines, rewrite_text
-from tui.view.context_tree import (
+from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, Span, TextStyle
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.context import recall_lines, rewrite_text
+from ebbtide.tui.view.context_tree import (
     ComponentRow,
     ComponentTable,
     Order,
@@ -40,11 +40,11 @@ from tui.view.context_tree import (
     ink_of,
     stacked_bar,
 )
-from tui.view.timeline import columns_of, figures, legend, plot, rewrites_in
-from tui.widgets.field import Field
-from tui.widgets.keyline import KeyLine
-from tui.widgets.listing import Listing
-from tui.widgets.pages import Pages
+from ebbtide.tui.view.timeline import columns_of, figures, legend, plot, rewrites_in
+from ebbtide.tui.widgets.field import Field
+from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.listing import Listing
+from ebbtide.tui.widgets.pages import Pages
 
 KEYS = (
     "p pin  d drop from view, or keep a tool out  o show its ends  s summarise  S up to here  b bring back  u undo  "

@@ -11,24 +11,24 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.bindings import bindings
-from tui.prompt.history import History
-from tui.prompt.pastes import Pastes
-from tui.screens.typeahead_guard import TypeaheadGuard
-from tui.session.completion import SessionPromptCompleter
-from tui.session.queue import Queue
-from tui.view.blocks import DETAILS, detail_label
-from tui.widgets.completions import Completions
-from tui.widgets.prompt import PromptInput
-from tui.widgets.queue import QueueLines
-from tui.widgets.status import StatusBar
-from tui.widgets.todos import TodoLine
-from tui.widgets.transcript import TranscriptView
-from tui.widgets.transcript_pane import TranscriptPane
+from ebbtide.tui.bindings import bindings
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.prompt.pastes import Pastes
+from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
+from ebbtide.tui.session.completion import SessionPromptCompleter
+from ebbtide.tui.session.queue import Queue
+from ebbtide.tui.view.blocks import DETAILS, detail_label
+from ebbtide.tui.widgets.completions import Completions
+from ebbtide.tui.widgets.prompt import PromptInput
+from ebbtide.tui.widgets.queue import QueueLines
+from ebbtide.tui.widgets.status import StatusBar
+from ebbtide.tui.widgets.todos import TodoLine
+from ebbtide.tui.widgets.transcript import TranscriptView
+from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # types only: nothing is asked before the first paint
-    from tui.view.question import Answer, QuestionSpec
-    from tui.widgets.question_panel import QuestionPanel
+    from ebbtide.tui.view.question import Answer, QuestionSpec
+    from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 DRAFT_SAVE_DELAY_S = 1.0
 """Seconds after which it is told what has been written."""
@@ -137,7 +137,7 @@ class MainScreen(TypeaheadGuard[None]):
     def place_prompt(self) -> None:
         """Puts the prompt, and what belongs to it, into the middle or where it usually is."""
         indent, below = self.indent, self.below
-        for one in (self.prompt, below, *self.query("Completions, Past").results(Widget)):
+        for one in (self.prompt, below, *self.query("Completions, HistorySearchBar").results(Widget)):
             one.styles.offset = (indent, 0)  # margins at the sides would make what stands above it as narrow
             if indent:
                 one.styles.width = CENTRED_WIDTH
@@ -152,7 +152,7 @@ class MainScreen(TypeaheadGuard[None]):
         self, spec: "QuestionSpec", answered: "Callable[[Answer | None], None]", place: str = ""
     ) -> "QuestionPanel":
         """Asks this above the prompt. `answered` is given the answer, or None where Esc was pressed."""
-        from tui.widgets.question_panel import QuestionPanel  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.widgets.question_panel import QuestionPanel  # noqa: PLC0415  # deferred: see above
 
         self.question = QuestionPanel(spec, answered, self._room, place)
         self.mount(self.question, before=self.query_one(Completions))
@@ -287,7 +287,7 @@ class MainScreen(TypeaheadGuard[None]):
 
     @on(TranscriptView.CopyRequested)
     def _copy_block(self, message: TranscriptView.CopyRequested) -> None:
-        from tui.view.block_texts import source_of  # noqa: PLC0415  # deferred: not before the first paint
+        from ebbtide.tui.view.block_texts import source_of  # noqa: PLC0415  # deferred: not before the first paint
 
         self.app.copy_to_clipboard(source_of(message.block))
 

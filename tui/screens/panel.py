@@ -10,12 +10,12 @@ from textual.containers import Container, Vertical
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
-from agent.errors import AgentError
-from tui.screens.typeahead_guard import TypeaheadGuardedDialog
-from tui.text.sanitise import sanitised
-from tui.text.spans import TextStyle, parse_inline_code
-from tui.text.styles import clipped_text, palette_of
-from tui.view.panel import (
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.spans import TextStyle, parse_inline_code
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.panel import (
     NO_ROW,
     CopyText,
     Panel,
@@ -31,12 +31,12 @@ from tui.view.panel import (
     matching_rows,
     row_line,
 )
-from tui.view.panel_height import lines_needed
-from tui.widgets.detail import Detail
-from tui.widgets.field import Field, NoteField
-from tui.widgets.keyline import KeyLine
-from tui.widgets.listing import Listing
-from tui.widgets.worker import begin
+from ebbtide.tui.view.panel_height import lines_needed
+from ebbtide.tui.widgets.detail import Detail
+from ebbtide.tui.widgets.field import Field, NoteField
+from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.listing import Listing
+from ebbtide.tui.widgets.worker import begin
 
 MAX_DIALOG_WIDTH, OWN_HEIGHT = 120, ("theme", "todos", "remember")
 """Columns of the dialog, and panels that have a height of their own, as dialogs.tcss has it."""

@@ -7,10 +7,10 @@ from typing import Any
 from textual import events
 from textual.app import App, ComposeResult
 
-from tui.screens.main import MainScreen
-from tui.screens.typeahead_guard import TypeaheadGuardedDialog
-from tui.view.question import Answer, QuestionSpec
-from tui.widgets.question_panel import QuestionPanel
+from ebbtide.tui.screens.main import MainScreen
+from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
+from ebbtide.tui.view.question import Answer, QuestionSpec
+from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 
 class AskingScreen(TypeaheadGuardedDialog[None]):

@@ -3,18 +3,18 @@ back."""
 
 from typing import TYPE_CHECKING
 
-from agent.context.estimate import estimate_text
-from agent.context.summary import as_text, read_edited, with_facts
-from agent.errors import AgentError
-from agent.events.view import RewriteUndone
-from agent.window.compact import CompactResult
-from agent.window.manual_compact import Preview, SummaryDraft, apply_summary, draft_summary, preview_compaction
-from agent.window.undo import offer_undo, undo
-from tui.session.controller import SessionController
-from tui.text.numbers import dollars
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.summary import as_text, read_edited, with_facts
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.view import RewriteUndone
+from ebbtide.agent.window.compact import CompactResult
+from ebbtide.agent.window.manual_compact import Preview, SummaryDraft, apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.window.undo import offer_undo, undo
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.text.numbers import dollars
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
+    from ebbtide.agent.session import Session
 
 
 class ManualCompaction:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.commands import COMMANDS
-from tui.prompt.completion import PromptCompletion, candidates
-from tui.prompt.files import ProjectFiles
+from ebbtide.tui.commands import COMMANDS
+from ebbtide.tui.prompt.completion import PromptCompletion, candidates
+from ebbtide.tui.prompt.files import ProjectFiles
 
 if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
-    from agent.session import Session
+    from ebbtide.agent.session import Session
 
 
 COMMAND_NAMES = frozenset(command.name for command in COMMANDS)

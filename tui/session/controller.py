@@ -7,31 +7,31 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from agent.config.options import MODES, Mode
-from agent.context.job_notes import JOB_ENDED_PROMPT
-from agent.context.provenance import Trace
-from agent.context.reminder_notes import MODES as MEANINGS
-from agent.errors import AgentError
-from agent.events.permissions import Decision
-from agent.events.plan import PlanDecision
-from agent.events.session import Event, Noticed, Steered, TurnFailed, TurnFinished
-from agent.input.shell import run_by_user
-from agent.messages import Conversation, Note, Text, User
-from tui.prompt.pastes import Pastes
-from tui.session.drafts import Drafts, UnsentText
-from tui.session.queue import Queue
-from tui.session.session_opener import SessionOpener
-from tui.session.session_view import PAGE, earlier_blocks, view_of_session
-from tui.view.blocks import SessionView
-from tui.view.provenance import never_seen
-from tui.view.reduce import advance, with_relative_paths
-from tui.view.resumed import view_of
-from tui.view.turn_total import TurnTime, with_total
+from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.context.job_notes import JOB_ENDED_PROMPT
+from ebbtide.agent.context.provenance import Trace
+from ebbtide.agent.context.reminder_notes import MODES as MEANINGS
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.permissions import Decision
+from ebbtide.agent.events.plan import PlanDecision
+from ebbtide.agent.events.session import Event, Noticed, Steered, TurnFailed, TurnFinished
+from ebbtide.agent.input.shell import run_by_user
+from ebbtide.agent.messages import Conversation, Note, Text, User
+from ebbtide.tui.prompt.pastes import Pastes
+from ebbtide.tui.session.drafts import Drafts, UnsentText
+from ebbtide.tui.session.queue import Queue
+from ebbtide.tui.session.session_opener import SessionOpener
+from ebbtide.tui.session.session_view import PAGE, earlier_blocks, view_of_session
+from ebbtide.tui.view.blocks import SessionView
+from ebbtide.tui.view.provenance import never_seen
+from ebbtide.tui.view.reduce import advance, with_relative_paths
+from ebbtide.tui.view.resumed import view_of
+from ebbtide.tui.view.turn_total import TurnTime, with_total
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.hooks.session_hooks import EndReason
-    from agent.session import Session
-    from agent.sessions import Opening, Sessions
+    from ebbtide.agent.hooks.session_hooks import EndReason
+    from ebbtide.agent.session import Session
+    from ebbtide.agent.sessions import Opening, Sessions
 
 ResultT = TypeVar("ResultT")
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.config.load import load_config
-from agent.errors import UsageError
-from agent.events.session import (
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.events.session import (
     Event,
     ReplyFinished,
     StepStarted,
@@ -23,11 +23,11 @@ from agent.events.session import (
     TurnFailed,
     TurnFinished,
 )
-from agent.sessions import Sessions
-from tools.outputs.extent import pluralize
-from tui.terminal.own_command import own_command
-from tui.text.sanitise import sanitised
-from tui.view.call_titles import title_of
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.terminal.own_command import own_command
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.view.call_titles import title_of
 
 PROMPT = "The tests fail. Find out why and fix it."
 FLAGS = (

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files.bounded import MAX_OWN_FILE_BYTES, beginning_of
-from tools.files.private_folder import make_private
-from tui.prompt.pastes import MAX_UNFOLDED_CHARS, Pastes
-from tui.session.queue import Queue
+from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, beginning_of
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tui.prompt.pastes import MAX_UNFOLDED_CHARS, Pastes
+from ebbtide.tui.session.queue import Queue
 
 
 class Drafts:

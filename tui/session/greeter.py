@@ -6,13 +6,13 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 
-from agent.errors import AgentError
+from ebbtide.agent.errors import AgentError
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.config.settings import Settings
-    from agent.records.session_lookup import SessionInfo
-    from tui.session.controller import SessionController
-    from tui.view.greeting import Greeting
+    from ebbtide.agent.config.settings import Settings
+    from ebbtide.agent.records.session_lookup import SessionInfo
+    from ebbtide.tui.session.controller import SessionController
+    from ebbtide.tui.view.greeting import Greeting
 
 _DAY = 86_400
 
@@ -32,7 +32,7 @@ class Greeter:
 
     async def look(self) -> bool:
         """Looks up what can be said of the session that is open. Tells whether that may be something new."""
-        from tui.view.greeting import MAX_LISTED_SESSIONS  # noqa: PLC0415  # deferred: behind the first paint
+        from ebbtide.tui.view.greeting import MAX_LISTED_SESSIONS  # noqa: PLC0415  # deferred: behind the first paint
 
         controller = self._controller()
         session = controller.session
@@ -52,8 +52,8 @@ class Greeter:
 
     def greeting(self) -> "Greeting | None":
         """None where no session is open."""
-        from tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: behind the first paint
-        from tui.view.greeting import Greeting, tip_of  # noqa: PLC0415  # deferred: as above
+        from ebbtide.tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: behind the first paint
+        from ebbtide.tui.view.greeting import Greeting, tip_of  # noqa: PLC0415  # deferred: as above
 
         controller = self._controller()
         session = controller.session
@@ -74,7 +74,7 @@ class Greeter:
 
     def expand_session_number(self, text: str) -> str:
         """What was written; where it is the number of a session that the greeting offers, the command that opens it."""
-        from tui.view.greeting import session_by_number  # noqa: PLC0415  # deferred: behind the first paint
+        from ebbtide.tui.view.greeting import session_by_number  # noqa: PLC0415  # deferred: behind the first paint
 
         controller = self._controller()
         if controller.session is None or controller.view.blocks:
@@ -91,7 +91,7 @@ def from_home(root: Path) -> str:
 
 def _branch_and_sizes(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The branch, and each file with its size, named from the folder where it lies there."""
-    from agent.input.instructions import branch_of  # noqa: PLC0415  # deferred: behind the first paint
+    from ebbtide.agent.input.instructions import branch_of  # noqa: PLC0415  # deferred: behind the first paint
 
     read = []
     for path in files:

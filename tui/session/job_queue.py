@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from agent.errors import AgentError
-from tui.commands import Invocation, Unknown, custom_name, parse
-from tui.session.greeter import Greeter
-from tui.session.job_waker import JobWaker
-from tui.session.keep_alive import CacheKeepAlive
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.commands import Invocation, Unknown, custom_name, parse
+from ebbtide.tui.session.greeter import Greeter
+from ebbtide.tui.session.job_waker import JobWaker
+from ebbtide.tui.session.keep_alive import CacheKeepAlive
 
 if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the first paint
-    from tui.session.controller import SessionController
+    from ebbtide.tui.session.controller import SessionController
 
 LEAVE_TIMEOUT_S = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""

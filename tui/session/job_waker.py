@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
-    from tui.session.controller import SessionController
+    from ebbtide.agent.session import Session
+    from ebbtide.tui.session.controller import SessionController
 
 
 class JobWaker:

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import AgentError
+from ebbtide.agent.errors import AgentError
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
-    from tui.session.controller import SessionController
+    from ebbtide.agent.session import Session
+    from ebbtide.tui.session.controller import SessionController
 
 
 class CacheKeepAlive:
@@ -50,7 +50,7 @@ class CacheKeepAlive:
             await asyncio.gather(keeping, return_exceptions=True)
 
     async def _keep(self, session: "Session") -> None:
-        from agent.window.keep_alive import next_renewal, renew_cache  # noqa: PLC0415  # deferred: few users want it
+        from ebbtide.agent.window.keep_alive import next_renewal, renew_cache  # noqa: PLC0415  # deferred: few users want it
 
         try:
             renewal = await session.change(next_renewal)

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from agent.errors import AgentError
-from agent.events.session import Remembered
-from agent.input.memory import MemoryNote, announce_memory, remember, undo_remember
-from tui.session.controller import SessionController
-from tui.view.blocks import Notice
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Remembered
+from ebbtide.agent.input.memory import MemoryNote, announce_memory, remember, undo_remember
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.view.blocks import Notice
 
 
 async def keep_note(controller: SessionController, text: str, path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from tools.lazy import dataclass
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
 
 MAX_QUEUE_LINES = 4
 """Lines that the queue takes on the screen."""

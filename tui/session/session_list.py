@@ -6,16 +6,25 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent.archive.tags import tags_named
-from agent.errors import AgentError
-from agent.records.session_lookup import SessionInfo
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line
-from tui.view.panel import AskForText, LoadedText, Panel, PanelAction, PanelRow, ShowMessage
-from tui.view.sessions import MORE, WIDE, about_lines, headline, more_agents, session_line, session_words, tags_text
+from ebbtide.agent.archive.tags import tags_named
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.panel import AskForText, LoadedText, Panel, PanelAction, PanelRow, ShowMessage
+from ebbtide.tui.view.sessions import (
+    MORE,
+    WIDE,
+    about_lines,
+    headline,
+    more_agents,
+    session_line,
+    session_words,
+    tags_text,
+)
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.archive.library import Library
+    from ebbtide.agent.archive.library import Library
 
 
 class ListedSessions:

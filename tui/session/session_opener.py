@@ -5,14 +5,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent.errors import AgentError
-from agent.messages import Conversation
-from tui.session.session_view import view_of_session
-from tui.view.blocks import SessionView
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.messages import Conversation
+from ebbtide.tui.session.session_view import view_of_session
+from ebbtide.tui.view.blocks import SessionView
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
-    from agent.sessions import Opening, Sessions
+    from ebbtide.agent.session import Session
+    from ebbtide.agent.sessions import Opening, Sessions
 
 OpenedSession: TypeAlias = "tuple[Session, SessionView]"
 """A session, and what is shown of it."""

@@ -4,13 +4,13 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.messages import Conversation
-from tui.view.blocks import Block, Notice, SessionView
-from tui.view.resumed import newest, view_of, whole_steps
+from ebbtide.agent.messages import Conversation
+from ebbtide.tui.view.blocks import Block, Notice, SessionView
+from ebbtide.tui.view.resumed import newest, view_of, whole_steps
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
-    from agent.sessions import Sessions
+    from ebbtide.agent.session import Session
+    from ebbtide.agent.sessions import Sessions
 
 PAGE = 200
 """Messages of what was said earlier that are read at once."""

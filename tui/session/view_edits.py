@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.context.view_edits import EditRequest, Refusal
-from agent.errors import AgentError
-from agent.events.session import Event
-from agent.events.view import Act
-from agent.window.edit_view import do_act, price_act
-from agent.window.undo import offer_undo, undo
-from tui.session.controller import SessionController
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
-from tui.view.blocks import Notice
-from tui.view.edit_wording import proposal
-from tui.view.receipts import Compaction, UndoneReceipt, title_of
+from ebbtide.agent.context.view_edits import EditRequest, Refusal
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import Act
+from ebbtide.agent.window.edit_view import do_act, price_act
+from ebbtide.agent.window.undo import offer_undo, undo
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.edit_wording import proposal
+from ebbtide.tui.view.receipts import Compaction, UndoneReceipt, title_of
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.session import Session
+    from ebbtide.agent.session import Session
 
 NO_SESSION = "there is no session yet"
 WORDS: dict[str, Act] = {

@@ -12,10 +12,10 @@ from typing import Any
 from textual.app import App
 from textual.events import Event, Resize
 
-from agent.config.options import NotifyName
-from tui.terminal.notify import notify
-from tui.terminal.window import TerminalWindow
-from tui.view.blocks import SessionView
+from ebbtide.agent.config.options import NotifyName
+from ebbtide.tui.terminal.notify import notify
+from ebbtide.tui.terminal.window import TerminalWindow
+from ebbtide.tui.view.blocks import SessionView
 
 RESIZE_DELAY_S = 0.1
 """Seconds after which a new size is looked at, however busy the machine is."""
@@ -55,7 +55,7 @@ class Attention:
     def copy(self, text: str, say: Callable[[str], None]) -> None:
         """Copies a text. `say` is told what came of it."""
 
-        from tui.terminal.copy import copy  # noqa: PLC0415  # deferred: not before the first paint
+        from ebbtide.tui.terminal.copy import copy  # noqa: PLC0415  # deferred: not before the first paint
 
         async def work() -> None:
             say(await copy(text, os.environ, sys.platform, self.write))
@@ -71,7 +71,7 @@ class Attention:
 
     def abandon(self) -> None:
         """Gives the terminal back at once, whatever hangs."""
-        from tui.terminal.colour_query import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
+        from ebbtide.tui.terminal.colour_query import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
 
         driver = self._app._driver  # as above
         if isinstance(driver, AnsweringDriver):

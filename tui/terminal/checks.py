@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from agent.doctor.check_result import CheckResult
-from tui.text.locale import draws_letters_only
+from ebbtide.agent.doctor.check_result import CheckResult
+from ebbtide.tui.text.locale import draws_letters_only
 
 MIN_TERMINAL_SIZE = (40, 12)
 """Columns and lines below which not all of a screen is seen."""

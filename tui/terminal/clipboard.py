@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.files.pictures import MAX_PICTURE_BYTES
-from tools.process.child import answer_of
-from tools.process.shell import Launch
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES
+from ebbtide.tools.process.child import answer_of
+from ebbtide.tools.process.shell import Launch
 
 CLIPBOARD_TIMEOUT_S = 5.0
 """Seconds that such a program may take."""

@@ -25,10 +25,10 @@ from textual.events import Key, MouseDown, Paste, Resize
 from textual.geometry import Size
 from textual.message import Message
 
-from tools.lazy import regex
-from tui.prompt.key_arrivals import Arrival, note_escape, stamp
-from tui.terminal.display import Display
-from tui.terminal.replies import (
+from ebbtide.tools.lazy import regex
+from ebbtide.tui.prompt.key_arrivals import Arrival, note_escape, stamp
+from ebbtide.tui.terminal.display import Display
+from ebbtide.tui.terminal.replies import (
     MAX_JOINED_READS,
     READ_PAUSE_S,
     REPLY_TIMEOUT,
@@ -36,11 +36,11 @@ from tui.terminal.replies import (
     may_be_pasted,
     pasted_in,
 )
-from tui.terminal.signals import has_terminal, is_shutdown_requested
-from tui.terminal.size_query import QUESTION as SIZE_QUESTION
-from tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
-from tui.terminal.window import POP_TITLE, PUSH_TITLE
-from tui.text.themes import Ground
+from ebbtide.tui.terminal.signals import has_terminal, is_shutdown_requested
+from ebbtide.tui.terminal.size_query import QUESTION as SIZE_QUESTION
+from ebbtide.tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
+from ebbtide.tui.terminal.window import POP_TITLE, PUSH_TITLE
+from ebbtide.tui.text.themes import Ground
 
 QUESTION = "\x1b]11;?\x1b\\"
 """Asks for the ground (OSC 11)."""

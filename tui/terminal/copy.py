@@ -8,9 +8,9 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from tools.outputs.extent import pluralize
-from tools.process.groups import ProcessFamily
-from tui.terminal.passthrough import through
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.process.groups import ProcessFamily
+from ebbtide.tui.terminal.passthrough import through
 
 MAX_OSC_52_BYTES = 74_000
 """Bytes that a terminal is sent for its clipboard: several take no more, and say nothing."""

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.strip import Strip
 
-from tui.terminal.cells import BLANK, CellStyle, CellWriter, Row, put_segments
+from ebbtide.tui.terminal.cells import BLANK, CellStyle, CellWriter, Row, put_segments
 
 
 def erases_in_color(environment: Mapping[str, str]) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from agent.errors import UsageError
-from tools.files.bounded import beginning_of
+from ebbtide.agent.errors import UsageError
+from ebbtide.tools.files.bounded import beginning_of
 
 _MAX_FILE_BYTES = 4_000_000
 """Bytes of a file that is opened so."""

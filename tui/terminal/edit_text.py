@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
 
-from agent.errors import UsageError
-from tui.terminal.signals import has_terminal, lend_terminal, line_settings
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.terminal.signals import has_terminal, lend_terminal, line_settings
 
 _USUAL = ("vim", "vi", "nano")
 _SIGNAL_POLL_S = 0.2

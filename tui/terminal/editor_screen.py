@@ -6,9 +6,9 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from agent.errors import UsageError
-from tui.terminal.attention import suspended
-from tui.terminal.edit_text import edit_with, editor_of, ignore_interrupt_keys
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.terminal.attention import suspended
+from ebbtide.tui.terminal.edit_text import edit_with, editor_of, ignore_interrupt_keys
 
 _NO_TERMINAL = "this terminal cannot be given to an editor and taken back"
 

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from agent.config.options import NotifyName
-from tools.outputs.extent import ellipsize
-from tui.terminal.passthrough import through
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.config.options import NotifyName
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.terminal.passthrough import through
+from ebbtide.tui.text.sanitise import sanitised_line
 
 BELL = "\x07"
 

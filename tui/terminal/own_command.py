@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from tools.process.own_module import search_path
+from ebbtide.tools.process.own_module import search_path
 
 _START = "import sys; sys.path[:] = {!r}; from {}.cli.main import main; sys.exit(main())"
 _FRONT_ENDS = __name__.removesuffix(".terminal.own_command")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 REPLY_TIMEOUT = 1.0
 """Seconds that the rest of a reply is waited for, before what there is of it is dropped."""

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 from rich.segment import Segment
 
-from tui.render.blocks import paint
-from tui.render.prose import PaletteConsole
-from tui.text.styles import palette_of
-from tui.text.themes import ANSI_DARK, ANSI_LIGHT
-from tui.view.blocks import Block
+from ebbtide.tui.render.blocks import paint
+from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.themes import ANSI_DARK, ANSI_LIGHT
+from ebbtide.tui.view.blocks import Block
 
 _AT_ONCE = 20
 """Blocks that are drawn before others have their turn."""

@@ -4,7 +4,7 @@ a program in between that does not pass sizes on."""
 from textual.geometry import Size
 from textual.message import Message
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 QUESTION = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
 """Asks where the cursor is, in the last corner. All terminals answer that. Asked for the size itself (XTWINOPS 18),

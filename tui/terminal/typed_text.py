@@ -5,7 +5,7 @@ import unicodedata
 
 from textual import events
 
-from tui.prompt.key_arrivals import arrival_of, stamp
+from ebbtide.tui.prompt.key_arrivals import arrival_of, stamp
 
 _NO_TEXT = ("Cc", "Cs")
 """Control characters, which keys send that write nothing, and halves of characters."""

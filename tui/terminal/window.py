@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from textual.events import AppBlur, AppFocus, Event, Key, MouseDown, Paste
 
-from tools.lazy import dataclass
-from tui.terminal.notify import notification_text
-from tui.view.blocks import SessionView
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tui.terminal.notify import notification_text
+from ebbtide.tui.view.blocks import SessionView
 
 PUSH_TITLE = "\x1b[22;2t"
 POP_TITLE = "\x1b[23;2t"

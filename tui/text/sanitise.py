@@ -2,7 +2,7 @@
 
 import re
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 _JOINER, _NON_JOINER = 0x200D, 0x200C
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from rich.cells import cell_len
 
-from tools.lazy import regex
+from ebbtide.tools.lazy import regex
 
 TextStyle: TypeAlias = Literal["text", "strong", "dim", "accent", "good", "warn", "bad", "code"]
 Span: TypeAlias = tuple[str, TextStyle]

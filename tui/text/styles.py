@@ -8,9 +8,9 @@ from rich.text import Text
 from rich.theme import Theme as RichTheme
 from textual.color import Color
 
-from tools.lazy import dataclass
-from tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, contrast, readable, tint
-from tui.text.spans import Line, TextStyle
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, contrast, readable, tint
+from ebbtide.tui.text.spans import Line, TextStyle
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from agent.config.options import ThemeName
-from tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, luminance, readable, tint
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, luminance, readable, tint
 
 Ground: TypeAlias = Literal["dark", "light"]
 """What the terminal draws on."""

@@ -4,16 +4,16 @@ the list of all."""
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from agent.events.permissions import CallDenied
-from agent.events.session import AgentActivity, Noticed, ToolStarted, TurnFailed
-from agent.events.subagents import RunningAgent
-from agent.records.session_lookup import SessionInfo
-from tui.text.numbers import tokens as so_many
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.spans import Line, Span
-from tui.view.call_titles import title_of
-from tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, heading
-from tui.view.sessions import session_line, session_words
+from ebbtide.agent.events.permissions import CallDenied
+from ebbtide.agent.events.session import AgentActivity, Noticed, ToolStarted, TurnFailed
+from ebbtide.agent.events.subagents import RunningAgent
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.text.numbers import tokens as so_many
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.spans import Line, Span
+from ebbtide.tui.view.call_titles import title_of
+from ebbtide.tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, heading
+from ebbtide.tui.view.sessions import session_line, session_words
 
 NAME_PREFIX = "name:"
 """Begins what the row of an agent stands for that may be sent off."""

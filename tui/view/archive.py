@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from agent.archive.listing import ArchiveItem
-from tools.outputs.extent import pluralize
-from tui.text.cells import fit_width
-from tui.text.numbers import age, size, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.view.call_titles import title_of
-from tui.view.panel import CopyText, PagedText, PagedTexts, Panel, PanelAction, PanelRow
+from ebbtide.agent.archive.listing import ArchiveItem
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import age, size, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.call_titles import title_of
+from ebbtide.tui.view.panel import CopyText, PagedText, PagedTexts, Panel, PanelAction, PanelRow
 
 KEYS = "Enter inserts  Ctrl-Y copies  PgUp, PgDn read  Tab to list  Esc closes"
 LIST_KEYS = "Enter inserts  y copies  PgUp, PgDn read  letters filter  Esc closes"

@@ -4,10 +4,10 @@ lists that a later one took the place of. Pure: blocks in, what each of them is 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
-from tui.view.blocks import Block, Call, ReasoningBlock, UserText
-from tui.view.call_titles import title_of
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.view.blocks import Block, Call, ReasoningBlock, UserText
+from ebbtide.tui.view.call_titles import title_of
 
 _KINDS = {
     "read": ("read", "file"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tui.view.blocks import (
+from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
     Call,
@@ -15,12 +15,12 @@ from tui.view.blocks import (
     TurnTotal,
     UserText,
 )
-from tui.view.call_titles import argument_lines, command_of, title_of
-from tui.view.outcomes import diff_of
-from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
-from tui.view.receipts import title_of as title_of_receipt
-from tui.view.todos import items_of
-from tui.view.turn_total import total_text
+from ebbtide.tui.view.call_titles import argument_lines, command_of, title_of
+from ebbtide.tui.view.outcomes import diff_of
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
+from ebbtide.tui.view.receipts import title_of as title_of_receipt
+from ebbtide.tui.view.todos import items_of
+from ebbtide.tui.view.turn_total import total_text
 
 
 def source_of(block: Block) -> str:

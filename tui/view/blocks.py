@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tools.lazy import dataclass
-from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
-    from agent.events.permissions import PermissionAsked, QuestionAsked
-    from agent.events.plan import PlanSubmitted
-    from agent.events.session import Remembered
-    from agent.events.view import FilesChanged
-    from agent.messages import OutputStatus, Ranges
-    from tools.outputs.new_problems import NewProblems
-    from tools.process.state import ProgramState
+    from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
+    from ebbtide.agent.events.plan import PlanSubmitted
+    from ebbtide.agent.events.session import Remembered
+    from ebbtide.agent.events.view import FilesChanged
+    from ebbtide.agent.messages import OutputStatus, Ranges
+    from ebbtide.tools.outputs.new_problems import NewProblems
+    from ebbtide.tools.process.state import ProgramState
 
 MARGIN = 2
 """Columns left free at the left of everything but marks."""

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Iterator, Mapping
 
-from tools.outputs.extent import pluralize
-from tui.text.sanitise import sanitised_line
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _MAX_TITLE_CHARS = 400
 """Characters of a title that are worth keeping; the line is cut to the width of the screen when it is drawn."""

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.config.options import OPTIONS
-from agent.records.session_lookup import SessionInfo
-from tui.commands import SlashCommand
-from tui.keys import KeyBinding
-from tui.text.numbers import age
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, parse_inline_code
-from tui.view.help import key_value
-from tui.view.panel import Panel, PanelRow, heading
-from tui.view.themes import OFFERED_THEMES
+from ebbtide.agent.config.options import OPTIONS
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.commands import SlashCommand
+from ebbtide.tui.keys import KeyBinding
+from ebbtide.tui.text.numbers import age
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, parse_inline_code
+from ebbtide.tui.view.help import key_value
+from ebbtide.tui.view.panel import Panel, PanelRow, heading
+from ebbtide.tui.view.themes import OFFERED_THEMES
 
 MAX_PALETTE_SESSIONS = 20
 _NAMES = 20

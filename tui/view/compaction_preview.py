@@ -3,14 +3,14 @@ stands."""
 
 from collections.abc import Iterator, Sequence
 
-from agent.events.view import RewriteUndone
-from agent.window.compact import CompactResult
-from agent.window.manual_compact import Preview, Quote, SummaryDraft
-from tools.outputs.extent import pluralize
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.view.receipts import fates_of, price_of_undo
+from ebbtide.agent.events.view import RewriteUndone
+from ebbtide.agent.window.compact import CompactResult
+from ebbtide.agent.window.manual_compact import Preview, Quote, SummaryDraft
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.receipts import fates_of, price_of_undo
 
 INKS: dict[str, TextStyle] = {"head": "text", "item": "dim"}
 

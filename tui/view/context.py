@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from agent.context.reread_model import reuse_factors
-from agent.messages import Recalls, Usage
-from agent.overview import Epoch, Overview, ServerShare, SourcedNumber
-from agent.records.usage import RequestUsage, Rewrite
-from tools.outputs.extent import ellipsize, pluralize
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code
-from tui.view.context_tree import NAMES, component_line, component_table, head_line
-from tui.view.receipts import names_of
+from ebbtide.agent.context.reread_model import reuse_factors
+from ebbtide.agent.messages import Recalls, Usage
+from ebbtide.agent.overview import Epoch, Overview, ServerShare, SourcedNumber
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.context_tree import NAMES, component_line, component_table, head_line
+from ebbtide.tui.view.receipts import names_of
 
 MAX_LISTED_REQUESTS = 200
 """Requests that are listed, the newest first."""

@@ -6,14 +6,14 @@ from typing import Literal, TypeAlias
 
 from rich.cells import cell_len
 
-from agent.calls.policy import server_of
-from agent.context.view_items import ItemKind, ViewItem, ViewState
-from agent.overview import MESSAGES, Overview, ServerShare, SourcedNumber, ToolShare
-from tools.outputs.extent import pluralize
-from tui.text.cells import fit_width
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, Span, TextStyle
+from ebbtide.agent.calls.policy import server_of
+from ebbtide.agent.context.view_items import ItemKind, ViewItem, ViewState
+from ebbtide.agent.overview import MESSAGES, Overview, ServerShare, SourcedNumber, ToolShare
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 Order: TypeAlias = Literal["order", "tokens"]
 """As they stand in a request, or the largest first."""

@@ -1,12 +1,12 @@
 """What the user does to the view by hand, in words: what an act would do and cost, and what it has done."""
 
-from agent.context.edit_cost import ViewEditPlan
-from agent.context.view_edits import Refusal
-from agent.events.view import Act, ViewChanged
-from tools.outputs.extent import pluralize
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
-from tui.view.receipts import ACTS
+from ebbtide.agent.context.edit_cost import ViewEditPlan
+from ebbtide.agent.context.view_edits import Refusal
+from ebbtide.agent.events.view import Act, ViewChanged
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.receipts import ACTS
 
 OUTCOME_TEXTS: dict[Act, str] = {
     "pin": "is pinned: it stays whatever leaves the view",

@@ -1,7 +1,7 @@
 """How long a turn takes, and what is done in it. It is told views and the time, and reads no clock."""
 
-from tools.lazy import dataclass
-from tui.view.blocks import Call, SessionView
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tui.view.blocks import Call, SessionView
 
 _APART = 5.0
 """Seconds that a turn must have taken besides for both to be told."""

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.config.hook_tables import HOOK_EVENTS
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.view.panel import Panel, PanelAction, PanelRow, heading
+from ebbtide.agent.config.hook_tables import HOOK_EVENTS
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 if TYPE_CHECKING:  # types only: few sessions have them
-    from agent.config.option_values import AfterTool
-    from agent.extensions.session_extensions import SessionExtensions
-    from agent.extensions.trust import Standing, TrustItem
-    from agent.hooks.declarations import DeclaredHook
-    from agent.hooks.runner import HookRecord
+    from ebbtide.agent.config.option_values import AfterTool
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions
+    from ebbtide.agent.extensions.trust import Standing, TrustItem
+    from ebbtide.agent.hooks.declarations import DeclaredHook
+    from ebbtide.agent.hooks.runner import HookRecord
 
 NO_HOOKS = 'there are no hooks: `hooks.Stop = [{ hooks = [{ command = "make test" }] }]` in `config.toml` is one'
 _INKS: "dict[Standing, TextStyle]" = {"on": "good", "not approved": "warn", "changed": "warn", "refused": "dim"}

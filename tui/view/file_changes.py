@@ -6,13 +6,13 @@ from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.records.file_change import ChangeScope, FileChange, FileChanges
-from tools.files.change import diff_lines
-from tools.outputs.extent import pluralize as so_many
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.text.unified_diff import count_changes
-from tui.view.panel import DiffText, Panel, PanelAction, PanelRow
+from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
+from ebbtide.tools.files.change import diff_lines
+from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.text.unified_diff import count_changes
+from ebbtide.tui.view.panel import DiffText, Panel, PanelAction, PanelRow
 
 KEYS = "Up, Down files  PgUp, PgDn read  n, p changes  s turn or session  Esc closes"
 OTHER = "not by a tool of this session"

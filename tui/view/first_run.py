@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from agent.config.settings import Settings
-from agent.providers.first_run import KeyFound, LocalModelServer
-from agent.providers.setup import FIRST_CHOICE
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, parse_inline_code
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, heading
-from tui.view.provider_keys import key_question
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.providers.first_run import KeyFound, LocalModelServer
+from ebbtide.agent.providers.setup import FIRST_CHOICE
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, parse_inline_code
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, heading
+from ebbtide.tui.view.provider_keys import key_question
 
 DEMO, CHOOSE = "demo", "choose"
 MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"

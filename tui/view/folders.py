@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Span, parse_inline_code
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Span, parse_inline_code
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow
 
 
 def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[Outcome]]) -> Panel:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from agent.records.session_lookup import SessionInfo
-from tools.version import VERSION
-from tui.text.cells import fit_width
-from tui.text.numbers import age, size
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, parse_inline_code, wrap_spans
-from tui.view.sessions import NO_TITLE
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import age, size
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, parse_inline_code, wrap_spans
+from ebbtide.tui.view.sessions import NO_TITLE
 
 MARK = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")
 NAME = "Ebbtide"

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-from tui.commands import SlashCommand
-from tui.keys import KeyBinding
-from tui.text.cells import fit_width
-from tui.text.spans import Line, parse_inline_code
-from tui.view.panel import Panel, PanelAction, PanelRow, heading
+from ebbtide.tui.commands import SlashCommand
+from ebbtide.tui.keys import KeyBinding
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.spans import Line, parse_inline_code
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 _NAMES = 32
 

@@ -1,8 +1,8 @@
 """What is said of background jobs. Pure."""
 
-from agent.events.session import JobEnded
-from tools.outputs.extent import ellipsize
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.events.session import JobEnded
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _MAX_COMMAND_CHARS, _LAST_LINES = 120, 3
 """Characters of a command that are shown, and lines of what a job printed last."""

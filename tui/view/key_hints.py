@@ -5,8 +5,8 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from tools.lazy import regex
-from tui.text.spans import Line, Span, TextStyle
+from ebbtide.tools.lazy import regex
+from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 MAX_HINT_LINES = 3
 """Lines that name keys, however narrow the screen is."""

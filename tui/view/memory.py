@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from agent.input.memory import MemoryFile, MemoryNote
-from tui.text.numbers import size
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, heading
+from ebbtide.agent.input.memory import MemoryFile, MemoryNote
+from ebbtide.tui.text.numbers import size
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, heading
 
 
 def memory_panel(places: Sequence[MemoryFile]) -> Panel:

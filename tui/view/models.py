@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from agent.providers.choices import ModelChoice, describe_model, model_choices, price_of_switch
-from tools.outputs.extent import ellipsize
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.view.panel import Panel, PanelAction, PanelRow, heading
+from ebbtide.agent.providers.choices import ModelChoice, describe_model, model_choices, price_of_switch
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 if TYPE_CHECKING:  # a type only
-    from agent.config.settings import Settings
+    from ebbtide.agent.config.settings import Settings
 
 HEADING: Line = (
     (f"{'Models':<30}", "strong"),

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from agent.context.control_calls import PLAN
-from agent.context.offload import text_without_insertions
-from agent.messages import BY_USER
-from tools.files.diff import unified_diff
-from tools.outputs.extent import join_limited
-from tools.outputs.extent import pluralize as so_many
-from tools.submit_plan import PLAN_ACCEPTED
-from tui.text.sanitise import sanitised_line
-from tui.text.unified_diff import count_changes
-from tui.view.blocks import Call
-from tui.view.todos import done_of, items_of
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.context.offload import text_without_insertions
+from ebbtide.agent.messages import BY_USER
+from ebbtide.tools.files.diff import unified_diff
+from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tools.submit_plan import PLAN_ACCEPTED
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.unified_diff import count_changes
+from ebbtide.tui.view.blocks import Call
+from ebbtide.tui.view.todos import done_of, items_of
 
 if TYPE_CHECKING:  # types only
-    from agent.events.session import ToolFinished
+    from ebbtide.agent.events.session import ToolFinished
 
 ENDS: Mapping[str, str] = {
     "interrupted": "interrupted",
@@ -122,7 +122,7 @@ def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
     if not call.program:
         return said[:MAX_FAILURE_LINES]
     said = tuple(line for line in said if any(map(str.isalnum, line)))  # no rules
-    from agent.context.error_lines import most_telling, weight_of  # noqa: PLC0415  # deferred: behind the first paint
+    from ebbtide.agent.context.error_lines import most_telling, weight_of  # noqa: PLC0415  # deferred: behind the first paint
 
     before, last = said[:-MAX_FAILURE_LINES], said[-MAX_FAILURE_LINES:]
     told = most_telling(before)

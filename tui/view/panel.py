@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
 
 from rich.cells import cell_len, set_cell_size
 
-from tools.lazy import dataclass
-from tui.text.fuzzy import rank_matches
-from tui.text.spans import Line, Span, TextStyle
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tui.text.fuzzy import rank_matches
+from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 if TYPE_CHECKING:  # a type only: loaded with what it reads
-    from agent.archive.listing import ContentPage
+    from ebbtide.agent.archive.listing import ContentPage
 
 
 class PagedTexts(Protocol):

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tui.text.cells import wrap_words
-from tui.text.spans import Line
-from tui.view.key_hints import key_lines
-from tui.view.panel import NO_ROW, Panel, hints
+from ebbtide.tui.text.cells import wrap_words
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.view.panel import NO_ROW, Panel, hints
 
 MAX_ABOUT_LINES = 8
 """Lines of what is told of a row below the list, where that is not for reading."""

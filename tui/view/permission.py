@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from agent.events.permissions import Decision, PermissionAsked, RuleTrial
-from tools.outputs.extent import ellipsize
-from tools.outputs.extent import pluralize as so_many
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.spans import Line, Span, parse_inline_code
-from tui.text.unified_diff import FileDiff, count_changes, files_of
-from tui.view.call_titles import command_of, path_of
-from tui.view.question import Choice, QuestionSpec, Subject, Writing
-from tui.view.rule_wording import words_of_rule
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.spans import Line, Span, parse_inline_code
+from ebbtide.tui.text.unified_diff import FileDiff, count_changes, files_of
+from ebbtide.tui.view.call_titles import command_of, path_of
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
+from ebbtide.tui.view.rule_wording import words_of_rule
 
 _CHANGEABLE: Mapping[str, str] = {"bash": "command", "write": "content", "edit": "new", "apply_patch": "patch"}
 """The argument of each tool that the user may change before it runs."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from agent.context.control_calls import PLAN
-from agent.events.plan import PlanDecision, PlanSubmitted
-from tui.text.sanitise import sanitised
-from tui.text.spans import Line
-from tui.view.blocks import Block, Call
-from tui.view.outcomes import outcome_of
-from tui.view.panel import Panel
-from tui.view.question import Choice, QuestionSpec, Subject, Writing
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.blocks import Block, Call
+from ebbtide.tui.view.outcomes import outcome_of
+from ebbtide.tui.view.panel import Panel
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
 
 FILE = "plan.md"
 """How the name of the file ends in which a plan is changed."""

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-from agent.context.provenance import Fate, Occurrence, Trace
-from tools.outputs.extent import pluralize
-from tui.text.cells import fit_width
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code
-from tui.view.panel import Outcome, PagedText, PagedTexts, Panel, PanelAction, PanelRow, RowChosen, ShowMessage
+from ebbtide.agent.context.provenance import Fate, Occurrence, Trace
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.panel import Outcome, PagedText, PagedTexts, Panel, PanelAction, PanelRow, RowChosen, ShowMessage
 
 KEYS = "Enter brings it back  o shows it whole  PgUp, PgDn read  Esc closes"
 KEYS_IN_VIEW = "o shows it whole  PgUp, PgDn read  Esc closes"

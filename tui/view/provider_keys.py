@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from tui.text.spans import Line
-from tui.view.panel import AskForText, Outcome, Panel, PanelAction, PanelRow, RowChosen
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.panel import AskForText, Outcome, Panel, PanelAction, PanelRow, RowChosen
 
 
 def key_question(provider_of: Callable[[PanelRow], str]) -> AskForText:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from agent.events.permissions import Decision
-from agent.events.plan import PlanDecision
-from tui.text.spans import Line
+from ebbtide.agent.events.permissions import Decision
+from ebbtide.agent.events.plan import PlanDecision
+from ebbtide.tui.text.spans import Line
 
 Answer: TypeAlias = Decision | PlanDecision | str | bool
 

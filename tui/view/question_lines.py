@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
-from tui.text.cells import wrap_words
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line
-from tui.view.question import AnswerState, Choice, QuestionSpec, Writing, choices_of
+from ebbtide.tui.text.cells import wrap_words
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.question import AnswerState, Choice, QuestionSpec, Writing, choices_of
 
 MARK, NO_MARK = "❯ ", "  "
 MAX_CHOICE_LINES, MAX_ABOUT_LINES = 5, 2

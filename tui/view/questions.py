@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.events.permissions import PermissionAsked, QuestionAsked
-from agent.events.plan import PlanSubmitted
-from tui.text.sanitise import sanitised
-from tui.text.spans import Line
-from tui.view.blocks import OpenQuestion
-from tui.view.permission import panel_of_call
-from tui.view.plan import panel_of_plan
-from tui.view.question import Choice, QuestionSpec, Subject, Writing
+from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanSubmitted
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.blocks import OpenQuestion
+from ebbtide.tui.view.permission import panel_of_call
+from ebbtide.tui.view.plan import panel_of_plan
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
 
 OWN_WORDS = "or your own words"
 

@@ -4,12 +4,20 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tools.lazy import dataclass
-from tools.outputs.extent import pluralize
-from tui.text.numbers import dollars, tokens
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.numbers import dollars, tokens
 
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint
-    from agent.events.view import Act, Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
+    from ebbtide.agent.events.view import (
+        Act,
+        Cause,
+        CompactionFailed,
+        ContextCompacted,
+        Price,
+        ReceiptItem,
+        RewriteUndone,
+    )
 
 BACK = "`u` on this block, or `/context undo`, shows the model again what was there before"
 

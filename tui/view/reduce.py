@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from agent.events.permissions import (
+from ebbtide.agent.events.permissions import (
     CallDenied,
     CallEdited,
     NetworkRefused,
@@ -11,8 +11,8 @@ from agent.events.permissions import (
     QuestionAnswered,
     QuestionAsked,
 )
-from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import (
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import (
     AgentActivity,
     CallDelta,
     CallsRead,
@@ -41,8 +41,8 @@ from agent.events.session import (
     TurnStarted,
     WindowLearned,
 )
-from agent.events.subagents import AgentFinished, AgentStarted
-from agent.events.view import (
+from ebbtide.agent.events.subagents import AgentFinished, AgentStarted
+from ebbtide.agent.events.view import (
     BroughtBack,
     CacheBroken,
     CompactionFailed,
@@ -55,13 +55,13 @@ from agent.events.view import (
     RewriteUndone,
     ViewChanged,
 )
-from tui.view.blocks import AnswerText, Call, Failure, Notice, ReasoningBlock, Retry, SessionView, UserText
-from tui.view.call_titles import within
-from tui.view.edit_wording import change_of
-from tui.view.jobs import ended_job
-from tui.view.outcomes import ENDS, search_summary
-from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
-from tui.view.reduce_calls import (
+from ebbtide.tui.view.blocks import AnswerText, Call, Failure, Notice, ReasoningBlock, Retry, SessionView, UserText
+from ebbtide.tui.view.call_titles import within
+from ebbtide.tui.view.edit_wording import change_of
+from ebbtide.tui.view.jobs import ended_job
+from ebbtide.tui.view.outcomes import ENDS, search_summary
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
+from ebbtide.tui.view.reduce_calls import (
     OPEN,
     add_progress,
     added_cost,
@@ -77,7 +77,7 @@ from tui.view.reduce_calls import (
     start_call,
     tool_finished,
 )
-from tui.view.turn_total import with_files
+from ebbtide.tui.view.turn_total import with_files
 
 
 def with_relative_paths(event: Event, folder: str) -> Event:

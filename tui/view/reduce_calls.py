@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from agent.context.control_calls import PLAN
-from agent.events.permissions import PermissionAsked, QuestionAsked
-from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import AgentActivity, ReplyFinished, ToolFinished
-from tui.view.agents import agent_line
-from tui.view.blocks import Call, CallStatus, Notice, SessionView
+from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import AgentActivity, ReplyFinished, ToolFinished
+from ebbtide.tui.view.agents import agent_line
+from ebbtide.tui.view.blocks import Call, CallStatus, Notice, SessionView
 
 TAIL = 4_000
 """Characters of a running call's output that are kept for people to watch."""

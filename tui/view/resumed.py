@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.context.attachments import attachment_labels, is_attached_picture
-from agent.context.tool_selection import unwrapped_call
-from agent.messages import (
+from ebbtide.agent.context.attachments import attachment_labels, is_attached_picture
+from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.messages import (
     Assistant,
     Conversation,
     Image,
@@ -19,7 +19,7 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from tui.view.blocks import (
+from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
     Call,
@@ -32,11 +32,11 @@ from tui.view.blocks import (
     TurnTotal,
     UserText,
 )
-from tui.view.call_titles import within
-from tui.view.outcomes import ENDS
+from ebbtide.tui.view.call_titles import within
+from ebbtide.tui.view.outcomes import ENDS
 
 if TYPE_CHECKING:  # a type only: what a turn's end is written with is loaded behind the first paint
-    from agent.records.turn_endings import TurnEnding
+    from ebbtide.agent.records.turn_endings import TurnEnding
 
 _IMAGE_REFERENCE = re.compile(r"\[image #\d+")
 

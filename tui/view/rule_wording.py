@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from agent.calls.policy import parse_rule
-from agent.errors import ConfigError
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.calls.policy import parse_rule
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tui.text.sanitise import sanitised_line
 
 _NOUNS: Mapping[str, str] = {
     "edit": "edit",

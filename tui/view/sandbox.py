@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from tools.sandbox.boundary import Access, Boundary, Network, SandboxState
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code
-from tui.view.panel import Panel, report_panel
+from ebbtide.tools.sandbox.boundary import Access, Boundary, Network, SandboxState
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.panel import Panel, report_panel
 
 _MAX_LISTED_PATHS = 40
 """Paths of a kind that are listed."""

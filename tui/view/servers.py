@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tools.outputs.extent import ellipsize
-from tui.text.numbers import tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.view.panel import PanelRow
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.panel import PanelRow
 
 if TYPE_CHECKING:  # types only: few sessions have servers
-    from agent.mcp.status import ServerStatus, ToolOffer, ToolStatus
+    from ebbtide.agent.mcp.status import ServerStatus, ToolOffer, ToolStatus
 
 PHASES: dict[str, tuple[str, TextStyle]] = {
     "ready": ("ready", "good"),

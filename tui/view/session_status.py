@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent.messages import Usage
-from agent.overview import Overview
-from agent.records.usage import RequestUsage
-from tools.outputs.extent import pluralize
-from tui.text.numbers import dollars, seconds, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line
-from tui.view.panel import Panel, report_panel
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.overview import Overview
+from ebbtide.agent.records.usage import RequestUsage
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.numbers import dollars, seconds, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.panel import Panel, report_panel
 
 _NAMES = 10
 _PURPOSES = {"step": "step", "summary": "summary", "keep-alive": "cache kept alive"}

@@ -5,13 +5,13 @@ from functools import partial
 
 from rich.cells import cell_len
 
-from agent.archive.tree import Tree, TreeRow, changed_since
-from tools.outputs.extent import join_limited, pluralize
-from tui.text.cells import fit_width
-from tui.text.numbers import age
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.view.panel import Panel, PanelAction, PanelRow
+from ebbtide.agent.archive.tree import Tree, TreeRow, changed_since
+from ebbtide.tools.outputs.extent import join_limited, pluralize
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import age
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow
 
 KEYS = "Enter goes back to before it  f brings files back  b does both  o opens that branch  Esc closes"
 FILES = "Files stay as they are now, unless you bring them back, too."

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from agent.messages import Assistant, Message, User
-from agent.records.session_lookup import SessionInfo
-from tools.outputs.extent import pluralize
-from tui.text.cells import fit_width
-from tui.text.numbers import age, dollars
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.spans import Line, TextStyle
-from tui.view.call_titles import title_of
-from tui.view.panel import PanelRow
+from ebbtide.agent.messages import Assistant, Message, User
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import age, dollars
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.call_titles import title_of
+from ebbtide.tui.view.panel import PanelRow
 
 WIDE = 110
 """Columns from which on the marked session is shown beside the list."""

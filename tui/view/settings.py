@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from agent.config.options import BY_KEY
-from agent.config.settings import Setting, SettingOrigin, display_value, text_of
-from tools.outputs.extent import ellipsize
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code
-from tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
+from ebbtide.agent.config.options import BY_KEY
+from ebbtide.agent.config.settings import Setting, SettingOrigin, display_value, text_of
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
 
 _COLUMN = 36
 _VALUE = 22

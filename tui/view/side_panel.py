@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from tools.outputs.extent import pluralize as so_many
-from tui.text.cells import fit_width
-from tui.text.numbers import tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, Span, TextStyle
-from tui.text.unified_diff import count_changes
-from tui.view.blocks import Block, Call, SessionView
-from tui.view.file_changes import row_of
-from tui.view.outcomes import diff_of
-from tui.view.status import bar
-from tui.view.todos import done_of, short_list, todos_in
+from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, Span, TextStyle
+from ebbtide.tui.text.unified_diff import count_changes
+from ebbtide.tui.view.blocks import Block, Call, SessionView
+from ebbtide.tui.view.file_changes import row_of
+from ebbtide.tui.view.outcomes import diff_of
+from ebbtide.tui.view.status import bar
+from ebbtide.tui.view.todos import done_of, short_list, todos_in
 
 if TYPE_CHECKING:  # types only
-    from agent.context.control_calls import TodoItem
-    from agent.records.file_change import FileChange
+    from ebbtide.agent.context.control_calls import TodoItem
+    from ebbtide.agent.records.file_change import FileChange
 
 _MAX_TODO_ITEMS, _MAX_FILES, _MAX_SERVERS = 12, 14, 8
 """Of each that are shown at most."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from tools.lazy import dataclass
-from tui.text.numbers import dollars, seconds, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code
-from tui.view.blocks import Retry, SessionView
-from tui.view.elapsed import ElapsedSeconds
-from tui.view.folders import sandbox_label
-from tui.view.key_hints import key_lines
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tui.text.numbers import dollars, seconds, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.blocks import Retry, SessionView
+from ebbtide.tui.view.elapsed import ElapsedSeconds
+from ebbtide.tui.view.folders import sandbox_label
+from ebbtide.tui.view.key_hints import key_lines
 
 if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
-    from agent.config.options import StatusPart
+    from ebbtide.agent.config.options import StatusPart
 
 _TIDE = "▁▂▃▄▃▂"
 """A mark that rises and falls while something goes on."""

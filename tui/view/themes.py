@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from agent.config.options import ThemeName
-from tui.text.spans import parse_inline_code
-from tui.view.panel import Panel, PanelRow
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.tui.text.spans import parse_inline_code
+from ebbtide.tui.view.panel import Panel, PanelRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.view_items import shared_out
-from agent.messages import Usage
-from agent.overview import Overview, total_cost
-from agent.records.usage import RequestUsage, Rewrite
-from tools.outputs.extent import pluralize
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, Span, TextStyle
+from ebbtide.agent.context.view_items import shared_out
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.overview import Overview, total_cost
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 CostPart: TypeAlias = Literal["read", "written", "fresh", "output"]
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code, strip_backticks
-from tui.view.blocks import Block, Call
-from tui.view.panel import Panel, PanelAction, PanelRow, RowChosen
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code, strip_backticks
+from ebbtide.tui.view.blocks import Block, Call
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, RowChosen
 
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
-    from agent.context.control_calls import TodoItem
+    from ebbtide.agent.context.control_calls import TodoItem
 
 NOW = "■"
 """What stands before the item that is being done."""
@@ -25,7 +25,7 @@ def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
 
 
 def _item(item: object) -> "TodoItem":
-    from agent.context.control_calls import TodoItem  # noqa: PLC0415  # deferred: see above
+    from ebbtide.agent.context.control_calls import TodoItem  # noqa: PLC0415  # deferred: see above
 
     known = item if isinstance(item, dict) else {}
     return TodoItem(str(known.get("text", "")), str(known.get("status", "pending")))

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tools.outputs.extent import pluralize
-from tui.text.numbers import dollars, seconds, tokens
-from tui.view.blocks import SessionView, TurnTotal
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.numbers import dollars, seconds, tokens
+from ebbtide.tui.view.blocks import SessionView, TurnTotal
 
 if TYPE_CHECKING:  # a type only: events are loaded behind the first paint
-    from agent.events.view import FilesChanged
+    from ebbtide.agent.events.view import FilesChanged
 
 
 class TurnTime:

@@ -3,16 +3,16 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, path_label
-from agent.checkpoints.undo_points import RestoreResult, UndoPoint
-from agent.records.file_change import FileChange
-from tools.files.change import diff_lines
-from tools.outputs.extent import join_limited, pluralize
-from tui.text.numbers import age
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import Line, TextStyle, parse_inline_code
-from tui.view.file_changes import FileChangeRow, change_line, change_text, row_of
-from tui.view.panel import DiffText, LoadedText, Panel, PanelAction, PanelRow
+from ebbtide.agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, path_label
+from ebbtide.agent.checkpoints.undo_points import RestoreResult, UndoPoint
+from ebbtide.agent.records.file_change import FileChange
+from ebbtide.tools.files.change import diff_lines
+from ebbtide.tools.outputs.extent import join_limited, pluralize
+from ebbtide.tui.text.numbers import age
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.file_changes import FileChangeRow, change_line, change_text, row_of
+from ebbtide.tui.view.panel import DiffText, LoadedText, Panel, PanelAction, PanelRow
 
 KEYS = "Enter does it  a also over what is not the agent's  PgUp, PgDn read  Esc leaves everything as it is"
 PLAIN_KEYS = "Enter does it  PgUp, PgDn read  Esc leaves everything as it is"

@@ -1,9 +1,9 @@
 """What requests took and cost, as a table with a bar in each line."""
 
-from agent.archive.usage_report import UsageLine, UsageReport, with_every_day
-from tools.outputs.extent import pluralize
-from tui.text.numbers import dollars, tokens
-from tui.text.sanitise import sanitised_line
+from ebbtide.agent.archive.usage_report import UsageLine, UsageReport, with_every_day
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
 
 MAX_ROWS = 62
 """Lines that are shown."""

@@ -10,9 +10,9 @@ from textual.drivers._byte_stream import ByteStream  # how the server frames wha
 from textual.drivers.web_driver import WebDriver, _ExitInput  # how it is told that the user has left
 from textual.messages import ExitApp
 
-from tui.terminal.colour_query import TerminalInput
-from tui.terminal.display import Display
-from tui.terminal.replies import MAX_JOINED_READS, READ_PAUSE_S, may_be_pasted
+from ebbtide.tui.terminal.colour_query import TerminalInput
+from ebbtide.tui.terminal.display import Display
+from ebbtide.tui.terminal.replies import MAX_JOINED_READS, READ_PAUSE_S, may_be_pasted
 
 NAME = f"{__name__}:ServedDriver"
 """As the environment names it."""

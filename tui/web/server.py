@@ -17,10 +17,10 @@ from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
-from agent.errors import UsageError
-from tui.terminal.own_command import own_command
-from tui.web.access import COOKIE_LIFETIME_S, BrowserAccess
-from tui.web.driver import NAME as DRIVER
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.terminal.own_command import own_command
+from ebbtide.tui.web.access import COOKIE_LIFETIME_S, BrowserAccess
+from ebbtide.tui.web.driver import NAME as DRIVER
 
 _REFUSAL_TEXT = (
     "Open the address that `ebb serve` has printed. It lets one browser in, once, within ten minutes; "

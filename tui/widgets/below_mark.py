@@ -6,8 +6,8 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.text.spans import Line
-from tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.text.styles import clipped_text, palette_of
 
 
 class BelowMark(Widget):

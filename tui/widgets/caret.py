@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed
 
-from tui.terminal.display import DisplayApp
+from ebbtide.tui.terminal.display import DisplayApp
 
 
 class CrashingApp(App[Any]):

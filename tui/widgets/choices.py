@@ -8,9 +8,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.text.spans import Line
-from tui.text.styles import clipped_text, palette_of
-from tui.widgets.selection import over
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.widgets.selection import over
 
 
 class ChoiceList(ScrollView, can_focus=False):

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from tui.prompt.completion import PromptCompletion
-from tui.text.sanitise import sanitised_line
-from tui.text.spans import strip_backticks
-from tui.text.styles import palette_of
-from tui.widgets.listing import Listing
+from ebbtide.tui.prompt.completion import PromptCompletion
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import strip_backticks
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.widgets.listing import Listing
 
 
 class Completions(Listing, can_focus=False):

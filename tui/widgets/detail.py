@@ -8,14 +8,14 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 from textual.worker import Worker
 
-from agent.errors import AgentError
-from tui.text.sanitise import sanitised
-from tui.text.spans import Line
-from tui.text.styles import palette_of, wrapped_text
-from tui.text.unified_diff import files_of
-from tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, about_row
-from tui.widgets.diffview import DiffView
-from tui.widgets.pages import Pages
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.text.styles import palette_of, wrapped_text
+from ebbtide.tui.text.unified_diff import files_of
+from ebbtide.tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, about_row
+from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.pages import Pages
 
 
 class Detail(Vertical):

@@ -9,11 +9,20 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.render.diff_lines import RenderedDiff
-from tui.render.diff_rows import MAX_ROWS, FileRow, GapRow, Layout, code_layout, first_change, layout_of, without_name
-from tui.render.prose import PaletteConsole
-from tui.text.styles import Palette, palette_of
-from tui.text.unified_diff import FileDiff
+from ebbtide.tui.render.diff_lines import RenderedDiff
+from ebbtide.tui.render.diff_rows import (
+    MAX_ROWS,
+    FileRow,
+    GapRow,
+    Layout,
+    code_layout,
+    first_change,
+    layout_of,
+    without_name,
+)
+from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.text.styles import Palette, palette_of
+from ebbtide.tui.text.unified_diff import FileDiff
 
 
 class DiffView(ScrollView, can_focus=True):

@@ -11,12 +11,12 @@ from textual.strip import Strip
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
-from tui.text.graphemes import grapheme_end, grapheme_start
-from tui.text.sanitise import invisible_count, invisible_words, line_with_control_pictures, pasted_text
-from tui.text.spans import parse_inline_code
-from tui.text.styles import clipped_text, palette_of
-from tui.view.panel import PanelAction, PanelRow
-from tui.widgets.text_box import TextBox
+from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
+from ebbtide.tui.text.sanitise import invisible_count, invisible_words, line_with_control_pictures, pasted_text
+from ebbtide.tui.text.spans import parse_inline_code
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.panel import PanelAction, PanelRow
+from ebbtide.tui.widgets.text_box import TextBox
 
 _KEYS = {
     **dict.fromkeys(("alt+left", "alt+b"), "cursor_left_word"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from tui.view.block_texts import text_of
-from tui.view.blocks import Block
+from ebbtide.tui.view.block_texts import text_of
+from ebbtide.tui.view.blocks import Block
 
 _SIGNS = frozenset("*`_~#>|│─")
 """What is written around words and not drawn, or drawn and not written: it is left out of both."""

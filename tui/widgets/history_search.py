@@ -8,12 +8,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
-from tools.outputs.extent import pluralize
-from tui.prompt.history import HistorySearch, looked_for
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.styles import Palette, clipped_text, palette_of
-from tui.view.key_hints import key_lines
-from tui.widgets.field import Field
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.prompt.history import HistorySearch, looked_for
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.styles import Palette, clipped_text, palette_of
+from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.widgets.field import Field
 
 MAX_MESSAGE_LINES = 6
 """Lines of a message that are shown."""
@@ -26,15 +26,15 @@ class HistorySearchBar(Vertical):
     Tab take the one shown, Esc leaves."""
 
     DEFAULT_CSS = """
-    Past {
+    HistorySearchBar {
         height: auto;
         padding: 0 1;
         background: $surface;
     }
-    Past #past-found { height: auto; }
-    Past #past-line { height: 1; }
-    Past #past-mark, Past #past-count { width: auto; height: 1; }
-    Past #past-sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+    HistorySearchBar #past-found { height: auto; }
+    HistorySearchBar #past-line { height: 1; }
+    HistorySearchBar #past-mark, HistorySearchBar #past-count { width: auto; height: 1; }
+    HistorySearchBar #past-sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
     """
 
     def __init__(self, entries: tuple[str, ...]) -> None:

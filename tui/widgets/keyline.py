@@ -4,9 +4,9 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from tui.text.spans import TextStyle, parse_inline_code
-from tui.text.styles import clipped_text, palette_of
-from tui.view.key_hints import key_lines
+from ebbtide.tui.text.spans import TextStyle, parse_inline_code
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.key_hints import key_lines
 
 
 class KeyLine(Widget):

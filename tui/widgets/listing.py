@@ -9,8 +9,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.text.styles import palette_of
-from tui.widgets.selection import over
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.widgets.selection import over
 
 
 class Listing(ScrollView, can_focus=True):

@@ -4,10 +4,10 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.render.blocks import AnswerPainter
-from tui.render.diff_lines import SegmentLine
-from tui.render.prose import PaletteConsole
-from tui.text.styles import Palette, palette_of
+from ebbtide.tui.render.blocks import AnswerPainter
+from ebbtide.tui.render.diff_lines import SegmentLine
+from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.text.styles import Palette, palette_of
 
 
 class MarkdownView(ScrollView, can_focus=False):

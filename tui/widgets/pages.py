@@ -6,11 +6,11 @@ from textual.containers import Vertical
 from textual.widgets import Static
 from textual.worker import Worker
 
-from agent.archive.listing import ContentPage
-from agent.errors import AgentError
-from tui.text.sanitise import sanitised, sanitised_line
-from tui.text.styles import palette_of
-from tui.view.panel import PagedTexts
+from ebbtide.agent.archive.listing import ContentPage
+from ebbtide.agent.errors import AgentError
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.view.panel import PagedTexts
 
 
 class Pages(Vertical):

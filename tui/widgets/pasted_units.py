@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from textual.widgets import TextArea
 
-from tui.prompt.pastes import MAX_UNFOLDED_CHARS, Pastes
+from ebbtide.tui.prompt.pastes import MAX_UNFOLDED_CHARS, Pastes
 
 TextPosition: TypeAlias = tuple[int, int]
 """Line and column, both from 0."""

@@ -12,19 +12,19 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
-from tui.commands import PromptMode, hint_for, mode_of
-from tui.prompt.completion import PromptCompletion, mention_prefix, with_files
-from tui.prompt.files import ProjectFiles
-from tui.prompt.history import History
-from tui.prompt.pastes import Pastes, dropped_picture
-from tui.text.sanitise import invisible_words, pasted_text
-from tui.text.spans import strip_backticks
-from tui.widgets.completions import Completions
-from tui.widgets.pasted_units import PastedUnits, index_of
-from tui.widgets.text_box import TextBox
+from ebbtide.tui.commands import PromptMode, hint_for, mode_of
+from ebbtide.tui.prompt.completion import PromptCompletion, mention_prefix, with_files
+from ebbtide.tui.prompt.files import ProjectFiles
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.prompt.pastes import Pastes, dropped_picture
+from ebbtide.tui.text.sanitise import invisible_words, pasted_text
+from ebbtide.tui.text.spans import strip_backticks
+from ebbtide.tui.widgets.completions import Completions
+from ebbtide.tui.widgets.pasted_units import PastedUnits, index_of
+from ebbtide.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:  # a type only: few use it
-    from tui.widgets.vimkeys import VimKeys
+    from ebbtide.tui.widgets.vimkeys import VimKeys
 
 COMMAND_STARTS = ("", "/", "!", "#")
 """What a command begins with, also behind blanks."""
@@ -228,7 +228,7 @@ class PromptInput(TextBox):
 
     async def _paste_picture(self) -> None:
         """The picture in the clipboard, or the text that was copied here."""
-        from tui.terminal.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
+        from ebbtide.tui.terminal.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
 
         try:
             self.add_picture(await picture(os.environ))
@@ -251,7 +251,7 @@ class PromptInput(TextBox):
         """Lets keys mean what they mean in vi, or what they usually do."""
         self._vim = None
         if on:
-            from tui.widgets.vimkeys import VimKeys  # noqa: PLC0415  # deferred: few use it
+            from ebbtide.tui.widgets.vimkeys import VimKeys  # noqa: PLC0415  # deferred: few use it
 
             self._vim = VimKeys(self, self._older, self._newer)
         self._show_vim()

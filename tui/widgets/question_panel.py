@@ -9,12 +9,12 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from agent.errors import UsageError
-from tui.terminal.editor_screen import edit_in_editor
-from tui.text.sanitise import invisible_count, invisible_words, sanitised
-from tui.text.styles import palette_of, wrapped_text
-from tui.view.key_hints import key_lines
-from tui.view.question import (
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.terminal.editor_screen import edit_in_editor
+from ebbtide.tui.text.sanitise import invisible_count, invisible_words, sanitised
+from ebbtide.tui.text.styles import palette_of, wrapped_text
+from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.view.question import (
     Answer,
     AnswerState,
     Choice,
@@ -27,11 +27,18 @@ from tui.view.question import (
     key_effect_in_text,
     ticked_answer,
 )
-from tui.view.question_lines import Part, allot_lines, headline_and_reason, height_of, question_key_hints, rows_of
-from tui.widgets.choices import ChoiceList
-from tui.widgets.field import CommandField, Field
-from tui.widgets.keyline import KeyLine
-from tui.widgets.question_subject import read_on, subject_view
+from ebbtide.tui.view.question_lines import (
+    Part,
+    allot_lines,
+    headline_and_reason,
+    height_of,
+    question_key_hints,
+    rows_of,
+)
+from ebbtide.tui.widgets.choices import ChoiceList
+from ebbtide.tui.widgets.field import CommandField, Field
+from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.question_subject import read_on, subject_view
 
 _LOW, _NARROW = 6, 30
 """Sizes below which it has no edge."""

@@ -7,14 +7,14 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.render.diff_rows import without_blank_ends
-from tui.text.sanitise import sanitised
-from tui.text.styles import palette_of, wrapped_text
-from tui.text.unified_diff import files_of
-from tui.view.call_titles import argument_lines
-from tui.view.question import Subject
-from tui.widgets.diffview import DiffView
-from tui.widgets.markdown_view import MarkdownView
+from ebbtide.tui.render.diff_rows import without_blank_ends
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.styles import palette_of, wrapped_text
+from ebbtide.tui.text.unified_diff import files_of
+from ebbtide.tui.view.call_titles import argument_lines
+from ebbtide.tui.view.question import Subject
+from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.markdown_view import MarkdownView
 
 
 def subject_view(subject: Subject, *, id: str) -> Widget:

@@ -8,8 +8,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.session.queue import MAX_QUEUE_LINES, QueuedMessage, first_visible, queue_lines
-from tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.session.queue import MAX_QUEUE_LINES, QueuedMessage, first_visible, queue_lines
+from ebbtide.tui.text.styles import clipped_text, palette_of
 
 
 class QueueLines(Widget, can_focus=True):

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.view.block_groups import Drawing, LookupGroup
-from tui.view.blocks import (
+from ebbtide.tui.view.block_groups import Drawing, LookupGroup
+from ebbtide.tui.view.blocks import (
     MARGIN,
     AnswerText,
     Block,
@@ -20,9 +20,9 @@ from tui.view.blocks import (
 )
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
-    from agent.config.options import ThoughtsName
-    from tui.render.blocks import AnswerPainter
-    from tui.render.prose import PaletteConsole
+    from ebbtide.agent.config.options import ThoughtsName
+    from ebbtide.tui.render.blocks import AnswerPainter
+    from ebbtide.tui.render.prose import PaletteConsole
 
 
 class BlockRow:
@@ -163,7 +163,7 @@ class BlockRow:
         return characters // max(1, width - MARGIN) + least
 
     def _lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
-        from tui.render.blocks import AnswerPainter, paint, paint_lookups  # noqa: PLC0415  # deferred: see above
+        from ebbtide.tui.render.blocks import AnswerPainter, paint, paint_lookups  # noqa: PLC0415  # deferred: see above
 
         if isinstance(self.drawn, LookupGroup):
             return paint_lookups(self.drawn, width, console)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
-from tui.view.block_groups import grouped_blocks
-from tui.view.blocks import Block, Call, Detail, ReasoningBlock
-from tui.widgets.row import BlockRow
+from ebbtide.tui.view.block_groups import grouped_blocks
+from ebbtide.tui.view.blocks import Block, Call, Detail, ReasoningBlock
+from ebbtide.tui.widgets.row import BlockRow
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
-    from agent.config.options import ThoughtsName
-    from tui.render.prose import PaletteConsole
+    from ebbtide.agent.config.options import ThoughtsName
+    from ebbtide.tui.render.prose import PaletteConsole
 
 _MAX_CACHED_ROWS = 400
 """Rows whose lines are kept; the others are drawn again when they are looked at."""

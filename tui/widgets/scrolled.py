@@ -5,8 +5,8 @@ from typing import Any
 from rich.style import Style
 from textual.geometry import Size
 
-from tui.text.styles import Palette, palette_of
-from tui.widgets.selection import SelectableRows
+from ebbtide.tui.text.styles import Palette, palette_of
+from ebbtide.tui.widgets.selection import SelectableRows
 
 
 class ScrolledRows(SelectableRows):
@@ -165,6 +165,6 @@ class ScrolledRows(SelectableRows):
         return self._stack.inks is not None
 
     def _ink(self, palette: Palette) -> None:
-        from tui.render.prose import PaletteConsole  # noqa: PLC0415  # deferred: with the first block
+        from ebbtide.tui.render.prose import PaletteConsole  # noqa: PLC0415  # deferred: with the first block
 
         self._stack.recolor(PaletteConsole(palette, self.app.size.height))

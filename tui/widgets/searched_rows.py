@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
-from tui.widgets.scrolled import ScrolledRows
-from tui.widgets.selection import over_part
+from ebbtide.tui.widgets.scrolled import ScrolledRows
+from ebbtide.tui.widgets.selection import over_part
 
 if TYPE_CHECKING:  # types only: loaded when there are words to look for
-    from tui.widgets.find_text import TextFinder
-    from tui.widgets.transcript_search import FoundWords, TranscriptSearch
+    from ebbtide.tui.widgets.find_text import TextFinder
+    from ebbtide.tui.widgets.transcript_search import FoundWords, TranscriptSearch
 
 AT_ONCE = 300
 """Blocks that are looked through without reading them ahead."""
@@ -32,7 +32,7 @@ class SearchedRows(ScrolledRows):
     @property
     def finder(self) -> "TextFinder":
         """What knows what the blocks say."""
-        from tui.widgets.find_text import TextFinder  # noqa: PLC0415  # deferred: with the first search
+        from ebbtide.tui.widgets.find_text import TextFinder  # noqa: PLC0415  # deferred: with the first search
 
         self._finder = self._finder or TextFinder()
         return self._finder
@@ -44,14 +44,14 @@ class SearchedRows(ScrolledRows):
 
     async def read_texts(self) -> None:
         """Finds out what all blocks say, in a thread."""
-        from tui.widgets.find_text import texts_of  # noqa: PLC0415  # deferred: with the first search
+        from ebbtide.tui.widgets.find_text import texts_of  # noqa: PLC0415  # deferred: with the first search
 
         unread = self.finder.unread([row.block for row in self._stack.rows])
         self.finder.learn(await asyncio.to_thread(texts_of, unread))
 
     def find(self, words: str) -> "FoundWords":
         """Marks the words and goes to the last place above the end of what was on the screen when the search began."""
-        from tui.widgets.transcript_search import TranscriptSearch  # noqa: PLC0415  # deferred: with the first search
+        from ebbtide.tui.widgets.transcript_search import TranscriptSearch  # noqa: PLC0415  # deferred: with the first search
 
         if self._search is None:
             bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
@@ -61,7 +61,7 @@ class SearchedRows(ScrolledRows):
 
     def find_next(self, step: int) -> "FoundWords":
         """Goes to another place, further down (1) or up (-1), and around at the ends."""
-        from tui.widgets.transcript_search import FoundWords  # noqa: PLC0415  # deferred: with the first search
+        from ebbtide.tui.widgets.transcript_search import FoundWords  # noqa: PLC0415  # deferred: with the first search
 
         return self._go_to_found(self._search.move(step)) if self._search is not None else FoundWords()
 

@@ -8,12 +8,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from tui.text.styles import Palette, clipped_text, palette_of
-from tui.view.key_hints import key_lines
-from tui.widgets.field import Field
+from ebbtide.tui.text.styles import Palette, clipped_text, palette_of
+from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.widgets.field import Field
 
 if TYPE_CHECKING:  # a type only: loaded with the first search
-    from tui.widgets.transcript_search import FoundWords
+    from ebbtide.tui.widgets.transcript_search import FoundWords
 
 _WIDE = 76
 """Columns from which on there is room to say which keys there are."""

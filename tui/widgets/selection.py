@@ -7,9 +7,9 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.text.styles import Palette
-from tui.view.blocks import MODEL_BAR, USER_BAR
-from tui.widgets.row_stack import RowStack
+from ebbtide.tui.text.styles import Palette
+from ebbtide.tui.view.blocks import MODEL_BAR, USER_BAR
+from ebbtide.tui.widgets.row_stack import RowStack
 
 
 class SelectableRows(ScrollView):

@@ -7,10 +7,10 @@ from rich.text import Text
 from textual import events
 from textual.widget import Widget
 
-from tui.text.spans import Line
-from tui.text.styles import clipped_text, palette_of
-from tui.view.blocks import Block, Call, SessionView
-from tui.view.side_panel import (
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.blocks import Block, Call, SessionView
+from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileWork,
     ServerFacts,

@@ -3,9 +3,9 @@
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.text.styles import clipped_text, palette_of
-from tui.view.blocks import SessionView
-from tui.view.status import StatusLineState, status_line
+from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.blocks import SessionView
+from ebbtide.tui.view.status import StatusLineState, status_line
 
 WALKING = "Up, Down move  Enter opens  y copies  Esc back"
 """The keys of somebody who walks through the conversation."""

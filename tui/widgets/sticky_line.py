@@ -4,10 +4,10 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.text.sanitise import sanitised_line
-from tui.text.styles import Palette
-from tui.view.blocks import USER_BAR, UserText
-from tui.widgets.row_stack import RowStack
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.styles import Palette
+from ebbtide.tui.view.blocks import USER_BAR, UserText
+from ebbtide.tui.widgets.row_stack import RowStack
 
 _KEY = "  Ctrl-Up "
 """What goes there; named where there is room for it."""

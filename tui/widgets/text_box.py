@@ -12,8 +12,8 @@ from textual.document._wrapped_document import WrappedDocument
 from textual.expand_tabs import expand_tabs_inline
 from textual.widgets import TextArea
 
-from tui.text.graphemes import grapheme_end, grapheme_start
-from tui.text.sanitise import pasted_text, with_control_pictures
+from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
+from ebbtide.tui.text.sanitise import pasted_text, with_control_pictures
 
 TextPosition = tuple[int, int]
 """Line and column, both from 0."""

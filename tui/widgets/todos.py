@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.text.styles import palette_of
-from tui.view.blocks import Block, SessionView
-from tui.view.todos import NOW, summary_of, todos_in
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.view.blocks import Block, SessionView
+from ebbtide.tui.view.todos import NOW, summary_of, todos_in
 
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
-    from agent.context.control_calls import TodoItem
+    from ebbtide.agent.context.control_calls import TodoItem
 
 
 class TodoLine(Widget):

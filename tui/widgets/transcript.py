@@ -11,9 +11,9 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.text.sanitise import pasted_text
-from tui.view.block_groups import LookupGroup
-from tui.view.blocks import (
+from ebbtide.tui.text.sanitise import pasted_text
+from ebbtide.tui.view.block_groups import LookupGroup
+from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
     Call,
@@ -25,14 +25,14 @@ from tui.view.blocks import (
     UserText,
     is_expandable,
 )
-from tui.view.receipts import Compaction
-from tui.widgets.row import BlockRow
-from tui.widgets.searched_rows import SearchedRows
-from tui.widgets.selection import over
-from tui.widgets.sticky_line import message_above, sticky_strip
+from ebbtide.tui.view.receipts import Compaction
+from ebbtide.tui.widgets.row import BlockRow
+from ebbtide.tui.widgets.searched_rows import SearchedRows
+from ebbtide.tui.widgets.selection import over
+from ebbtide.tui.widgets.sticky_line import message_above, sticky_strip
 
 if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
-    from agent.config.options import ThoughtsName
+    from ebbtide.agent.config.options import ThoughtsName
 
 _MARKABLE_BLOCKS = (UserText, AnswerText, Call, ReasoningBlock, SummaryBlock, Compaction, Failure, OlderMessages)
 """Blocks that the mark stops at."""

@@ -8,10 +8,10 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.widgets.transcript import TranscriptView
+from ebbtide.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:  # a type only: loaded with the first search
-    from tui.widgets.searchline import SearchLine
+    from ebbtide.tui.widgets.searchline import SearchLine
 
 
 class TranscriptPane(Vertical):
@@ -36,7 +36,7 @@ class TranscriptPane(Vertical):
 
     async def open_search(self) -> None:
         """Lets the user write what to look for."""
-        from tui.widgets.searchline import SearchLine  # noqa: PLC0415  # deferred: with the first search
+        from ebbtide.tui.widgets.searchline import SearchLine  # noqa: PLC0415  # deferred: with the first search
 
         if self._open_line is None:
             self._before = self.screen.focused
@@ -105,7 +105,7 @@ class TranscriptPane(Vertical):
 
     @on(TranscriptView.Unseen)
     async def _show_unseen(self, message: TranscriptView.Unseen) -> None:
-        from tui.widgets.below_mark import BelowMark  # noqa: PLC0415  # deferred: with the first that comes unseen
+        from ebbtide.tui.widgets.below_mark import BelowMark  # noqa: PLC0415  # deferred: with the first that comes unseen
 
         message.stop()
         if not self.query(BelowMark):

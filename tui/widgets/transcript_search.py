@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from textual.strip import Strip
 
-from tui.view.blocks import is_expandable
-from tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of
-from tui.widgets.row import BlockRow
-from tui.widgets.row_stack import RowStack
+from ebbtide.tui.view.blocks import is_expandable
+from ebbtide.tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of
+from ebbtide.tui.widgets.row import BlockRow
+from ebbtide.tui.widgets.row_stack import RowStack
 
 
 @dataclass(frozen=True, slots=True)

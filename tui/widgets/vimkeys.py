@@ -1,4 +1,4 @@
-"""Keys of vi in a text area. What a key does is decided in `tui.prompt.vim`."""
+"""Keys of vi in a text area. What a key does is decided in `ebbtide.tui.prompt.vim`."""
 
 from collections.abc import Callable
 from itertools import takewhile
@@ -6,9 +6,9 @@ from itertools import takewhile
 from textual import events
 from textual.widgets import TextArea
 
-from tui.prompt.key_arrivals import behind_escape
-from tui.prompt.vim import Vim, press
-from tui.widgets.pasted_units import index_of, location_of
+from ebbtide.tui.prompt.key_arrivals import behind_escape
+from ebbtide.tui.prompt.vim import Vim, press
+from ebbtide.tui.widgets.pasted_units import index_of, location_of
 
 
 class VimKeys:

@@ -14,16 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from agent.errors import AgentError
-from agent.events.session import Event
-from agent.headless.batch.journal import BatchJournal
-from agent.headless.batch.task_run import TaskRun
-from agent.headless.batch.tasks import BatchTask
-from agent.headless.batch.worktrees import BatchWorktrees
-from agent.headless.stop import interrupted_by_signals
-from agent.sessions import ID_BYTES, Sessions
-from tools.process.git import GitError
-from tools.process.git_worktrees import Worktree
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.headless.batch.journal import BatchJournal
+from ebbtide.agent.headless.batch.task_run import TaskRun
+from ebbtide.agent.headless.batch.tasks import BatchTask
+from ebbtide.agent.headless.batch.worktrees import BatchWorktrees
+from ebbtide.agent.headless.stop import interrupted_by_signals
+from ebbtide.agent.sessions import ID_BYTES, Sessions
+from ebbtide.tools.process.git import GitError
+from ebbtide.tools.process.git_worktrees import Worktree
 
 BatchEnd: TypeAlias = Literal["done", "interrupted", "cost_limit", "stopped"]
 

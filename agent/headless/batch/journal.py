@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.errors import UsageError
-from agent.headless.batch.tasks import BatchTask
-from agent.records.session_lookup import is_session_id
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.batch.tasks import BatchTask
+from ebbtide.agent.records.session_lookup import is_session_id
 
 _HEAD = {"journal": "ebb batch", "version": 1}
 

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.crash import crash_error, secrets_of
-from agent.errors import AgentError, StoreFailed
-from agent.events.session import Event, ReplyFinished
-from agent.headless.answer_schema import read_answer
-from agent.headless.batch.tasks import BatchTask
-from agent.headless.json_output import result_json
-from agent.headless.result import RunOutcome
-from agent.headless.stop import RunStopper, stopped_after
-from agent.headless.turns import Turns
-from agent.messages import Assistant, Conversation
-from agent.session import Session
-from agent.sessions import Sessions
-from tools.sandbox.system import known_kind
+from ebbtide.agent.crash import crash_error, secrets_of
+from ebbtide.agent.errors import AgentError, StoreFailed
+from ebbtide.agent.events.session import Event, ReplyFinished
+from ebbtide.agent.headless.answer_schema import read_answer
+from ebbtide.agent.headless.batch.tasks import BatchTask
+from ebbtide.agent.headless.json_output import result_json
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.headless.stop import RunStopper, stopped_after
+from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.messages import Assistant, Conversation
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.sandbox.system import known_kind
 
 RESUME_PROMPT = (
     "The program was stopped while you worked on this. Go on with the task from where it stands, without doing again "

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from agent.config.options import MODES
-from agent.context.long_texts import sendable
-from tools.schema import mismatches
+from ebbtide.agent.config.options import MODES
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.tools.schema import mismatches
 
 MAX_ID_CHARS = 200
 """Characters."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.checkpoints.project import folder_for
-from agent.errors import UsageError
-from agent.headless.batch.tasks import BatchTask
-from tools.process.git import GitError
-from tools.process.git_worktrees import (
+from ebbtide.agent.checkpoints.project import folder_for
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.batch.tasks import BatchTask
+from ebbtide.tools.process.git import GitError
+from ebbtide.tools.process.git_worktrees import (
     Worktree,
     base_of,
     commit_all,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
-from agent.config.hook_tables import HOOK_EVENTS, HookEntry, HookEvent, ProgramCall
-from agent.headless.stream_events import HookCalled, HookLeft, OutputEvent
-from agent.hooks.declarations import DeclaredHook
+from ebbtide.agent.config.hook_tables import HOOK_EVENTS, HookEntry, HookEvent, ProgramCall
+from ebbtide.agent.headless.stream_events import HookCalled, HookLeft, OutputEvent
+from ebbtide.agent.hooks.declarations import DeclaredHook
 
 _BLOCKING_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionRequest"})
 """Events at which nobody who decides is no yes."""

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from agent.calls.argument_aliases import our_arguments
-from agent.channel import Answer
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.headless.claude.hooks import ProgramHooks, program_hooks
-from agent.headless.claude.messages import OUR_MODES, claude_call, suggestion_of
-from agent.headless.input_messages import (
+from ebbtide.agent.calls.argument_aliases import our_arguments
+from ebbtide.agent.channel import Answer
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.headless.claude.hooks import ProgramHooks, program_hooks
+from ebbtide.agent.headless.claude.messages import OUR_MODES, claude_call, suggestion_of
+from ebbtide.agent.headless.input_messages import (
     AnswerGiven,
     ControlRequest,
     InputRequest,
@@ -22,13 +22,13 @@ from agent.headless.input_messages import (
     json_object,
     picture,
 )
-from agent.headless.line_reader import InputLine
-from agent.headless.message_queue import UserMessage
-from agent.headless.stream_events import OutputEvent
-from agent.messages import Image, Text, User
-from tools.base import ToolError
-from tools.catalog import builtin_tools
-from tools.schema import mismatches
+from ebbtide.agent.headless.line_reader import InputLine
+from ebbtide.agent.headless.message_queue import UserMessage
+from ebbtide.agent.headless.stream_events import OutputEvent
+from ebbtide.agent.messages import Image, Text, User
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.schema import mismatches
 
 _RULE_SCOPES: Mapping[str, Literal["session", "project"]] = {
     "session": "session", "localSettings": "project", "projectSettings": "project",

@@ -7,10 +7,16 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from agent.config.options import Mode
-from agent.events.permissions import CallDenied, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import (
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.events.permissions import (
+    CallDenied,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import (
     AgentActivity,
     CallsRead,
     ReasoningDelta,
@@ -22,10 +28,10 @@ from agent.events.session import (
     ToolStarted,
     TurnStarted,
 )
-from agent.events.view import ContextCompacted
-from agent.headless.claude.reply_parts import ReplyParts
-from agent.headless.result import RunOutcome, RunStop
-from agent.headless.stream_events import (
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.headless.claude.reply_parts import ReplyParts
+from ebbtide.agent.headless.result import RunOutcome, RunStop
+from ebbtide.agent.headless.stream_events import (
     ControlDone,
     ControlFailed,
     HookCalled,
@@ -35,8 +41,8 @@ from agent.headless.stream_events import (
     OutputEvent,
     RunStarted,
 )
-from agent.hooks.tool_names import views_of
-from agent.messages import ToolCall, Usage
+from ebbtide.agent.hooks.tool_names import views_of
+from ebbtide.agent.messages import ToolCall, Usage
 
 Message: TypeAlias = dict[str, Any]
 ClaudeMode: TypeAlias = Literal["default", "acceptEdits", "plan", "bypassPermissions"]

@@ -3,12 +3,12 @@
 import time
 from typing import TextIO
 
-from agent.events.session import TurnStarted
-from agent.headless.claude.messages import ClaudeMessages
-from agent.headless.json_line import print_json
-from agent.headless.progress import Progress
-from agent.headless.result import RunOutcome
-from agent.headless.stream_events import OutputEvent
+from ebbtide.agent.events.session import TurnStarted
+from ebbtide.agent.headless.claude.messages import ClaudeMessages
+from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.headless.progress import Progress
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.headless.stream_events import OutputEvent
 
 
 class ClaudeOutput:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from agent.events.session import ReasoningDelta, ReplyFinished, RetryScheduled, StepStarted, TextDelta
-from agent.headless.stream_events import OutputEvent
+from ebbtide.agent.events.session import ReasoningDelta, ReplyFinished, RetryScheduled, StepStarted, TextDelta
+from ebbtide.agent.headless.stream_events import OutputEvent
 
 Part: TypeAlias = dict[str, Any]
 _Kind: TypeAlias = Literal["text", "thinking"]

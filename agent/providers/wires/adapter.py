@@ -7,15 +7,15 @@ from dataclasses import field, replace
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from agent.context.budget import Window
-from agent.context.secret_tokens import SecretTokens
-from agent.providers.base import Chunk, Endpoint, ModelFacts, Request, without_secrets
-from agent.providers.wires.decoder import Decoder, converse
-from agent.providers.wires.encoding import Writer, WrittenRequest
-from agent.providers.wires.http import EventReader, HttpWire, Json, SseReader, Wire, bearer
-from agent.providers.wires.origin import Origin
-from agent.providers.wires.quirks import Quirks
-from tools.lazy import dataclass
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.providers.base import Chunk, Endpoint, ModelFacts, Request, without_secrets
+from ebbtide.agent.providers.wires.decoder import Decoder, converse
+from ebbtide.agent.providers.wires.encoding import Writer, WrittenRequest
+from ebbtide.agent.providers.wires.http import EventReader, HttpWire, Json, SseReader, Wire, bearer
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.quirks import Quirks
+from ebbtide.tools.lazy import dataclass
 
 LARGE_REQUEST_MESSAGES = 500
 """Messages that are written down in a thread: it takes so long that somebody at the keys would notice."""

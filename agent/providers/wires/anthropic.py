@@ -5,11 +5,11 @@ from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from agent.context.long_texts import sendable
-from agent.context.prefix import in_sent_order
-from agent.context.tool_selection import ToolSpec
-from agent.errors import AuthFailed
-from agent.messages import (
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.context.prefix import in_sent_order
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.errors import AuthFailed
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -24,10 +24,19 @@ from agent.messages import (
     Usage,
     UserPart,
 )
-from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.wires.adapter import Adapter
-from agent.providers.wires.anthropic_thinking import thinking_body
-from agent.providers.wires.decoder import (
+from ebbtide.agent.providers.base import (
+    CallChunk,
+    Chunk,
+    Endpoint,
+    ModelFacts,
+    ReasoningChunk,
+    Reply,
+    Request,
+    TextChunk,
+)
+from ebbtide.agent.providers.wires.adapter import Adapter
+from ebbtide.agent.providers.wires.anthropic_thinking import thinking_body
+from ebbtide.agent.providers.wires.decoder import (
     NO_IMAGE,
     CallIds,
     count,
@@ -38,12 +47,12 @@ from agent.providers.wires.decoder import (
     takes_images,
     written_arguments,
 )
-from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
-from agent.providers.wires.http import Json, bearer, open_client
-from agent.providers.wires.origin import Origin
-from agent.providers.wires.sdk import SdkWire
-from agent.providers.wires.tool_definitions import sent_schema, wire_name
-from tools.lazy import dataclass
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.http import Json, bearer, open_client
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.sdk import SdkWire
+from ebbtide.agent.providers.wires.tool_definitions import sent_schema, wire_name
+from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:
     import anthropic

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.messages import (
+from ebbtide.agent.messages import (
     Assistant,
     Message,
     ProviderItem,
     Reasoning,
 )
-from agent.providers.base import ModelFacts, Request
-from agent.providers.wires.http import Json
+from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.providers.wires.http import Json
 
 if TYPE_CHECKING:
     pass

@@ -9,14 +9,14 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
 
-from agent.context.long_texts import sendable
-from agent.errors import ProviderError
-from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
-from agent.providers.base import Chunk, ModelFacts, Reply
-from agent.providers.loose_json import HALF_PAIR, is_text, read_whole
-from agent.providers.wires.http import Json, Wire, drain
-from agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
-from tools.schema import MAX_DEPTH, is_nested
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.errors import ProviderError
+from ebbtide.agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply
+from ebbtide.agent.providers.loose_json import HALF_PAIR, is_text, read_whole
+from ebbtide.agent.providers.wires.http import Json, Wire, drain
+from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
+from ebbtide.tools.schema import MAX_DEPTH, is_nested
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty output: most wires refuse an empty text."""

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from agent.context.incremental import IncrementalFold
-from agent.messages import Message
+from ebbtide.agent.context.incremental import IncrementalFold
+from ebbtide.agent.messages import Message
 
 Place: TypeAlias = tuple[int, str, int]
 """A block: the item it is in, the name of the list there, and where in that list."""

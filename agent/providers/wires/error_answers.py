@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tools.outputs.extent import ellipsize
+from ebbtide.tools.outputs.extent import ellipsize
 
 LONGEST_MESSAGE = 500
 LONGEST_BODY = 256 * 1024

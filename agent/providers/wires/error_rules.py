@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from agent.errors import (
+from ebbtide.agent.errors import (
     AuthFailed,
     BadRequest,
     ContextOverflow,
@@ -17,9 +17,9 @@ from agent.errors import (
     RouteFailed,
     UnknownModel,
 )
-from agent.providers.wires import error_words as words
-from agent.providers.wires.error_answers import ErrorAnswer, wait_in
-from agent.providers.wires.overflow_errors import exceeds_rate, is_overflow
+from ebbtide.agent.providers.wires import error_words as words
+from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, wait_in
+from ebbtide.agent.providers.wires.overflow_errors import exceeds_rate, is_overflow
 
 
 @dataclass(frozen=True, slots=True)

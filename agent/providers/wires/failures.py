@@ -6,7 +6,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit, urlunsplit
 
-from agent.errors import (
+from ebbtide.agent.errors import (
     AuthFailed,
     ContextOverflow,
     ImageRejected,
@@ -16,10 +16,10 @@ from agent.errors import (
     RateLimited,
     UnknownModel,
 )
-from agent.providers.wires.error_answers import ErrorAnswer, read_body, sanitise_message, wait_in
-from agent.providers.wires.error_rules import Meaning, meaning_of
-from agent.providers.wires.overflow_errors import numbers_in
-from tools.secrets.redaction import without_password
+from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, read_body, sanitise_message, wait_in
+from ebbtide.agent.providers.wires.error_rules import Meaning, meaning_of
+from ebbtide.agent.providers.wires.overflow_errors import numbers_in
+from ebbtide.tools.secrets.redaction import without_password
 
 
 def classify(

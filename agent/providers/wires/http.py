@@ -9,11 +9,11 @@ from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from agent.errors import ProviderError, StreamCut
-from agent.providers.base import Endpoint
-from agent.providers.wires.encoding import encode
-from agent.providers.wires.origin import Origin
-from tools.lazy import dataclass
+from ebbtide.agent.errors import ProviderError, StreamCut
+from ebbtide.agent.providers.base import Endpoint
+from ebbtide.agent.providers.wires.encoding import encode
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:
     import httpx2
@@ -123,7 +123,7 @@ async def read_events(
         if not begun:
             chunk = chunk.removeprefix(BOM)
             if chunk.lstrip()[:1] in no_events:
-                from agent.providers.wires.bounded_errors import beginning  # noqa: PLC0415 - deferred: see `open_client`
+                from ebbtide.agent.providers.wires.bounded_errors import beginning  # noqa: PLC0415 - deferred: see `open_client`
 
                 raise origin.failure(200, headers, await beginning(chunk, chunks))
         begun = begun or bool(chunk.strip())
@@ -195,9 +195,9 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
     when the environment names proxies or certificates that cannot be used."""
     import httpx2  # noqa: PLC0415 - deferred: 0.1 s that a scripted run does not need
 
-    from agent.providers.wires import proxies  # noqa: PLC0415 - deferred: as above
-    from agent.providers.wires.bounded_errors import bound_error  # noqa: PLC0415 - deferred: as above
-    from tools.network.name_lookup import use_lookup_threads  # noqa: PLC0415 - deferred: as above
+    from ebbtide.agent.providers.wires import proxies  # noqa: PLC0415 - deferred: as above
+    from ebbtide.agent.providers.wires.bounded_errors import bound_error  # noqa: PLC0415 - deferred: as above
+    from ebbtide.tools.network.name_lookup import use_lookup_threads  # noqa: PLC0415 - deferred: as above
 
     use_lookup_threads(asyncio.get_running_loop())
     endpoint = origin.endpoint
@@ -223,7 +223,7 @@ def translate_errors(origin: Origin, *, has_begun: bool = True) -> Iterator[None
     except ProviderError:
         raise
     except Exception as error:  # what servers and proxies send may trip a library anywhere
-        from agent.providers.wires.network_errors import translate  # noqa: PLC0415  # deferred: most requests succeed
+        from ebbtide.agent.providers.wires.network_errors import translate  # noqa: PLC0415  # deferred: most requests succeed
 
         raise translate(error, origin, has_begun=has_begun) from error
 

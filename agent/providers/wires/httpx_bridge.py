@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Collection, Mapping
 import httpx
 import httpx2
 
-from agent.providers.wires.bounded_errors import beginning
-from agent.providers.wires.http import translate_errors
-from agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.bounded_errors import beginning
+from ebbtide.agent.providers.wires.http import translate_errors
+from ebbtide.agent.providers.wires.origin import Origin
 
 DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 """Of an answer: they say nothing true of what is passed on."""

@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, Unreachable
-from agent.providers.setup import CHAT_SERVERS, is_loopback
-from agent.providers.wires import proxies
-from agent.providers.wires.error_answers import sanitise_message
-from agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
+from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, Unreachable
+from ebbtide.agent.providers.setup import CHAT_SERVERS, is_loopback
+from ebbtide.agent.providers.wires import proxies
+from ebbtide.agent.providers.wires.error_answers import sanitise_message
+from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
 
 
 def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:

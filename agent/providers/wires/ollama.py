@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from agent.context.long_texts import sendable
-from agent.errors import ProviderError, RouteFailed
-from agent.messages import (
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.errors import ProviderError, RouteFailed
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -27,10 +27,19 @@ from agent.messages import (
     Usage,
     User,
 )
-from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.registry import with_live, with_parameters
-from agent.providers.wires.adapter import Adapter
-from agent.providers.wires.decoder import (
+from ebbtide.agent.providers.base import (
+    CallChunk,
+    Chunk,
+    Endpoint,
+    ModelFacts,
+    ReasoningChunk,
+    Reply,
+    Request,
+    TextChunk,
+)
+from ebbtide.agent.providers.registry import with_live, with_parameters
+from ebbtide.agent.providers.wires.adapter import Adapter
+from ebbtide.agent.providers.wires.decoder import (
     NO_IMAGE,
     TOOL_IMAGES,
     count,
@@ -41,11 +50,11 @@ from agent.providers.wires.decoder import (
     takes_images,
     written_arguments,
 )
-from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
-from agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translate_errors
-from agent.providers.wires.origin import Origin
-from agent.providers.wires.quirks import ALTERNATION, alternating
-from agent.providers.wires.tool_definitions import wire_name
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translate_errors
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.quirks import ALTERNATION, alternating
+from ebbtide.agent.providers.wires.tool_definitions import wire_name
 
 if TYPE_CHECKING:
     import ollama
@@ -290,7 +299,7 @@ async def _load() -> None:
     try:
         await asyncio.to_thread(import_module, "ollama")
     except Exception as error:
-        from agent.providers.wires import proxies  # noqa: PLC0415 - deferred: with what it explains
+        from ebbtide.agent.providers.wires import proxies  # noqa: PLC0415 - deferred: with what it explains
 
         raise proxies.no_client(error) from error
 
@@ -298,7 +307,7 @@ async def _load() -> None:
 def make_client(origin: Origin) -> "ollama.AsyncClient":
     import ollama  # noqa: PLC0415 - deferred: 0.4 s that other providers do not need
 
-    from agent.providers.wires.httpx_bridge import Bridge  # noqa: PLC0415 - deferred: only Ollama's SDK is built on httpx
+    from ebbtide.agent.providers.wires.httpx_bridge import Bridge  # noqa: PLC0415 - deferred: only Ollama's SDK is built on httpx
 
     # Only what is bridged goes out: the SDK would send a key from the environment to whatever server this is.
     own = {"user-agent", "content-type", "accept"}

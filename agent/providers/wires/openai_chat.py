@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agent.context.long_texts import sendable
-from agent.messages import (
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -17,9 +17,9 @@ from agent.messages import (
     ToolCall,
     User,
 )
-from agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.wires.adapter import Adapter
-from agent.providers.wires.decoder import (
+from ebbtide.agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from ebbtide.agent.providers.wires.adapter import Adapter
+from ebbtide.agent.providers.wires.decoder import (
     NO_IMAGE,
     TOOL_IMAGES,
     CallIds,
@@ -30,12 +30,12 @@ from agent.providers.wires.decoder import (
     read_arguments,
     takes_images,
 )
-from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
-from agent.providers.wires.http import STREAM_END, Json
-from agent.providers.wires.origin import Origin
-from agent.providers.wires.quirks import ALTERNATION, alternating
-from agent.providers.wires.sdk import SdkWire, openai_client
-from agent.providers.wires.tool_definitions import sent_schema, shortened_description, wire_name
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.http import STREAM_END, Json
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.quirks import ALTERNATION, alternating
+from ebbtide.agent.providers.wires.sdk import SdkWire, openai_client
+from ebbtide.agent.providers.wires.tool_definitions import sent_schema, shortened_description, wire_name
 
 QUIRKS = {
     "stream_options": "no stream_options",

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.context.long_texts import sendable
-from agent.context.prefix import in_sent_order
-from agent.context.tool_selection import ToolSpec
-from agent.messages import (
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.context.prefix import in_sent_order
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -22,10 +22,10 @@ from agent.messages import (
     ToolCall,
     ToolOutput,
 )
-from agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.registry import has_breakpoints
-from agent.providers.wires.adapter import Adapter
-from agent.providers.wires.decoder import (
+from ebbtide.agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from ebbtide.agent.providers.registry import has_breakpoints
+from ebbtide.agent.providers.wires.adapter import Adapter
+from ebbtide.agent.providers.wires.decoder import (
     NO_IMAGE,
     CallIds,
     make_call,
@@ -35,11 +35,11 @@ from agent.providers.wires.decoder import (
     read_arguments,
     takes_images,
 )
-from agent.providers.wires.encoding import EncodedMessages, WrittenRequest
-from agent.providers.wires.http import Json
-from agent.providers.wires.origin import Origin
-from agent.providers.wires.sdk import SdkWire, openai_client
-from agent.providers.wires.tool_definitions import sent_schema, wire_name
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.sdk import SdkWire, openai_client
+from ebbtide.agent.providers.wires.tool_definitions import sent_schema, wire_name
 
 QUIRKS = {
     "reasoning.summary": "summary",

@@ -4,9 +4,9 @@ import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from agent.errors import AuthFailed, ProviderError, StreamCut, TimedOut
-from agent.providers.base import Endpoint
-from tools.lazy import dataclass
+from ebbtide.agent.errors import AuthFailed, ProviderError, StreamCut, TimedOut
+from ebbtide.agent.providers.base import Endpoint
+from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Origin:
 
     def failure(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
         """The error that an answer of the server stands for."""
-        from agent.providers.wires.failures import classify  # noqa: PLC0415  # deferred: most servers answer
+        from ebbtide.agent.providers.wires.failures import classify  # noqa: PLC0415  # deferred: most servers answer
 
         return classify(status, headers, body, self.model, self.endpoint.key, time.time())
 

@@ -6,8 +6,8 @@ import ssl
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
-from agent.errors import RouteFailed
-from tools.lazy import dataclass
+from ebbtide.agent.errors import RouteFailed
+from ebbtide.tools.lazy import dataclass
 
 SCHEMES = ("http", "https", "socks5", "socks5h")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")

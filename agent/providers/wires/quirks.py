@@ -4,10 +4,10 @@ out after the first refusal."""
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
-from agent.errors import BadRequest, Overloaded, ProviderError
-from agent.providers.base import Chunk
-from agent.providers.wires.decoder import NO_IMAGE
-from agent.providers.wires.http import Json
+from ebbtide.agent.errors import BadRequest, Overloaded, ProviderError
+from ebbtide.agent.providers.base import Chunk
+from ebbtide.agent.providers.wires.decoder import NO_IMAGE
+from ebbtide.agent.providers.wires.http import Json
 
 ALTERNATION = {"oles must alternate": "alternating", "nexpected role": "alternating"}
 """What the chat templates of many local models say, for whatever server runs them, and Mistral's own servers."""

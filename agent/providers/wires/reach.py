@@ -3,11 +3,11 @@
 import time
 from collections.abc import Mapping
 
-from agent.errors import ProviderError
-from agent.providers.base import Endpoint
-from agent.providers.wires.http import bearer, open_client, translate_errors
-from agent.providers.wires.origin import Origin
-from tools.lazy import dataclass
+from ebbtide.agent.errors import ProviderError
+from ebbtide.agent.providers.base import Endpoint
+from ebbtide.agent.providers.wires.http import bearer, open_client, translate_errors
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.tools.lazy import dataclass
 
 _LISTS = {"anthropic": "/v1/models", "ollama": "/api/tags"}
 
@@ -39,6 +39,6 @@ async def reach(provider: str, endpoint: Endpoint) -> ReachableServer:
 def _headers(provider: str, endpoint: Endpoint) -> Mapping[str, str]:
     if provider != "anthropic":
         return bearer(endpoint)
-    from agent.providers.wires.anthropic import headers  # noqa: PLC0415  # deferred: one provider is asked at a time
+    from ebbtide.agent.providers.wires.anthropic import headers  # noqa: PLC0415  # deferred: one provider is asked at a time
 
     return headers(endpoint)

@@ -31,11 +31,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
-from agent.context.budget import Window
-from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.context.long_texts import sendable
-from agent.context.secret_tokens import SecretTokens
-from agent.errors import (
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.estimate import estimate_messages, estimate_text, estimate_tools
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.errors import (
     AuthFailed,
     BadRequest,
     ConfigError,
@@ -49,8 +49,8 @@ from agent.errors import (
     UnknownModel,
     Unreachable,
 )
-from agent.messages import Assistant, AssistantPart, Native, Reasoning, StopReason, Text, ToolCall, Usage, User
-from agent.providers.base import (
+from ebbtide.agent.messages import Assistant, AssistantPart, Native, Reasoning, StopReason, Text, ToolCall, Usage, User
+from ebbtide.agent.providers.base import (
     CallChunk,
     Chunk,
     ModelFacts,
@@ -61,7 +61,7 @@ from agent.providers.base import (
     TextChunk,
     without_secrets,
 )
-from agent.providers.wires.decoder import make_call, make_reply
+from ebbtide.agent.providers.wires.decoder import make_call, make_reply
 
 _ERRORS: dict[str, type[ProviderError]] = {
     kind.code: kind

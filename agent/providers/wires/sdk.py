@@ -7,8 +7,8 @@ from contextlib import aclosing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from agent.providers.wires.http import Json, SseReader, open_client, read_events, translate_errors
-from agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.http import Json, SseReader, open_client, read_events, translate_errors
+from ebbtide.agent.providers.wires.origin import Origin
 
 if TYPE_CHECKING:
     import httpx2
@@ -70,7 +70,7 @@ def translate_sdk_errors(package: str, origin: Origin) -> Iterator[None]:
         try:
             yield
         except of_its_own as error:
-            from agent.providers.wires.network_errors import translate_sdk  # noqa: PLC0415  # deferred: as `translate`
+            from ebbtide.agent.providers.wires.network_errors import translate_sdk  # noqa: PLC0415  # deferred: as `translate`
 
             raise translate_sdk(error, sdk, origin) from error
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agent.errors import ProviderError
-from agent.providers.base import Endpoint, ModelFacts
-from agent.providers.registry import with_parameters
-from agent.providers.setup import is_loopback
-from agent.providers.wires.http import bearer, open_client, translate_errors
-from agent.providers.wires.origin import Origin
+from ebbtide.agent.errors import ProviderError
+from ebbtide.agent.providers.base import Endpoint, ModelFacts
+from ebbtide.agent.providers.registry import with_parameters
+from ebbtide.agent.providers.setup import is_loopback
+from ebbtide.agent.providers.wires.http import bearer, open_client, translate_errors
+from ebbtide.agent.providers.wires.origin import Origin
 
 if TYPE_CHECKING:
     import httpx2

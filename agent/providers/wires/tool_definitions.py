@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import Json
 
 _CHOICES = ("oneOf", "anyOf", "allOf")
 _REFUSED_KEYS = (*_CHOICES, "enum", "not")

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from agent.archive.archive import REPEATED_MESSAGE_SEPARATOR
-from agent.config.option_values import AfterTool
-from agent.context.offload import Offloading
-from agent.context.references import message_digits
-from agent.errors import ReferenceFailed
-from agent.events.session import Noticed, ReplyFinished, ToolFinished, TurnFinished
-from agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
-from agent.providers.wires.scripted import Scripted
-from agent.records.message_rows import decode_message
-from store.archive import ArchiveStore
-from store.errors import StoreError
-from store.sessions import SessionStore
+from ebbtide.agent.archive.archive import REPEATED_MESSAGE_SEPARATOR
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.context.offload import Offloading
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.errors import ReferenceFailed
+from ebbtide.agent.events.session import Noticed, ReplyFinished, ToolFinished, TurnFinished
+from ebbtide.agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.errors import StoreError
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.process.state import ProgramState
 from tests.kit.session import ID, OTHER, Home, bash, call, calls, events_of, first_turn, outputs_of
-from tools.base import ToolError
-from tools.process.state import ProgramState
 
 
 async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(home: Home) -> None:

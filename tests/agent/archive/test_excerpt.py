@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
+from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
 
 LINES = "".join(f"line {number}\n" for number in range(1000))
 

@@ -13,23 +13,23 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from agent.archive.archive import FORMER, Archive
-from agent.archive.export import ImportedSession, export_session, import_session
-from agent.archive.indexer import Indexer
-from agent.config.load import load_config
-from agent.config.values import Folders
-from agent.context.references import message_digits
-from agent.doctor.store import examine_store
-from agent.errors import AgentError
-from agent.messages import Assistant, Text, ToolCall, ToolOutput, User
-from agent.records.message_rows import decode_message
-from agent.records.recorder import Recorder
-from agent.records.store_access import open_store
-from agent.records.store_thread import StoreThread
-from store.queries import SearchQuery
-from store.session_rows import SessionRow
-from store.sessions import SessionStore
-from store.transfer import COLUMNS
+from ebbtide.agent.archive.archive import FORMER, Archive
+from ebbtide.agent.archive.export import ImportedSession, export_session, import_session
+from ebbtide.agent.archive.indexer import Indexer
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Folders
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.doctor.store import examine_store
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.messages import Assistant, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.store_access import open_store
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.queries import SearchQuery
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.transfer import COLUMNS
 from tests.agent.fuzzed import Inline
 from tests.agent.written import WORDS, Happening, Writing, sessions
 from tests.conftest import thorough

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.archive.library import Library
-from agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, changed_since, rows_of
-from agent.errors import AgentError, UsageError
-from agent.messages import Message, Recalls, Text, User
-from agent.providers.wires.scripted import Scripted
-from agent.records.file_change import FileChange
-from agent.session import Session
-from agent.window.undo import undo
+from ebbtide.agent.archive.library import Library
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, changed_since, rows_of
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.messages import Message, Recalls, Text, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records.file_change import FileChange
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.undo import undo
 from tests.conftest import thorough
 from tests.kit.project import Project
 from tests.kit.session import events_of
@@ -204,7 +204,7 @@ async def test_a_search_of_the_library_answers_in_time_and_says_what_it_did_not_
         await events_of(session, "what about tonight?")
         await session.close()
     books = await library(project)
-    monkeypatch.setattr("agent.archive.library.SECONDS", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.library.INDEX_TIMEOUT_S", 0.0)
     told: list[tuple[int, int]] = []
     found = [await books.search("moon", told=lambda done, total: told.append((done, total))) for _ in range(3)]
     assert [len(each) for each in found] == [1, 2, 3]

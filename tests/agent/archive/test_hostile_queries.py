@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.archive.recall import fetch_for_tools, search_for_tools
+from ebbtide.agent.archive.recall import fetch_for_tools, search_for_tools
+from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
+from ebbtide.tools.outputs.recall_scope import SCOPES
+from ebbtide.tools.outputs.recalled import KINDS, RecalledItem, RecallQuery, RecallResult
+from ebbtide.tools.recall import Recall
+from ebbtide.tools.search import outputs
+from ebbtide.tools.tool_output_cache import ToolOutputCacheGrep
+from ebbtide.tui.cli.search import found_lines
 from tests.agent.remembering import HERE, Sessions
 from tests.store.test_search import HOSTILE
-from tools.base import Arguments, Tool, ToolError, Workspace
-from tools.outputs.recall_scope import SCOPES
-from tools.outputs.recalled import KINDS, RecalledItem, RecallQuery, RecallResult
-from tools.recall import Recall
-from tools.search import outputs
-from tools.tool_output_cache import ToolOutputCacheGrep
-from tui.cli.search import found_lines
 
 QUERIES = 1_000
 SAID = ("please mend the parser", "a plain text with words and 測試", *HOSTILE[::4])

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.archive.bundle import BadBundle, Bundle
-from agent.archive.export import export_session, import_session
-from agent.errors import AgentError, UsageError
-from agent.messages import Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.records.session_state import SessionState
+from ebbtide.agent.archive.bundle import BadBundle, Bundle
+from ebbtide.agent.archive.export import export_session, import_session
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.messages import Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
+from ebbtide.agent.records.session_state import SessionState
 from tests.agent.archive.test_export import ID, OTHER, Home
 from tests.agent.histories import values
 from tests.agent.providers.wires.cases import PIXEL

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.archive.listing import ArchiveListing, ContentPage
-from agent.errors import ReferenceFailed, StoreFailed
-from store.archive import ArchiveStore
+from ebbtide.agent.archive.listing import ArchiveListing, ContentPage
+from ebbtide.agent.errors import ReferenceFailed, StoreFailed
+from ebbtide.store.archive import ArchiveStore
 from tests.agent.remembering import HERE, THERE, Sessions
 
 LONG = b"".join(b"row %d\n" % number for number in range(1, 5_001))
@@ -104,7 +104,7 @@ async def test_what_is_gone_or_damaged_says_so(sessions: Sessions, tmp_path: Pat
 
 
 async def test_the_newest_of_very_many_are_listed(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.archive.listing.MAX_LISTED_OUTPUTS", 3)
+    monkeypatch.setattr("ebbtide.agent.archive.listing.MAX_LISTED_OUTPUTS", 3)
     await sessions.says("go")
     for number in range(6):
         await sessions.runs("bash", f"output {number}", command=f"c{number}")

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.context.provenance import Trace
-from agent.context.references import message_digits
-from agent.messages import Conversation, Text, User
+from ebbtide.agent.context.provenance import Trace
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.messages import Conversation, Text, User
 from tests.agent.remembering import HERE, THERE, Sessions
 
 

@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from agent.archive.readable_export import ReadableForm, of_messages, readable_pieces
-from agent.archive.timeline_svg import MOST_COLUMNS, timeline_columns, timeline_svg
-from agent.archive.transcript_entries import PositionedMessage, Redact, SessionAbout, transcript_entries
-from agent.messages import Assistant, Image, Message, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
-from agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.archive.readable_export import ReadableForm, of_messages, readable_pieces
+from ebbtide.agent.archive.timeline_svg import MOST_COLUMNS, timeline_columns, timeline_svg
+from ebbtide.agent.archive.transcript_entries import PositionedMessage, Redact, SessionAbout, transcript_entries
+from ebbtide.agent.messages import Assistant, Image, Message, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
 
 NONE: Mapping[str, str] = {}
 KEY = "sk-ant-api03-0123456789abcdefghij"

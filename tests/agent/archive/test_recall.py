@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED_NOTE
-from agent.archive.recall import fetch_for_tools
-from agent.archive.recall_search import PARTIAL_MATCH_NOTE, REBUILT
-from agent.errors import ReferenceFailed
-from agent.records.store_access import forget
+from ebbtide.agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED_NOTE
+from ebbtide.agent.archive.recall import fetch_for_tools
+from ebbtide.agent.archive.recall_search import PARTIAL_MATCH_NOTE, REBUILT
+from ebbtide.agent.errors import ReferenceFailed
+from ebbtide.agent.records.store_access import forget
+from ebbtide.tools.base import Tool, Workspace
+from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recalled import RecallQuery, RecallResult
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.recall import Recall
+from ebbtide.tools.schema import mismatches
+from ebbtide.tools.tool_output_cache import ToolOutputCache
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
-from tools.base import Tool, Workspace
-from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import RecallQuery, RecallResult
-from tools.read_result import ReadResult
-from tools.recall import Recall
-from tools.schema import mismatches
-from tools.tool_output_cache import ToolOutputCache
 
 
 def refs(memory: RecallResult) -> list[str]:
@@ -168,7 +168,7 @@ async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_go
     for number in range(BATCH + 50):
         await sessions.says(f"message {number} word{number}", THERE)
     await sessions.says("another word7")
-    monkeypatch.setattr("agent.archive.recall_search.SECONDS", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.recall_search.INDEX_TIMEOUT_S", 0.0)
     searched = [await sessions.recall().search(RecallQuery("word7 another")) for _ in range(3)]
     assert [refs(memory)[0] for memory in searched] == refs(searched[0])[:1] * 3
     told = [[note for note in memory.notes if note != PARTIAL_MATCH_NOTE] for memory in searched]
@@ -194,8 +194,8 @@ async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_lef
     with sqlite3.connect(tmp_path / "sessions.db") as db:
         db.execute("drop table documents")
     db.close()
-    monkeypatch.setattr("agent.archive.indexer.INDEX_TIMEOUT_S", 0.0)
-    monkeypatch.setattr("agent.archive.recall_search.SECONDS", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.indexer.INDEX_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.recall_search.INDEX_TIMEOUT_S", 0.0)
     second = await opened(tmp_path)
     memory = await second.recall().search(RecallQuery("word", limit=BATCH))
     assert memory.notes == (UNINDEXED_NOTE.format(49), REBUILT)
@@ -288,7 +288,7 @@ async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, mon
     await sessions.says("go", THERE)
     for number in range(7):
         await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 90_000, command=f"make {number}")
-    monkeypatch.setattr("agent.archive.recall_search.SCAN_SECONDS", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.recall_search.SCAN_SECONDS", 0.0)
     (told,) = (await sessions.recall().search(RecallQuery("needle"))).notes
     assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
     assert told.endswith("/r3 and 2 more are searched here; `ref_id` with a `search` looks through all of one")

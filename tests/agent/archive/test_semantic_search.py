@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.embeddings import KEY, Embedder, EmbeddingFailed, missing_model_reason
-from agent.archive.recall_search import NEAR_MATCH_NOTE, REBUILT
-from agent.archive.semantic_search import (
+from ebbtide.agent.archive.embeddings import KEY, Embedder, EmbeddingFailed, missing_model_reason
+from ebbtide.agent.archive.recall_search import NEAR_MATCH_NOTE, REBUILT
+from ebbtide.agent.archive.semantic_search import (
     BATCH,
     DAMPING,
     FIRST,
@@ -20,15 +20,15 @@ from agent.archive.semantic_search import (
     parts_of,
     reciprocal_rank_fusion,
 )
-from agent.archive.vector_index import QuantizedVectors, quantized
-from agent.records.store_access import forget
-from store.queries import SearchQuery
-from store.search import SearchHit
-from store.vectors import QuantizedVector
+from ebbtide.agent.archive.vector_index import QuantizedVectors, quantized
+from ebbtide.agent.records.store_access import forget
+from ebbtide.store.queries import SearchQuery
+from ebbtide.store.search import SearchHit
+from ebbtide.store.vectors import QuantizedVector
+from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recalled import RecallQuery, RecallResult
 from tests.agent.archive.meaning import model_in
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
-from tools.outputs.recall_scope import Scope
-from tools.outputs.recalled import RecallQuery, RecallResult
 
 
 @pytest.fixture

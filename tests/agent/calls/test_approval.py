@@ -13,29 +13,36 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import Approver
-from agent.calls.changed_call import edit_note
-from agent.calls.execute import CallPosition, CallRunner, run_calls
-from agent.calls.output_budget import OutputBudget
-from agent.calls.output_view import OutputIntake
-from agent.calls.policy import IN_PLAN, Policy, parse_rule
-from agent.calls.project_rules import ProjectRules, SavedRules
-from agent.channel import Interrupt
-from agent.config.options import Mode
-from agent.context.estimate import estimate_message
-from agent.context.preflight import ToolBudget
-from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
-from agent.events.session import Event, Noticed, ToolFinished
-from agent.messages import ToolCall, ToolOutput, User
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.changed_call import edit_note
+from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
+from ebbtide.agent.calls.output_budget import OutputBudget
+from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.policy import IN_PLAN, Policy, parse_rule
+from ebbtide.agent.calls.project_rules import ProjectRules, SavedRules
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.context.estimate import estimate_message
+from ebbtide.agent.context.preflight import ToolBudget
+from ebbtide.agent.events.permissions import (
+    CallDenied,
+    CallEdited,
+    Decision,
+    PermissionAnswered,
+    PermissionAsked,
+    RuleTrial,
+)
+from ebbtide.agent.events.session import Event, Noticed, ToolFinished
+from ebbtide.agent.messages import ToolCall, ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.process.state import ProgramState
 from tests.kit.hostile_repository import git, hostile_repository, ran
 from tests.kit.project import Project
 from tests.kit.session import Home, call, outputs_of
-from tools.base import Workspace
-from tools.catalog import builtin_tools
-from tools.process.state import ProgramState
 
 Answer = Callable[[PermissionAsked], Decision]
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import Approver
-from agent.calls.execute import CallPosition, CallRunner, run_calls
-from agent.calls.output_budget import OutputBudget
-from agent.calls.output_view import OutputIntake
-from agent.calls.policy import Policy
-from agent.channel import Interrupt
-from agent.context.estimate import estimate_message
-from agent.context.preflight import ToolBudget
-from agent.events.session import Event, ToolFinished
-from agent.messages import ToolCall, User
-from tools.base import Arguments, Effect, Result, Tool, Workspace
-from tools.edit import Edit
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
+from ebbtide.agent.calls.output_budget import OutputBudget
+from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.estimate import estimate_message
+from ebbtide.agent.context.preflight import ToolBudget
+from ebbtide.agent.events.session import Event, ToolFinished
+from ebbtide.agent.messages import ToolCall, User
+from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace
+from ebbtide.tools.edit import Edit
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agent.calls.file_commands import command_for
-from agent.calls.resolve import is_offered, normalize_calls, tool_for
-from agent.messages import Assistant, ToolCall
-from tools.base import Tool, ToolError
-from tools.catalog import builtin_tools
+from ebbtide.agent.calls.file_commands import command_for
+from ebbtide.agent.calls.resolve import is_offered, normalize_calls, tool_for
+from ebbtide.agent.messages import Assistant, ToolCall
+from ebbtide.tools.base import Tool, ToolError
+from ebbtide.tools.catalog import builtin_tools
 
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in builtin_tools()}
 

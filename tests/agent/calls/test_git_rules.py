@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
-from tools.base import Workspace
-from tools.bash import Bash
-from tools.commands.git_commands import git_doubt
-from tools.commands.grammar import parse_command_line
+from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.commands.git_commands import git_doubt
+from ebbtide.tools.commands.grammar import parse_command_line
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agent.events.session import ToolFinished, ToolProgress
+from ebbtide.agent.events.session import ToolFinished, ToolProgress
+from ebbtide.tools.secrets.git_passwords import git_passwords
 from tests.agent.calls.test_secret_arguments import asked_of
 from tests.agent.mcp.serving import House, say
 from tests.kit.session import call
-from tools.secrets.git_passwords import git_passwords
 
 PASSWORD, WORD, TOKEN = "hunter2-Pw", "summer", "x1Y2z3A4b5C6d7E8f9G0"
 HEADER = "eC1hY2Nlc3MtdG9rZW46eDFZMnozQTRi"

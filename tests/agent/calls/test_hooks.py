@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from agent.calls.hooks import HookResult, hook_failed, interpret_exit
-from agent.config.option_values import AfterTool
-from agent.events.session import Noticed, ToolFinished, TurnFinished
-from agent.messages import ToolOutput
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
+from ebbtide.agent.calls.hooks import HookResult, hook_failed, interpret_exit
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.events.session import Noticed, ToolFinished, TurnFinished
+from ebbtide.agent.messages import ToolOutput
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.tools.process.child import Exit
+from ebbtide.tools.process.state import ProgramState
 from tests.kit.session import ID, Home, bash, call, calls, events_of, first_turn, outputs_of
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
-from tools.process.child import Exit
-from tools.process.state import ProgramState
 
 
 def keeps(home: Home, name: str) -> str:

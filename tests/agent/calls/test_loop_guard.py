@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from agent.calls.loop_guard import GO_ON, STOP, LoopGuard
-from agent.events.permissions import QuestionAsked
-from agent.events.session import TurnFinished
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.calls.loop_guard import GO_ON, STOP, LoopGuard
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.events.session import TurnFinished
+from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, bash, call, calls, finished, first_turn, turn_in_which
 
 SAME = "[This same call has given this same output "

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.calls.output_budget import SHORT, ArchivedOutput, OutputBudget
-from agent.context.estimate import estimate_message
-from agent.context.preflight import ToolBudget
-from agent.messages import OutputStatus, StoredBlob, ToolOutput, User
+from ebbtide.agent.calls.output_budget import SHORT, ArchivedOutput, OutputBudget
+from ebbtide.agent.context.estimate import estimate_message
+from ebbtide.agent.context.preflight import ToolBudget
+from ebbtide.agent.messages import OutputStatus, StoredBlob, ToolOutput, User
 
 
 def count(output: ToolOutput) -> int:

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from agent.archive.listing import ArchiveListing
-from agent.context.offload import Offloading
-from agent.errors import ReferenceFailed
-from agent.events.session import Noticed, TurnFinished
-from agent.messages import Assistant, Image, StoredBlob, Text, ToolCall, ToolOutput, User
-from agent.providers.wires.scripted import Scripted
-from agent.records.message_rows import decode_message, encode_message
-from store.archive import ArchiveStore
-from store.errors import StoreError
-from store.session_rows import MessageRow, OutputRow
-from store.sessions import SessionStore
+from ebbtide.agent.archive.listing import ArchiveListing
+from ebbtide.agent.context.offload import Offloading
+from ebbtide.agent.errors import ReferenceFailed
+from ebbtide.agent.events.session import Noticed, TurnFinished
+from ebbtide.agent.messages import Assistant, Image, StoredBlob, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records.message_rows import decode_message, encode_message
+from ebbtide.store.archive import ArchiveStore
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import MessageRow, OutputRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.base import Arguments, Attachment, Effect, Picture, Result, Workspace
 from tests.agent.context.test_output_media import PNG
 from tests.kit.session import ID, Home, call, calls, events_of, first_turn, outputs_of
-from tools.base import Arguments, Attachment, Effect, Picture, Result, Workspace
 
 PDF = Attachment("report.pdf", "application/pdf", b"%PDF-1.7\n\xff\xfe" + bytes(5000))
 SONG = Attachment("song.wav", "audio/wav", b"RIFF\x00\x01\x02\x03WAVE")

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
-from agent.config.options import Mode
-from agent.events.permissions import Decision, PermissionAsked
-from agent.events.session import Noticed
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.schema import object_of
 from tests.kit.session import Home, call, calls, decides, outputs_of, turn_in_which
-from tools.base import Arguments, Effect, Result, Workspace
-from tools.sandbox.sandbox import Sandbox
-from tools.schema import object_of
 
 BLOCKED = "it may not write `/opt/x`"
 

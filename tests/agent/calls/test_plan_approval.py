@@ -2,16 +2,16 @@
 
 import pytest
 
-from agent.calls.plan_approval import BEHIND
-from agent.calls.policy import Policy, Rule
-from agent.config.options import Mode
-from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
-from agent.events.session import Event, Noticed, ToolFinished, TurnFinished
-from agent.messages import Note
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
+from ebbtide.agent.calls.plan_approval import BEHIND
+from ebbtide.agent.calls.policy import Policy, Rule
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import Event, Noticed, ToolFinished, TurnFinished
+from ebbtide.agent.messages import Note
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.tools.submit_plan import MAX_PLAN_CHARS, PLAN_ACCEPTED
 from tests.kit.session import Home, call, calls, events_of, outputs_of
-from tools.submit_plan import MAX_PLAN_CHARS, PLAN_ACCEPTED
 
 PLAN = "# Fix the sum\n\n1. Change `calc.py`.\n2. Run the tests.\n"
 SUBMITS = call("submit_plan", plan=PLAN)

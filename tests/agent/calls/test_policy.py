@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import IN_PLAN, Policy, Rule, concerns, decide, parse_rule
-from agent.config.options import MODES, Mode
-from agent.errors import ConfigError
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import IN_PLAN, Policy, Rule, concerns, decide, parse_rule
+from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.base import ReadOnlyAccess
 from tests.kit.recorded_bash import simple_commands
-from tools.base import ReadOnlyAccess
 
 ROOT = "/home/u/project"
 

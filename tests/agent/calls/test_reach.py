@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.calls.approval import Approver
-from agent.calls.policy import Policy, parse_rule
-from agent.calls.reach import MOST_ASKED, CallReach
-from agent.config.options import Mode
-from agent.events.permissions import Decision, NetworkRefused, PermissionAnswered, PermissionAsked
-from agent.events.session import Event
-from agent.messages import ToolCall
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.policy import Policy, parse_rule
+from ebbtide.agent.calls.reach import MOST_ASKED, CallReach
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.events.permissions import Decision, NetworkRefused, PermissionAnswered, PermissionAsked
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.network.places import NetworkPlace, place_of
 from tests.waiting import until
-from tools.network.places import NetworkPlace, place_of
 
 CALL = ToolCall("c1", "bash", {"command": "pip install x"})
 INDEX, FILES = place_of("example.com:443"), place_of("files.example.net:443")

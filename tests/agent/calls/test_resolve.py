@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from agent.calls.resolve import tool_for, unwrap_call_tool
-from agent.messages import ToolCall
+from ebbtide.agent.calls.resolve import tool_for, unwrap_call_tool
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.base import Tool, ToolError
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.schema import object_of
 from tests.served import Served, served_tools
-from tools.base import Tool, ToolError
-from tools.catalog import builtin_tools
-from tools.schema import object_of
 
 GREET = Served("mcp__a__greet", "Greets somebody.", object_of({"who": {"type": "string"}}, ("who",)))
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*builtin_tools(), GREET, *served_tools())}

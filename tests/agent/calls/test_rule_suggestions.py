@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, decide, is_canonical_rule, parse_rule
-from agent.calls.rule_suggestions import exact_rule, offers_for, try_rules
-from agent.events.permissions import RuleTrial
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Policy, decide, is_canonical_rule, parse_rule
+from ebbtide.agent.calls.rule_suggestions import exact_rule, offers_for, try_rules
+from ebbtide.agent.events.permissions import RuleTrial
 from tests.kit.recorded_bash import simple_commands
 
 ROOT = "/home/u/project"

@@ -4,11 +4,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.context.secret_tokens import SecretTokens
-from agent.events.session import ToolFinished
-from agent.providers.wires.scripted import Scripted
-from agent.records.token_key import KEY_FILE, token_key
-from agent.session import Session
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.events.session import ToolFinished
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records.token_key import KEY_FILE, token_key
+from ebbtide.agent.session import Session
 from tests.agent.mcp.serving import House, say
 from tests.kit.session import call, finished
 from tests.tools.secrets.test_key_formats import KEYS, LETTERS

@@ -5,10 +5,10 @@ from shlex import quote
 
 import pytest
 
-from agent.calls.shell_patch import LONGEST_QUOTED, NOT_A_PROGRAM_ERROR, RAN_AS_PATCH_NOTE, as_patch
+from ebbtide.agent.calls.shell_patch import LONGEST_QUOTED, NOT_A_PROGRAM_ERROR, RAN_AS_PATCH_NOTE, as_patch
+from ebbtide.tools.base import ToolError
 from tests.kit.project import Project
 from tests.kit.session import call, events_of, outputs_of
-from tools.base import ToolError
 
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two $HOME `x`\n*** End Patch"
 QUOTES = '*** Begin Patch\n*** Update File: a.txt\n@@\n-print("it\'s $HOME \\ `x`")\n+two\n*** End Patch'

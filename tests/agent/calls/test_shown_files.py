@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.calls.answer_files import file_from_snippet, merge_snippet
+from ebbtide.agent.calls.answer_files import file_from_snippet, merge_snippet
 
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
 PACKAGE = '{\n  "version": "1.0.0",\n  "dependencies": {\n    "left-pad": "1.0.0"\n  }\n}\n'

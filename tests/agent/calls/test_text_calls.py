@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from agent.calls.call_forms import WrittenCall
-from agent.calls.call_search import EXAMPLE_CALL_ADVICE, NO_CALL, FoundCalls, calls_in
-from agent.calls.resolve import is_exactly, is_offered, parameter_names
-from agent.calls.text_calls import MAX_COMPARED_TEXTS, with_text_calls
-from agent.events.session import CallsRead, TurnFinished
-from agent.messages import Assistant, Reasoning, Text, ToolCall
-from agent.providers.base import ModelFacts
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.calls.call_forms import WrittenCall
+from ebbtide.agent.calls.call_search import EXAMPLE_CALL_ADVICE, NO_CALL, FoundCalls, calls_in
+from ebbtide.agent.calls.resolve import is_exactly, is_offered, parameter_names
+from ebbtide.agent.calls.text_calls import MAX_COMPARED_TEXTS, with_text_calls
+from ebbtide.agent.events.session import CallsRead, TurnFinished
+from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.tools.base import Tool
+from ebbtide.tools.catalog import builtin_tools
 from tests.kit.session import Home, events_of, finished, first_turn
-from tools.base import Tool
-from tools.catalog import builtin_tools
 
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in builtin_tools()}
 LS, WC = WrittenCall("bash", {"command": "ls"}), WrittenCall("bash", {"command": "wc a"})

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from agent.calls.coercion import AMOUNTS
-from agent.calls.policy import Policy, parse_rule
-from agent.calls.resolve import normalize_calls, tool_for
-from agent.calls.shell_patch import RAN_AS_PATCH_NOTE
-from agent.events.session import ToolStarted
-from agent.messages import Assistant, ToolCall
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.calls.coercion import AMOUNTS
+from ebbtide.agent.calls.policy import Policy, parse_rule
+from ebbtide.agent.calls.resolve import normalize_calls, tool_for
+from ebbtide.agent.calls.shell_patch import RAN_AS_PATCH_NOTE
+from ebbtide.agent.events.session import ToolStarted
+from ebbtide.agent.messages import Assistant, ToolCall
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.tools.base import Tool, ToolError, Workspace
+from ebbtide.tools.catalog import builtin_tools
 from tests.agent.calls.test_shell_patch import QUOTES
 from tests.agent.providers.wires.cases import ADAPTERS
 from tests.kit.session import Home, call, calls, finished, first_turn
 from tests.served import Served
-from tools.base import Tool, ToolError, Workspace
-from tools.catalog import builtin_tools
 
 PLACE = {"type": "object", "properties": {"line": {"type": "integer"}}}
 TRACK = Served(

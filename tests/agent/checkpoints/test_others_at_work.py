@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoints.database import NAME
-from agent.checkpoints.file_state import CONTENT_LOST, TOGETHER
-from agent.checkpoints.project import ProjectCheckpoints, folder_for
-from agent.checkpoints.undo_points import to_undo
-from agent.errors import RestoreFailed, StoreFailed
-from store.locks import SessionLock
+from ebbtide.agent.checkpoints.database import NAME
+from ebbtide.agent.checkpoints.file_state import CONTENT_LOST, TOGETHER
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints, folder_for
+from ebbtide.agent.checkpoints.undo_points import to_undo
+from ebbtide.agent.errors import RestoreFailed, StoreFailed
+from ebbtide.store.locks import SessionLock
 from tests.agent.checkpoints.test_project import fail_at, filled, redone, undone
 from tests.agent.checkpoints.trees import Agent, never, project_in, tree, turn
 

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.checkpoints.file_state import SINCE, TurnChanges
-from agent.checkpoints.point_log import CUT_OFF
-from agent.checkpoints.project import ProjectCheckpoints, folder_for
-from agent.checkpoints.undo_points import to_redo, to_undo
-from agent.checkpoints.work_tree import Limits
-from agent.errors import RestoreFailed
+from ebbtide.agent.checkpoints.file_state import SINCE, TurnChanges
+from ebbtide.agent.checkpoints.point_log import CUT_OFF
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints, folder_for
+from ebbtide.agent.checkpoints.undo_points import to_redo, to_undo
+from ebbtide.agent.checkpoints.work_tree import Limits
+from ebbtide.agent.errors import RestoreFailed
 from tests.agent.checkpoints.trees import LIMITS, Agent, never, project_in, tree, turn
 
 A_TICK = 0.05

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.hooks import OutputHooks
-from agent.calls.permission_request import PermissionRequest
-from agent.channel import Interrupt
-from agent.checkpoints import checkpoint_thread
-from agent.checkpoints.checkpoint_thread import CheckpointThread
-from agent.checkpoints.project import ProjectCheckpoints
-from agent.checkpoints.session_checkpoints import SessionCheckpoints
-from agent.checkpoints.undo_points import to_undo
-from agent.checkpoints.work_tree import Limits
-from agent.config.option_values import AfterTool
-from agent.events.session import Event, TurnStarted
-from agent.events.view import FilesChanged
-from agent.messages import ToolCall
+from ebbtide.agent.calls.hooks import OutputHooks
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.checkpoints import checkpoint_thread
+from ebbtide.agent.checkpoints.checkpoint_thread import CheckpointThread
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.checkpoints.undo_points import to_undo
+from ebbtide.agent.checkpoints.work_tree import Limits
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.events.session import Event, TurnStarted
+from ebbtide.agent.events.view import FilesChanged
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.base import Result, Workspace
 from tests.agent.checkpoints.trees import project_in
 from tests.waiting import soon
-from tools.base import Result, Workspace
 
 
 class Kept:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent.checkpoints.file_state import HEAD_MOVED, SINCE, SPLIT, path_label
-from agent.checkpoints.git_index import entry_of, read_index, staged_in, with_staged
-from agent.checkpoints.project import ProjectCheckpoints
-from agent.checkpoints.staged import BUSY
-from agent.checkpoints.undo_points import RestoreResult, to_redo, to_undo
+from ebbtide.agent.checkpoints.file_state import HEAD_MOVED, SINCE, SPLIT, path_label
+from ebbtide.agent.checkpoints.git_index import entry_of, read_index, staged_in, with_staged
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints
+from ebbtide.agent.checkpoints.staged import BUSY
+from ebbtide.agent.checkpoints.undo_points import RestoreResult, to_redo, to_undo
 from tests.agent.checkpoints.trees import Agent, project_in, tree
 
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "protocol.file.allow=always")

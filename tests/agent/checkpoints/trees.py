@@ -4,9 +4,9 @@ import os
 import stat
 from pathlib import Path
 
-from agent.checkpoints.project import ProjectCheckpoints
-from agent.checkpoints.undo_points import TurnPlace
-from agent.checkpoints.work_tree import Limits
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints
+from ebbtide.agent.checkpoints.undo_points import TurnPlace
+from ebbtide.agent.checkpoints.work_tree import Limits
 
 LIMITS = Limits(files=1000, file_bytes=10_000, all_bytes=1_000_000)
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.aliases import AliasedSetting, snake_case, translate
-from agent.config.load import load_config
-from agent.config.values import Config, field_of
-from agent.errors import ConfigError
-from agent.providers.registry import facts_for
-from agent.session_settings import effort_for
+from ebbtide.agent.config.aliases import AliasedSetting, snake_case, translate
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Config, field_of
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.session_settings import effort_for
 
 
 def configured(folder: Path, text: str, *settings: str) -> Config:

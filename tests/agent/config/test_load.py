@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import MAX_FILE_BYTES, find_project, load_config
-from agent.config.option_values import AfterTool
-from agent.config.values import ProviderConfig
-from agent.errors import ConfigError
+from ebbtide.agent.config.load import MAX_FILE_BYTES, find_project, load_config
+from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.config.values import ProviderConfig
+from ebbtide.agent.errors import ConfigError
 from tests.agent.config.conftest import Place
 
 

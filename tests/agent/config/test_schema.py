@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from agent.config.aliases import KEY_ALIASES
-from agent.config.options import OPTIONS
-from agent.config.schema import config_schema, shape_of
-from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
-from tools.schema import mismatches
+from ebbtide.agent.config.aliases import KEY_ALIASES
+from ebbtide.agent.config.options import OPTIONS
+from ebbtide.agent.config.schema import config_schema, shape_of
+from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
+from ebbtide.tools.schema import mismatches
 
 PARSES: dict[str, Callable[[object], object]] = {
     **{option.key: option.parse for option in OPTIONS},

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.options import OPTIONS
-from agent.config.settings import text_of, value_of
-from agent.errors import ConfigError
+from ebbtide.agent.config.options import OPTIONS
+from ebbtide.agent.config.settings import text_of, value_of
+from ebbtide.agent.errors import ConfigError
 from tests.agent.config.conftest import Place
 
 WRITTEN = """\

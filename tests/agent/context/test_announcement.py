@@ -4,10 +4,10 @@ from typing import get_args
 
 import pytest
 
-from agent.context.announcement import announcement
-from agent.context.pins import PINS_STRATEGY
-from agent.context.strategies import TOOLS, Strategy
-from agent.events.view import Cause, ContextCompacted
+from ebbtide.agent.context.announcement import announcement
+from ebbtide.agent.context.pins import PINS_STRATEGY
+from ebbtide.agent.context.strategies import TOOLS, Strategy
+from ebbtide.agent.events.view import Cause, ContextCompacted
 
 
 def test_each_strategy_is_told_in_words_of_its_own() -> None:

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.apply_strategy import run_strategy
-from agent.context.attachments import (
+from ebbtide.agent.context.apply_strategy import run_strategy
+from ebbtide.agent.context.attachments import (
     MIN_NOTE_BYTES,
     as_request,
     attachment_labels,
@@ -15,19 +15,19 @@ from agent.context.attachments import (
     picture_note,
     shrink_attachments,
 )
-from agent.context.compaction import Floor, lean_request, solve_floor
-from agent.context.estimate import estimate_message, estimate_text
-from agent.context.long_texts import sendable, truncate_part
-from agent.context.mask import is_at_length
-from agent.context.mentions import pasted_note, piped_note
-from agent.context.message_text import steering_message
-from agent.context.references import message_digits
-from agent.context.settings import Caps
-from agent.context.strategies import Room, size_of
-from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User, UserPart
+from ebbtide.agent.context.compaction import Floor, lean_request, solve_floor
+from ebbtide.agent.context.estimate import estimate_message, estimate_text
+from ebbtide.agent.context.long_texts import sendable, truncate_part
+from ebbtide.agent.context.mask import is_at_length
+from ebbtide.agent.context.mentions import pasted_note, piped_note
+from ebbtide.agent.context.message_text import steering_message
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.strategies import Room, size_of
+from ebbtide.agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User, UserPart
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.outputs.plain_text import printable
 from tests.agent.histories import filled
-from tools.outputs.extent import Extent
-from tools.outputs.plain_text import printable
 
 names = st.text(st.characters(exclude_characters="\n"), min_size=1).map(lambda name: f"@{name}")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import (
+from ebbtide.agent.context.budget import (
     SHOWN_BY_SERVER,
     BudgetSection,
     ContextBudget,
@@ -16,11 +16,11 @@ from agent.context.budget import (
     fitting_reserves,
     measure,
 )
-from agent.context.estimate import Counts, Estimator
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Conversation, Usage
-from agent.providers.meter import Meter
+from ebbtide.agent.context.estimate import Counts, Estimator
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Conversation, Usage
+from ebbtide.agent.providers.meter import Meter
 from tests.agent.histories import conversations
 
 sizes = st.integers(0, 3_000_000)

@@ -5,14 +5,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carried_files import MAX_AGE_REQUESTS, MAX_FILES, carried_files, with_carried_files
-from agent.context.compaction import apply_compaction, plan_at
-from agent.context.receipt import receipt
-from agent.context.settings import Caps
-from agent.context.summary import CARRIED_HEADING, Draft, summary_messages
-from agent.context.view_items import PinnedPart, view_parts
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.records.rows import decode_snapshot, encode_snapshot
+from ebbtide.agent.context.carried_files import MAX_AGE_REQUESTS, MAX_FILES, carried_files, with_carried_files
+from ebbtide.agent.context.compaction import apply_compaction, plan_at
+from ebbtide.agent.context.receipt import receipt
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.summary import CARRIED_HEADING, Draft, summary_messages
+from ebbtide.agent.context.view_items import PinnedPart, view_parts
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.histories import conversations
 
 GO = User((Text("go"),))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.apply_strategy import drop_half, last_message, run_strategy, without_step
-from agent.context.attachments import as_request
-from agent.context.budget import BUFFER, ContextBudget, Window
-from agent.context.compaction import (
+from ebbtide.agent.context.apply_strategy import drop_half, last_message, run_strategy, without_step
+from ebbtide.agent.context.attachments import as_request
+from ebbtide.agent.context.budget import BUFFER, ContextBudget, Window
+from ebbtide.agent.context.compaction import (
     Floor,
     apply_compaction,
     can_save_enough,
@@ -20,19 +20,19 @@ from agent.context.compaction import (
     solve_floor,
     worthwhile_caps,
 )
-from agent.context.estimate import estimate_message, estimate_messages, estimate_text
-from agent.context.mask import visible_messages
-from agent.context.message_text import steering_message
-from agent.context.old_outputs import mask_outputs
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.receipt import receipt
-from agent.context.settings import Caps
-from agent.context.steps import turn_starts, unseen_from
-from agent.context.strategies import LADDERS, Room, Strategy, room_of, size_of
-from agent.context.summary import FRAME, NO_ROOM, SUMMARY, Draft
-from agent.context.transcript import chunks, named_outputs, transcript
-from agent.events.view import ReceiptItem
-from agent.messages import (
+from ebbtide.agent.context.estimate import estimate_message, estimate_messages, estimate_text
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.message_text import steering_message
+from ebbtide.agent.context.old_outputs import mask_outputs
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.receipt import receipt
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.steps import turn_starts, unseen_from
+from ebbtide.agent.context.strategies import LADDERS, Room, Strategy, room_of, size_of
+from ebbtide.agent.context.summary import FRAME, NO_ROOM, SUMMARY, Draft
+from ebbtide.agent.context.transcript import chunks, named_outputs, transcript
+from ebbtide.agent.events.view import ReceiptItem
+from ebbtide.agent.messages import (
     BY_USER,
     Assistant,
     Conversation,
@@ -46,9 +46,9 @@ from agent.messages import (
     Usage,
     User,
 )
+from ebbtide.tools.process.state import ProgramState
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, output_ids, steps
-from tools.process.state import ProgramState
 
 INSTRUCTIONS = Instructions("base")
 CAPS = Caps(tail=200, ledger=400, retain=50, summary=100, protect=100)

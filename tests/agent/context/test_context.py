@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.estimate import estimate_message, estimate_messages, estimate_text
-from agent.context.offload import cut_output
-from agent.context.prompt import Instructions, Prompt, build_prompt, merge_users
-from agent.context.tool_selection import ToolSpec, select_tools
-from agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
+from ebbtide.agent.context.estimate import estimate_message, estimate_messages, estimate_text
+from ebbtide.agent.context.offload import cut_output
+from ebbtide.agent.context.prompt import Instructions, Prompt, build_prompt, merge_users
+from ebbtide.agent.context.tool_selection import ToolSpec, select_tools
+from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
 from tests.agent.histories import conversations, images, texts
 
 INSTRUCTIONS = Instructions("base", "here", "rules")

@@ -1,6 +1,6 @@
 """What is read from the calls of a conversation: the model's list and its wish for room."""
 
-from agent.context.control_calls import (
+from ebbtide.agent.context.control_calls import (
     CompactionRequest,
     TodoItem,
     compaction_request,
@@ -8,7 +8,7 @@ from agent.context.control_calls import (
     open_items,
     todo_state,
 )
-from agent.messages import Assistant, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.messages import Assistant, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
 
 
 def called(name: str, status: OutputStatus = "done", **arguments: object) -> tuple[Message, Message]:

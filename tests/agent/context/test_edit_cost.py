@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import ContextBudget, Window
-from agent.context.edit_cost import MAX_HOLD_TOKENS, PART, hold_after, undo_refusal, written_again
+from ebbtide.agent.context.budget import ContextBudget, Window
+from ebbtide.agent.context.edit_cost import MAX_HOLD_TOKENS, PART, hold_after, undo_refusal, written_again
 
 tokens = st.integers(0, 300_000)
 budgets = st.builds(

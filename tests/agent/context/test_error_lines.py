@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.error_lines import (
+from ebbtide.agent.context.error_lines import (
     CAUSE,
     PASSING_MENTION,
     VERDICT,
@@ -14,8 +14,8 @@ from agent.context.error_lines import (
     shape_of,
     weight_of,
 )
-from agent.context.error_matches import ErrorMatches
-from agent.context.estimate import estimate_text
+from ebbtide.agent.context.error_matches import ErrorMatches
+from ebbtide.agent.context.estimate import estimate_text
 from tests.kit.tool_logs import ToolLog, tool_logs
 
 LOGS = {log.tool: log for log in tool_logs()}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.estimate import (
+from ebbtide.agent.context.estimate import (
     BYTES,
     Counts,
     Estimator,
@@ -20,8 +20,8 @@ from agent.context.estimate import (
     is_plausible,
     learn,
 )
-from agent.context.images import ImageRule, image_size, image_tokens
-from agent.messages import Assistant, Image, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.images import ImageRule, image_size, image_tokens
+from ebbtide.agent.messages import Assistant, Image, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import texts
 
 amounts = st.integers(0, 100_000)

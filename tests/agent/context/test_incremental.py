@@ -6,8 +6,8 @@ from threading import Thread
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.incremental import IncrementalFold, is_prefix, memoized
-from agent.messages import Conversation, Message, Text, User, extend_tuple
+from ebbtide.agent.context.incremental import IncrementalFold, is_prefix, memoized
+from ebbtide.agent.messages import Conversation, Message, Text, User, extend_tuple
 
 SAME = tuple(User((Text(str(number % 2)),)) for number in range(4))
 """Objects of which some are equal and none are the same."""

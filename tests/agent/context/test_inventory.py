@@ -7,14 +7,14 @@ from itertools import accumulate, chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carrying_costs import LOCAL, RewriteOffer, UnitPrices, mask_offer
-from agent.context.estimate import estimate_message, output_size
-from agent.context.inventory import Inventory, maskable
-from agent.context.mask import NumberedOutput, message_key, numbered_outputs, visible_output
-from agent.context.old_outputs import WORTH, least_wanted, old_items, worth
-from agent.context.settings import Caps, RewritePatience
-from agent.context.steps import unseen_from
-from agent.messages import Assistant, Conversation, Message, ShortenedPart, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.carrying_costs import LOCAL, RewriteOffer, UnitPrices, mask_offer
+from ebbtide.agent.context.estimate import estimate_message, output_size
+from ebbtide.agent.context.inventory import Inventory, maskable
+from ebbtide.agent.context.mask import NumberedOutput, message_key, numbered_outputs, visible_output
+from ebbtide.agent.context.old_outputs import WORTH, least_wanted, old_items, worth
+from ebbtide.agent.context.settings import Caps, RewritePatience
+from ebbtide.agent.context.steps import unseen_from
+from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, Text, ToolCall, ToolOutput, User
 
 PRICES, EAGER = UnitPrices(), RewritePatience(wanted=0.01)
 

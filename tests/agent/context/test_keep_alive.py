@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.keep_alive import LONGER, ends_between, is_renewal_worthwhile, outlasting
+from ebbtide.agent.context.keep_alive import LONGER, ends_between, is_renewal_worthwhile, outlasting
 
 
 def test_half_of_the_pauses_that_outlast_five_minutes_end_within_ten() -> None:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.estimate import estimate_text
-from agent.context.ledger import (
+from bench.context.fidelity import measure
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.ledger import (
     TITLES,
     Ledger,
     demands_in,
@@ -16,13 +17,12 @@ from agent.context.ledger import (
     read_ledger,
     render_ledger,
 )
-from agent.context.mask import visible_messages
-from agent.context.references import message_digits
-from agent.messages import Assistant, Conversation, Message, OutputStatus, Text, ToolCall, ToolOutput, User
-from agent.records.earlier_formats import program_of_words
-from bench.context.fidelity import measure
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.messages import Assistant, Conversation, Message, OutputStatus, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.earlier_formats import program_of_words
+from ebbtide.tools.process.state import ProgramState
 from tests.agent.histories import conversations
-from tools.process.state import ProgramState
 
 lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1, max_size=40)
 ledgers = st.builds(Ledger, **{name: st.lists(lines, max_size=4, unique=True).map(tuple) for name in TITLES})

@@ -5,14 +5,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carried_files import with_carried_files
-from agent.context.compaction import apply_compaction, plan_at
-from agent.context.dropped_outputs import dropped_outputs
-from agent.context.estimate import estimate_text
-from agent.context.settings import Caps
-from agent.context.summary import NAMES, Draft, summary_messages
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.records.rows import decode_snapshot, encode_snapshot
+from ebbtide.agent.context.carried_files import with_carried_files
+from ebbtide.agent.context.compaction import apply_compaction, plan_at
+from ebbtide.agent.context.dropped_outputs import dropped_outputs
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.summary import NAMES, Draft, summary_messages
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.histories import conversations
 
 GO = User((Text("go"),))

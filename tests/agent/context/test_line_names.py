@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.inventory import Inventory
-from agent.context.mask import mask_by_keys, numbered_outputs, visible_messages
-from agent.context.name_index import names_of
-from agent.context.stub_identifiers import StubIdentifiers
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.inventory import Inventory
+from ebbtide.agent.context.mask import mask_by_keys, numbered_outputs, visible_messages
+from ebbtide.agent.context.name_index import names_of
+from ebbtide.agent.context.stub_identifiers import StubIdentifiers
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 
 WORDS = "word " * 150
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import message_key, visible_messages
-from agent.context.old_outputs import mask_outputs, old_items
-from agent.context.receipt import ENDS, LEFT_OF_IT, receipt
-from agent.context.references import message_digits, parse_reference
-from agent.context.strategies import size_of
-from agent.context.view import View
-from agent.context.view_items import items_of
-from agent.messages import (
+from ebbtide.agent.context.mask import message_key, visible_messages
+from ebbtide.agent.context.old_outputs import mask_outputs, old_items
+from ebbtide.agent.context.receipt import ENDS, LEFT_OF_IT, receipt
+from ebbtide.agent.context.references import message_digits, parse_reference
+from ebbtide.agent.context.strategies import size_of
+from ebbtide.agent.context.view import View
+from ebbtide.agent.context.view_items import items_of
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Conversation,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import (
+from ebbtide.agent.context.mask import (
     HOOK_NOTE_PREFIX,
     NumberedOutput,
     first_error,
@@ -15,11 +15,21 @@ from agent.context.mask import (
     outcome_with_ref,
     visible_messages,
 )
-from agent.context.offload import stored_form
-from agent.messages import Assistant, Conversation, Image, OutputStatus, StoredBlob, Text, ToolCall, ToolOutput, User
-from agent.records.earlier_formats import program_of_words
-from tools.outputs.extent import Extent
-from tools.process.state import ProgramState
+from ebbtide.agent.context.offload import stored_form
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    OutputStatus,
+    StoredBlob,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+from ebbtide.agent.records.earlier_formats import program_of_words
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.process.state import ProgramState
 
 LATE = "ended: not finished after 5 s; give more"
 

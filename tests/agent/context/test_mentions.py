@@ -1,10 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.compaction import plan_compaction
-from agent.context.long_texts import truncate_part
-from agent.context.mentions import MentionReading, mentions, pasted_note, room_for, written_as
-from agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.compaction import plan_compaction
+from ebbtide.agent.context.long_texts import truncate_part
+from ebbtide.agent.context.mentions import MentionReading, mentions, pasted_note, room_for, written_as
+from ebbtide.agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 
 words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.message_text import has_unique_ids, with_unique_ids
-from agent.messages import Assistant, Text, ToolCall
+from ebbtide.agent.context.message_text import has_unique_ids, with_unique_ids
+from ebbtide.agent.messages import Assistant, Text, ToolCall
 
 ids = st.sampled_from(["c", "c-2", "c-3", "d", ""])
 replies = st.lists(ids, max_size=4, unique=True).map(

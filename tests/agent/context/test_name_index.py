@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.name_index import MAX_INDEXED_BYTES, index_size, name_index
-from agent.context.offload import Offloading, StreamedPreview, cut_output, text_without_insertions
-from agent.messages import ToolOutput
+from ebbtide.agent.context.name_index import MAX_INDEXED_BYTES, index_size, name_index
+from ebbtide.agent.context.offload import Offloading, StreamedPreview, cut_output, text_without_insertions
+from ebbtide.agent.messages import ToolOutput
 
 
 def test_names_are_words_that_nobody_says_by_chance_each_once_in_the_order_in_which_they_stand() -> None:

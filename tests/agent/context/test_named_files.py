@@ -1,6 +1,6 @@
 """Which files and names the words of a message are about."""
 
-from agent.context.named_files import files_named, names_in, names_of_files
+from ebbtide.agent.context.named_files import files_named, names_in, names_of_files
 
 FILES = ("README.md", "src/util/helper.py", "a/same.py", "b/same.py", "src/main.c", "Makefile")
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.inventory import Inventory
-from agent.context.name_index import names_of
-from agent.context.named_outputs import HOLDERS, NamedOutputs
-from agent.context.reread_model import reread_probability
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.inventory import Inventory
+from ebbtide.agent.context.name_index import names_of
+from ebbtide.agent.context.named_outputs import HOLDERS, NamedOutputs
+from ebbtide.agent.context.reread_model import reread_probability
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 
 NAMES = [f"name_of_{letter}" for letter in "abcdefgh"]
 LONG = "words that no one needs again " * 40

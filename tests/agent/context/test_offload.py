@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.estimate import output_size
-from agent.context.offload import (
+from ebbtide.agent.context.estimate import output_size
+from ebbtide.agent.context.offload import (
     Offloading,
     StreamedPreview,
     cut_form,
@@ -16,7 +16,7 @@ from agent.context.offload import (
     stored_form,
     text_without_insertions,
 )
-from agent.messages import ToolCall, ToolOutput
+from ebbtide.agent.messages import ToolCall, ToolOutput
 
 LOG = b"".join(b"line %d\n" % number for number in range(1, 1201))
 

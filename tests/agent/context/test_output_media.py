@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.output_media import lines_for, read_as_text, sorted_out
-from tools.base import Attachment, Picture, PrintedLog, Result
+from ebbtide.agent.context.output_media import lines_for, read_as_text, sorted_out
+from ebbtide.tools.base import Attachment, Picture, PrintedLog, Result
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 

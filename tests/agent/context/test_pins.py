@@ -5,16 +5,24 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.apply_strategy import run_strategy
-from agent.context.compaction import Floor, solve_floor
-from agent.context.mask import message_key, numbered_outputs, visible_messages
-from agent.context.old_outputs import mask_outputs
-from agent.context.pins import PinSize, open_request, pins_after_cut, shorter, size_of_pins, smaller_pins, view_from
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.settings import Caps
-from agent.context.strategies import LADDERS, Room, size_of
-from agent.context.summary import PINNED_HEADING
-from agent.messages import (
+from ebbtide.agent.context.apply_strategy import run_strategy
+from ebbtide.agent.context.compaction import Floor, solve_floor
+from ebbtide.agent.context.mask import message_key, numbered_outputs, visible_messages
+from ebbtide.agent.context.old_outputs import mask_outputs
+from ebbtide.agent.context.pins import (
+    PinSize,
+    open_request,
+    pins_after_cut,
+    shorter,
+    size_of_pins,
+    smaller_pins,
+    view_from,
+)
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.strategies import LADDERS, Room, size_of
+from ebbtide.agent.context.summary import PINNED_HEADING
+from ebbtide.agent.messages import (
     Assistant,
     Conversation,
     Form,
@@ -27,7 +35,7 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from agent.records.rows import decode_snapshot, encode_snapshot
+from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, texts
 

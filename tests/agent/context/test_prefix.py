@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context import prefix
-from agent.context.prefix import (
+from ebbtide.agent.context import prefix
+from ebbtide.agent.context.prefix import (
     LOOKBACK,
     MOST_BREAKPOINTS,
     Breakpoints,
@@ -22,9 +22,9 @@ from agent.context.prefix import (
     is_broken,
     plan_breakpoints,
 )
-from agent.context.prompt import Instructions, PromptBuilder, Section, build_prompt
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Assistant, Conversation, Message, Note, Text, ToolOutput, Usage, User
+from ebbtide.agent.context.prompt import Instructions, PromptBuilder, Section, build_prompt
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Text, ToolOutput, Usage, User
 from tests.agent.histories import conversations, filled, texts
 
 TOOLS = (ToolSpec("echo", "Says it again.", {"type": "object"}),)

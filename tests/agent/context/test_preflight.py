@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import ContextBudget, Window
-from agent.context.preflight import (
+from ebbtide.agent.context.budget import ContextBudget, Window
+from ebbtide.agent.context.preflight import (
     BlockedTarget,
     Counters,
     ModelTarget,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent.context.mask import visible_messages
-from agent.context.message_text import message_text
-from agent.context.provenance import Covering, DepartedMessage, Fate, Occurrence, places_of
-from agent.context.references import message_digits
-from agent.messages import Assistant, Conversation, Message, Note, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.context.provenance import Covering, DepartedMessage, Fate, Occurrence, places_of
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Summary, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
 CALL = ToolCall("c1", "read", {"path": "a.py"}, "")

@@ -6,13 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carrying_costs import UnitPrices, mask_offer
-from agent.context.inventory import Inventory
-from agent.context.mask import mask_by_keys
-from agent.context.recalls import with_outputs
-from agent.context.reread_model import CURVES, MAX_REUSE_FACTOR, reread_probability, reuse_factors, with_departed
-from agent.context.settings import Caps, RewritePatience
-from agent.messages import Assistant, Conversation, OutputStatus, Recalls, StoredBlob, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.carrying_costs import UnitPrices, mask_offer
+from ebbtide.agent.context.inventory import Inventory
+from ebbtide.agent.context.mask import mask_by_keys
+from ebbtide.agent.context.recalls import with_outputs
+from ebbtide.agent.context.reread_model import (
+    CURVES,
+    MAX_REUSE_FACTOR,
+    reread_probability,
+    reuse_factors,
+    with_departed,
+)
+from ebbtide.agent.context.settings import Caps, RewritePatience
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    OutputStatus,
+    Recalls,
+    StoredBlob,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
 
 CONTENTS = ("file", *CURVES)
 LONG = "x" * 10_000

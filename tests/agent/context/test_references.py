@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.references import (
+from ebbtide.agent.context.references import (
     OPEN,
     BadReference,
     ByteRange,
@@ -20,7 +20,7 @@ from agent.context.references import (
     message_digits,
     parse_reference,
 )
-from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
 
 counts = st.integers(1, 10**15)
 targets: st.SearchStrategy[ReferenceTarget] = st.one_of(

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.reminder_notes import Surroundings, announced_surroundings, correction, notes_for, with_announced
-from agent.messages import Conversation, Note, Text, User
+from ebbtide.agent.context.reminder_notes import (
+    Surroundings,
+    announced_surroundings,
+    correction,
+    notes_for,
+    with_announced,
+)
+from ebbtide.agent.messages import Conversation, Note, Text, User
 from tests.agent.histories import texts
 
 situations = st.builds(

@@ -6,7 +6,7 @@ from math import sqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carrying_costs import (
+from ebbtide.agent.context.carrying_costs import (
     LOCAL,
     MIN_COMPACTED_TOKENS,
     MIN_MASKED_TOKENS,
@@ -19,11 +19,11 @@ from agent.context.carrying_costs import (
     mask_offer,
     will_pay_off,
 )
-from agent.context.inventory import Inventory, maskable
-from agent.context.mask import mask_by_keys
-from agent.context.reread_model import reread_probability
-from agent.context.settings import Caps, RewritePatience
-from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.inventory import Inventory, maskable
+from ebbtide.agent.context.mask import mask_by_keys
+from ebbtide.agent.context.reread_model import reread_probability
+from ebbtide.agent.context.settings import Caps, RewritePatience
+from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
 PRICES, PATIENCE = UnitPrices(), RewritePatience()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.repetition import LEAST_OF_SIGNS, LOOKED_AT_EVERY, Repetition, RepetitionWatch, repetition
+from ebbtide.agent.context.repetition import LEAST_OF_SIGNS, LOOKED_AT_EVERY, Repetition, RepetitionWatch, repetition
 
 ROOT = Path(__file__).parents[3]
 SORRY = "I am sorry, I cannot do this. "

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
-from agent.messages import Assistant, Note, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
+from ebbtide.agent.messages import Assistant, Note, Text, ToolCall, ToolOutput, User
 from tests.tools.secrets.test_key_formats import KEYS
 
 TEXTS = st.lists(st.sampled_from([*KEYS.values(), "plain ", "ü\n", "MyPassw0rd!", "⟦secret:NAME#N⟧", "\ud800"]))

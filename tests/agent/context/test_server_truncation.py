@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent.context.estimate import estimate_messages, estimate_text
-from agent.context.server_truncation import (
+from ebbtide.agent.context.estimate import estimate_messages, estimate_text
+from ebbtide.agent.context.server_truncation import (
     CountedRequest,
     CountRecord,
     TruncationFinding,
@@ -19,7 +19,17 @@ from agent.context.server_truncation import (
     min_tokens,
     since_reply,
 )
-from agent.messages import Assistant, Conversation, Message, Reasoning, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    Message,
+    Reasoning,
+    Summary,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
 from tests.agent.histories import conversations
 
 LINES = {

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent.context.empty_reply import ANSWER_REQUEST, ask_for_answer, work_summary
-from agent.events.session import TurnFailed, TurnFinished
-from agent.messages import Assistant, Conversation, OutputStatus, Text, ToolCall, ToolOutput, User
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.context.empty_reply import ANSWER_REQUEST, ask_for_answer, work_summary
+from ebbtide.agent.events.session import TurnFailed, TurnFinished
+from ebbtide.agent.messages import Assistant, Conversation, OutputStatus, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, bash, call, calls, events_of, first_turn
 
 SAID = "[The model ended without a word; this line is the program's. What was done: "

@@ -1,9 +1,9 @@
 from typing import Any, cast
 
-from agent.context.small_window import for_window
-from agent.context.tool_selection import ToolSpec
-from agent.window.deferral import specs_of
-from tools.catalog import builtin_tools
+from ebbtide.agent.context.small_window import for_window
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.window.deferral import specs_of
+from ebbtide.tools.catalog import builtin_tools
 
 OWN = specs_of(builtin_tools())
 SERVED = ToolSpec("mcp__tracker__todo", "Keeps todos.", {"type": "object", "properties": {}}, "mcp")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent.context.compaction import apply_compaction, missing_from_summary, plan_compaction
-from agent.context.estimate import estimate_text
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.settings import Caps, spacious
-from agent.context.summary import (
+from ebbtide.agent.context.compaction import apply_compaction, missing_from_summary, plan_compaction
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.settings import Caps, spacious
+from ebbtide.agent.context.summary import (
     FRAME,
     LEDGER,
     OUTPUT_REFS_PROMPT,
@@ -29,7 +29,7 @@ from agent.context.summary import (
     without_open_calls,
     without_tags,
 )
-from agent.messages import Assistant, Conversation, Image, StopReason, Summary, Text, ToolCall, User
+from ebbtide.agent.messages import Assistant, Conversation, Image, StopReason, Summary, Text, ToolCall, User
 from tests.agent.histories import conversations, filled, texts
 
 PICTURE = Image("image/png", "aGk=")

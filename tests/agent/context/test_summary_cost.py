@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.summary_cost import (
+from ebbtide.agent.context.summary_cost import (
     MARGIN,
     PerToken,
     SummaryJob,

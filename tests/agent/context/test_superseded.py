@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.inventory import Inventory
-from agent.context.old_outputs import mask_outputs
-from agent.context.superseded import ViewedLines, lines_of
-from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
+from ebbtide.agent.context.inventory import Inventory
+from ebbtide.agent.context.old_outputs import mask_outputs
+from ebbtide.agent.context.superseded import ViewedLines, lines_of
+from ebbtide.agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 
 
 def read(id: str, first: int, last: int, path: str = "a.py") -> tuple[ToolCall, ToolOutput]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.tool_selection import (
+from ebbtide.agent.context.tool_selection import (
     CALL,
     MAX_GROUP_NAME_CHARS,
     MAX_GROUP_TOOLS,
@@ -22,11 +22,11 @@ from agent.context.tool_selection import (
     tools_to_hold_back,
     unwrapped_call,
 )
-from agent.messages import ToolCall
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.call_tool import CallTool
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.tool_search import ToolSearch
 from tests.served import served_tools
-from tools.call_tool import CallTool
-from tools.catalog import builtin_tools
-from tools.tool_search import ToolSearch
 
 KINDS: tuple[ToolKind, ...] = ("builtin", "skill", "mcp")
 

@@ -2,11 +2,21 @@
 
 import pytest
 
-from agent.context.tool_selection import NO_TOOL
-from agent.context.unfinished_task import MAX_QUOTED_CHARS, asks_for_change, changing_calls, work_reminder
-from agent.messages import Assistant, Conversation, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
-from tools.files.in_place_edits import FOUND_NOTHING
-from tools.write import END_ONLY, SAME
+from ebbtide.agent.context.tool_selection import NO_TOOL
+from ebbtide.agent.context.unfinished_task import MAX_QUOTED_CHARS, asks_for_change, changing_calls, work_reminder
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    Message,
+    Note,
+    OutputStatus,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+from ebbtide.tools.files.in_place_edits import FOUND_NOTHING
+from ebbtide.tools.write import END_ONLY, SAME
 
 
 @pytest.mark.parametrize(

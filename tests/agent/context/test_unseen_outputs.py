@@ -5,13 +5,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import shares
-from agent.context.estimate import output_size
-from agent.context.mask import visible_messages
-from agent.context.offload import cut_output, stored_form
-from agent.context.old_outputs import mask_outputs
-from agent.context.steps import unseen_from
-from agent.context.unseen_outputs import (
+from ebbtide.agent.context.budget import shares
+from ebbtide.agent.context.estimate import output_size
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.offload import cut_output, stored_form
+from ebbtide.agent.context.old_outputs import mask_outputs
+from ebbtide.agent.context.steps import unseen_from
+from ebbtide.agent.context.unseen_outputs import (
     by_reference,
     cut_to_fit,
     named_step,
@@ -19,8 +19,8 @@ from agent.context.unseen_outputs import (
     unseen_outputs,
     without_pictures,
 )
-from agent.messages import BY_USER, Assistant, Conversation, Image, StoredBlob, Text, ToolCall, ToolOutput, User
-from agent.records.rows import decode_snapshot, encode_snapshot
+from ebbtide.agent.messages import BY_USER, Assistant, Conversation, Image, StoredBlob, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.histories import conversations
 from tests.agent.providers.wires.cases import PIXEL
 

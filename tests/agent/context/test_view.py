@@ -6,14 +6,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.control_calls import TodoState, todo_state
-from agent.context.incremental import IncrementalFold
-from agent.context.last_request import RequestChain, digest_of
-from agent.context.mask import is_worth_a_line, numbered_outputs, outputs_so_far, visible_messages
-from agent.context.prefix import Digests, Lengths, fingerprint
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.view import View
-from agent.messages import Assistant, Conversation, Message, ShortenedPart, Summary, User
+from ebbtide.agent.context.control_calls import TodoState, todo_state
+from ebbtide.agent.context.incremental import IncrementalFold
+from ebbtide.agent.context.last_request import RequestChain, digest_of
+from ebbtide.agent.context.mask import is_worth_a_line, numbered_outputs, outputs_so_far, visible_messages
+from ebbtide.agent.context.prefix import Digests, Lengths, fingerprint
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.view import View
+from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, Summary, User
 from tests.agent.histories import conversations
 
 TEXT = Instructions("Be brief.", "here")

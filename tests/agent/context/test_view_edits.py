@@ -7,22 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.carrying_costs import UnitPrices
-from agent.context.compaction import apply_compaction, plan_at
-from agent.context.edit_cost import EditPricing, ViewEditPlan, first_change, places_in_prompt, written_behind
-from agent.context.estimate import estimate_message
-from agent.context.mask import visible_messages
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.settings import Caps
-from agent.context.strategies import size_of
-from agent.context.view_edits import EditRequest, Refusal, cut_after, key_of, plan_act, plan_tools, with_item_summary
-from agent.context.view_items import items_of, pins_of, shared_out
-from agent.events.view import Act
-from agent.messages import Assistant, Conversation, Message, Note, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.context.carrying_costs import UnitPrices
+from ebbtide.agent.context.compaction import apply_compaction, plan_at
+from ebbtide.agent.context.edit_cost import EditPricing, ViewEditPlan, first_change, places_in_prompt, written_behind
+from ebbtide.agent.context.estimate import estimate_message
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.settings import Caps
+from ebbtide.agent.context.strategies import size_of
+from ebbtide.agent.context.view_edits import (
+    EditRequest,
+    Refusal,
+    cut_after,
+    key_of,
+    plan_act,
+    plan_tools,
+    with_item_summary,
+)
+from ebbtide.agent.context.view_items import items_of, pins_of, shared_out
+from ebbtide.agent.events.view import Act
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.tools.process.state import ProgramState
 from tests.agent.context.test_context import is_valid
 from tests.agent.context.test_pins import pinned_texts, steered
 from tests.agent.histories import steps
-from tools.process.state import ProgramState
 
 INSTRUCTIONS = Instructions("base")
 PRICES = UnitPrices(0.1, 1.25, 5.0)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.reread_model import CURVES, OutputContent, content_of, reread_probability
-from agent.messages import ToolCall
+from ebbtide.agent.context.reread_model import CURVES, OutputContent, content_of, reread_probability
+from ebbtide.agent.messages import ToolCall
 
 CONTENTS = st.sampled_from(["file", *CURVES])
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.doctor.network import examine_network, examine_servers, providers_in_use
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.doctor.network import examine_network, examine_servers, providers_in_use
 
 
 class Listing(BaseHTTPRequestHandler):

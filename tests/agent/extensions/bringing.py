@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from agent.config.load import load_config
-from agent.config.values import Config
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Config
 
 
 class Brought:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.events.session import ModelSwitched, ReplyFinished
-from agent.messages import Text
-from agent.messages import User as Said
-from agent.providers.choices import model_called
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.events.session import ModelSwitched, ReplyFinished
+from ebbtide.agent.messages import Text
+from ebbtide.agent.messages import User as Said
+from ebbtide.agent.providers.choices import model_called
+from ebbtide.agent.sessions import Sessions
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.kit.user import User
 from tests.running import Run

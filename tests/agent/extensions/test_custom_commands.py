@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config.load import load_config
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.session import Event, Noticed, ToolFinished, ToolStarted, TurnFailed
-from agent.extensions.agent_files import find_agents
-from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
-from agent.extensions.expansion import expand_arguments, rules_of
-from agent.extensions.skills import find_skills, initial_skills_prompt
-from agent.extensions.trust import FolderTrust
-from agent.extensions.trust_question import ALL, EACH, LATER, NEVER
-from agent.input.named_extensions import ALLOW, AS_USUAL
-from agent.messages import Note, User
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import Event, Noticed, ToolFinished, ToolStarted, TurnFailed
+from ebbtide.agent.extensions.agent_files import find_agents
+from ebbtide.agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
+from ebbtide.agent.extensions.expansion import expand_arguments, rules_of
+from ebbtide.agent.extensions.skills import find_skills, initial_skills_prompt
+from ebbtide.agent.extensions.trust import FolderTrust
+from ebbtide.agent.extensions.trust_question import ALL, EACH, LATER, NEVER
+from ebbtide.agent.input.named_extensions import ALLOW, AS_USUAL
+from ebbtide.agent.messages import Note, User
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
 from tests.agent.extensions.bringing import Brought
 
 SKILL = "---\nname: deploy\ndescription: Deploys the site.\nallowed-tools: Bash(echo:*)\n---\nRun `run.sh $ARGUMENTS`."

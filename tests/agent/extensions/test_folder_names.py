@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from agent.extensions.folder_names import filled_line, filled_words, in_one_word
+from ebbtide.agent.extensions.folder_names import filled_line, filled_words, in_one_word
 
 PATH = "/home/me/My Projects/it's $5"
 VALUES = {"CLAUDE_PROJECT_DIR": PATH}

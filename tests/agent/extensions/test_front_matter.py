@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.extensions.extension_files import UnusableFile, digest_of, files_below, text_of
-from agent.extensions.front_matter import BrokenFrontMatter, flag_at, list_at, number_at, split, text_at
+from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of, files_below, text_of
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, flag_at, list_at, number_at, split, text_at
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.extensions.custom_commands import find_commands
-from agent.extensions.extension_folders import extension_folders
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.extensions.custom_commands import find_commands
+from ebbtide.agent.extensions.extension_folders import extension_folders
 from tests.agent.extensions.bringing import Brought
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.skill_bounds import bounds_of
-from agent.config.load import load_config
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.session import Event, Noticed, ToolFinished
-from agent.extensions.skills import find_skills
-from agent.sessions import Sessions
+from ebbtide.agent.calls.skill_bounds import bounds_of
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import Event, Noticed, ToolFinished
+from ebbtide.agent.extensions.skills import find_skills
+from ebbtide.agent.sessions import Sessions
 from tests.agent.extensions.bringing import Brought
 from tests.kit.session import bash, call, calls
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import ConfigError
-from agent.extensions.trust import FolderTrust, TrustItem, TrustRecord
-from agent.extensions.trust_question import folder_question, item_question, unapproved_notice
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.extensions.trust import FolderTrust, TrustItem, TrustRecord
+from ebbtide.agent.extensions.trust_question import folder_question, item_question, unapproved_notice
 from tests.agent.extensions.bringing import Brought
 
 DEPLOY = TrustItem("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))

@@ -4,8 +4,8 @@ import json
 from typing import Any
 from xml.etree import ElementTree
 
-from agent.headless.answer_schema import read_answer
-from agent.headless.findings import FORMATS, SCHEMA, Review, ReviewFinding, read_review
+from ebbtide.agent.headless.answer_schema import read_answer
+from ebbtide.agent.headless.findings import FORMATS, SCHEMA, Review, ReviewFinding, read_review
 
 EVIL = "50% done\n::error::owned\r\n<b>&\x00 @all | x"
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.headless.line_reader import InputLine, LineSplitter, LineTooLong, has_reader, lines_of
+from ebbtide.agent.headless.line_reader import InputLine, LineSplitter, LineTooLong, has_reader, lines_of
 
 LONGEST = 5
 

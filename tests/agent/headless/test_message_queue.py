@@ -1,7 +1,7 @@
 """What waits for the session, and in which order it is taken."""
 
-from agent.headless.message_queue import MAX_QUEUED_CHARS, MessageQueue, UserMessage
-from agent.messages import Image, Text, User
+from ebbtide.agent.headless.message_queue import MAX_QUEUED_CHARS, MessageQueue, UserMessage
+from ebbtide.agent.messages import Image, Text, User
 
 
 def said(text: str, *, steers: bool = False) -> UserMessage:

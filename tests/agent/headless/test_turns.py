@@ -1,10 +1,10 @@
 """Turns whose answer must meet a schema."""
 
-from agent.events.session import Event, TurnFinished
-from agent.headless.result import RunOutcome
-from agent.headless.stop import RunStopper
-from agent.headless.turns import Turns
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.events.session import Event, TurnFinished
+from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.agent.headless.stop import RunStopper
+from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home
 
 

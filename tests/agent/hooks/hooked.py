@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.config.load import load_config
-from agent.config.values import Config
-from agent.events.session import Event, Noticed, ToolFinished, TurnFailed, TurnFinished
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.events.session import Event, Noticed, ToolFinished, TurnFailed, TurnFinished
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
 
 HOOKS = ".claude/hooks"
 

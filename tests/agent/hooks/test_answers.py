@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.config.hook_tables import HookEvent
-from agent.hooks.answers import HookAnswer, merge_answers, parse_answer
-from tools.process.child import Exit
+from ebbtide.agent.config.hook_tables import HookEvent
+from ebbtide.agent.hooks.answers import HookAnswer, merge_answers, parse_answer
+from ebbtide.tools.process.child import Exit
 
 N = "the hook `x` for E"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.permissions import CallDenied, Decision, PermissionAsked
-from agent.hooks.claude_rules import ClaudeRule, ClaudeRules, claude_rules
-from agent.hooks.tool_names import views_of
-from agent.messages import ToolCall
+from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAsked
+from ebbtide.agent.hooks.claude_rules import ClaudeRule, ClaudeRules, claude_rules
+from ebbtide.agent.hooks.tool_names import views_of
+from ebbtide.agent.messages import ToolCall
 from tests.agent.hooks.hooked import Hooked
 from tests.kit.session import bash, call, calls
 

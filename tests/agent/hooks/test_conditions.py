@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.hooks.conditions import is_met
-from agent.hooks.tool_names import ToolView
+from ebbtide.agent.hooks.conditions import is_met
+from ebbtide.agent.hooks.tool_names import ToolView
 
 
 def command(line: str) -> ToolView:

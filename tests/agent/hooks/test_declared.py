@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.hook_tables import HookEntry, HookEvent, HttpTarget, read_hooks
-from agent.config.load import load_config
-from agent.errors import ConfigError
-from agent.hooks.declarations import DeclaredHook, declared_hooks
-from agent.hooks.matchers import is_for, is_for_call
-from agent.hooks.tool_names import ToolView
+from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpTarget, read_hooks
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.hooks.declarations import DeclaredHook, declared_hooks
+from ebbtide.agent.hooks.matchers import is_for, is_for_call
+from ebbtide.agent.hooks.tool_names import ToolView
 from tests.agent.hooks.hooked import Hooked
 
 

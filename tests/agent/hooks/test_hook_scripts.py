@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from agent.errors import AgentError
-from agent.events.permissions import CallDenied, Decision, PermissionAsked, QuestionAsked
-from agent.events.session import TurnFailed, TurnFinished
-from agent.events.view import FilesChanged
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import TurnFailed, TurnFinished
+from ebbtide.agent.events.view import FilesChanged
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 from tests.agent.hooks.hooked import HOOKS, Hooked
 from tests.kit.session import bash, call, calls, events_of
 from tests.waiting import soon
-from tools.sandbox.system import NoSandbox, found_sandbox
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agent.events.session import HookStatus, Noticed
-from agent.sessions import Sessions
+from ebbtide.agent.events.session import HookStatus, Noticed
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.session.controller import SessionController
 from tests.agent.hooks.hooked import Hooked
 from tests.kit.session import bash, call, calls, events_of
 from tests.waiting import soon
-from tui.session.controller import SessionController
 
 DONE: dict[str, Any] = {"text": "done"}
 LOG = "jq -c '{event: .hook_event_name, why: (.source // .reason), session: .session_id}' >> log"

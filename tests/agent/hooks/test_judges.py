@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from agent.config.hook_tables import read_hooks
-from agent.events.permissions import Decision, PermissionAsked
-from agent.events.session import Event
-from agent.hooks.env_file import changes_in
-from agent.hooks.judges import fill_placeholders, judge_prompt, judge_verdict
-from agent.session import Session
+from ebbtide.agent.config.hook_tables import read_hooks
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.hooks.env_file import changes_in
+from ebbtide.agent.hooks.judges import fill_placeholders, judge_prompt, judge_verdict
+from ebbtide.agent.session import Session
+from ebbtide.tools.process.child import Exit
 from tests.agent.hooks.hooked import Hooked
 from tests.agent.mcp.serving import PROGRAM
 from tests.kit.session import bash, call, calls
-from tools.process.child import Exit
 
 DONE: dict[str, Any] = {"text": "All is done."}
 

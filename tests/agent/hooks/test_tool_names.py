@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.calls.argument_aliases import our_arguments
-from agent.hooks.tool_names import ToolView, views_of
-from agent.messages import ToolCall
-from tools.catalog import builtin_tools
+from ebbtide.agent.calls.argument_aliases import our_arguments
+from ebbtide.agent.hooks.tool_names import ToolView, views_of
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.catalog import builtin_tools
 
 PATCH = """*** Begin Patch
 *** Add File: new.py

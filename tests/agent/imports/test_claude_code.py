@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agent.config.load import load_config
-from agent.imports import json_lines
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.imports import json_lines
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.view.sessions import about_lines, session_line
 from tests.agent.imports.written import PIXEL, ClaudeSession, result, said, use, write_lines
 from tests.fake_provider import FakeProvider, Turn
 from tests.kit.user import User
-from tui.view.sessions import about_lines, session_line
 
 WIRES = ("anthropic/claude-haiku-5-5", "openai/gpt-6-sol", "openai-chat/x", "ollama/x")
 

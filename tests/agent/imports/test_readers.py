@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.imports.agent_folders import AgentName, agent_folders
-from agent.imports.assembly import Assembly
-from agent.imports.transcript import (
+from ebbtide.agent.imports.agent_folders import AgentName, agent_folders
+from ebbtide.agent.imports.assembly import Assembly
+from ebbtide.agent.imports.transcript import (
     CallEntry,
     Entry,
     ImportProblems,
@@ -25,10 +25,10 @@ from agent.imports.transcript import (
     SummaryEntry,
     UserEntry,
 )
-from agent.imports.transcripts import READERS, find_transcripts
-from agent.messages import Assistant, Image, Note, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.imports.transcripts import READERS, find_transcripts
+from ebbtide.agent.messages import Assistant, Image, Note, Summary, Text, ToolCall, ToolOutput, User
+from ebbtide.tools.catalog import builtin_tools
 from tests.agent.imports.written import PIXEL, Json, write_lines
-from tools.catalog import builtin_tools
 
 TOOLS = {tool.name: tool for tool in builtin_tools()}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config, read_toml
-from agent.imports.agent_folders import agent_folders, settings_in
-from agent.imports.servers import ServerOffer, server_offers
+from ebbtide.agent.config.load import load_config, read_toml
+from ebbtide.agent.imports.agent_folders import agent_folders, settings_in
+from ebbtide.agent.imports.servers import ServerOffer, server_offers
 from tests.kit.user import User
 
 VSCODE = """{ // comments and last commas are allowed

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from agent.config.load import read_toml
-from agent.imports.agent_folders import agent_folders
-from agent.imports.settings import setting_offers
-from agent.providers.registry import known_models
+from ebbtide.agent.config.load import read_toml
+from ebbtide.agent.imports.agent_folders import agent_folders
+from ebbtide.agent.imports.settings import setting_offers
+from ebbtide.agent.providers.registry import known_models
 from tests.kit.user import User
 
 CLAUDE = {

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from agent.context.mentions import pasted_note
-from agent.context.references import message_digits
-from agent.errors import ReferenceFailed
-from agent.events.session import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
-from agent.events.view import ContextCompacted
-from agent.messages import Conversation, Image, Note, Text, User
-from agent.session import Session
-from agent.window.bring_back import require_stored
+from ebbtide.agent.context.mentions import pasted_note
+from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.errors import ReferenceFailed
+from ebbtide.agent.events.session import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.messages import Conversation, Image, Note, Text, User
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.bring_back import require_stored
+from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.resumed import view_of
 from tests.kit.project import Project
 from tests.kit.session import events_of
-from tui.view.blocks import Notice
-from tui.view.resumed import view_of
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.estimate import estimate_text
-from agent.context.small_window import OPTIONAL_TOOLS
-from agent.input.base_text import FAMILIES, Family, base_text, family_of
-from tools.catalog import builtin_tools
+from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.context.small_window import OPTIONAL_TOOLS
+from ebbtide.agent.input.base_text import FAMILIES, Family, base_text, family_of
+from ebbtide.tools.catalog import builtin_tools
 
 MODELS = ("anthropic/claude-sonnet-5-5", "openai/gpt-5.6", "ollama/qwen2.5-coder:1.5b")
 TOOLS = frozenset(tool.name for tool in builtin_tools())

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import read_toml
-from agent.extensions.extension_files import UnusableFile, table_of, text_of
-from agent.imports.agent_folders import settings_in
-from agent.input.instruction_files import MAX_BYTES
-from agent.input.instructions import load_instructions
-from agent.mcp.declarations import read_entries
-from tools.files.byte_order import in_utf8
+from ebbtide.agent.config.load import read_toml
+from ebbtide.agent.extensions.extension_files import UnusableFile, table_of, text_of
+from ebbtide.agent.imports.agent_folders import settings_in
+from ebbtide.agent.input.instruction_files import MAX_BYTES
+from ebbtide.agent.input.instructions import load_instructions
+from ebbtide.agent.mcp.declarations import read_entries
+from ebbtide.tools.files.byte_order import in_utf8
 
 TODAY = date(2026, 1, 2)
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-32"]

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from agent.events.session import Noticed
-from agent.messages import Note, User
-from agent.session import Session
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.messages import Note, User
+from ebbtide.agent.session import Session
 from tests.kit.project import Project
 from tests.kit.session import SUMMARY, bash, call, calls, events_of
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.reminder_notes import MODES, PRESENCE
-from agent.input.instruction_files import MAX_BYTES, MAX_TOTAL, instruction_files
-from agent.input.instructions import git_branch, load_instructions, memory_folder
+from ebbtide.agent.context.reminder_notes import MODES, PRESENCE
+from ebbtide.agent.input.instruction_files import MAX_BYTES, MAX_TOTAL, instruction_files
+from ebbtide.agent.input.instructions import git_branch, load_instructions, memory_folder
 
 TODAY = date(2026, 1, 2)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.errors import UsageError
-from agent.input.instruction_files import PROJECT_FILES
-from agent.input.memory import MemoryNote, forget, memory_files, memory_notes, remember
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.input.instruction_files import PROJECT_FILES
+from ebbtide.agent.input.memory import MemoryNote, forget, memory_files, memory_notes, remember
 
 
 @pytest.mark.parametrize("name", PROJECT_FILES)

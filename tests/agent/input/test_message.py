@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from agent.context.message_text import STEERING_NOTE, steering_message
-from agent.context.reminder_notes import Surroundings
-from agent.events.session import Event, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
-from agent.events.view import PrefixDrifted
-from agent.messages import Note, Text, ToolOutput, User
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
-from store.errors import StoreError
-from store.sessions import SessionStore
+from ebbtide.agent.context.message_text import STEERING_NOTE, steering_message
+from ebbtide.agent.context.reminder_notes import Surroundings
+from ebbtide.agent.events.session import Event, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
+from ebbtide.agent.events.view import PrefixDrifted
+from ebbtide.agent.messages import Note, Text, ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.store.errors import StoreError
+from ebbtide.store.sessions import SessionStore
 from tests.kit.session import Home, call
 
 TODO = {"text": "I look.", "calls": [call("todo", items=[])]}

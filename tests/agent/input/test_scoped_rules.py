@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from agent.input.instruction_files import InstructionReader
-from agent.input.scoped_rules import rules_in
+from ebbtide.agent.input.instruction_files import InstructionReader
+from ebbtide.agent.input.scoped_rules import rules_in
 
 FILES = {
     ".cursor/rules/always.mdc": "---\nalwaysApply: true\n---\nBe kind.",

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.extensions.trust import FolderTrust
-from agent.lsp.find import found_servers, language_server_items
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.extensions.trust import FolderTrust
+from ebbtide.agent.lsp.find import found_servers, language_server_items
 
 
 def program(path: Path) -> str:

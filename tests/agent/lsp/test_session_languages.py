@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.permissions import QuestionAsked
-from agent.events.session import Noticed, ToolFinished
-from agent.extensions.trust_question import APPROVE, NEVER
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.events.session import Noticed, ToolFinished
+from ebbtide.agent.extensions.trust_question import APPROVE, NEVER
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 from tests.agent.mcp.serving import House, say
 from tests.kit.session import call, calls
 from tests.kit.user import User
 from tests.tools.lsp import scripted
 from tests.waiting import is_gone, soon
-from tools.sandbox.system import NoSandbox, found_sandbox
 
 SETTINGS = ("--config", 'lsp.servers.words.extensions=[".txt"]', "--config", "lsp.timeout=20")
 SERVER = ("--config", f'lsp.servers.words.command=["{sys.executable}", "{scripted.__file__}"]', *SETTINGS)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.config.load import load_config
-from agent.config.values import Config
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.session import Event, Noticed
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
 
 IN_TIME = "mcp.wait=20"
 """What waits long enough for every server before the first request."""

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from agent.events.permissions import QuestionAsked
-from agent.extensions.trust_question import ALL, APPROVE, EACH, LATER, NEVER
-from agent.mcp.approvals import Approvals, tools_question
-from agent.mcp.declarations import DeclaredServer, WrittenServer
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.extensions.trust_question import ALL, APPROVE, EACH, LATER, NEVER
+from ebbtide.agent.mcp.approvals import Approvals, tools_question
+from ebbtide.agent.mcp.declarations import DeclaredServer, WrittenServer
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.offers import McpTool
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.mcp.spec import ServerSpec
 from tests.agent.mcp.serving import House, command, notices, questions, say
 from tests.agent.mcp.test_running import Requests
 from tests.kit.session import call, finished
 from tests.waiting import until
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.offers import McpTool
-from tools.mcp.server import Server
-from tools.mcp.spec import ServerSpec
 
 ECHO = {"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}
 TOOLS = "The server `forge` offers 1 tool:\n\n- echo(text, form)\n    Says it again.\n\nMay the model use them?"

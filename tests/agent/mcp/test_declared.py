@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ConfigError
-from agent.mcp.declarations import DeclaredServer, UnusableServer, WrittenServer, declared_servers
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.mcp.declarations import DeclaredServer, UnusableServer, WrittenServer, declared_servers
+from ebbtide.tools.mcp.spec import Login, ServerSpec
 from tests.agent.mcp.serving import House
-from tools.mcp.spec import Login, ServerSpec
 
 ENVIRONMENT = {"HOST": "example.org", "TOKEN": "t0k", "EMPTY": "", "NAME": "forge"}
 

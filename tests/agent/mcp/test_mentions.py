@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from agent.errors import UsageError
-from agent.events.session import TurnFailed
-from agent.extensions.trust_question import APPROVE
-from agent.mcp import status
-from agent.mcp.mentions import MAX_RESOURCE_CHARS, MAX_RESOURCES, arguments_of
-from agent.messages import Note, Text, ToolOutput, User
-from agent.session import Session
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.events.session import TurnFailed
+from ebbtide.agent.extensions.trust_question import APPROVE
+from ebbtide.agent.mcp import status
+from ebbtide.agent.mcp.mentions import MAX_RESOURCE_CHARS, MAX_RESOURCES, arguments_of
+from ebbtide.agent.messages import Note, Text, ToolOutput, User
+from ebbtide.agent.session import Session
+from ebbtide.tools.mcp.offers import PromptArgument, ServerPrompt
 from tests.agent.mcp.serving import House, command, notices, say
 from tests.waiting import until
-from tools.mcp.offers import PromptArgument, ServerPrompt
 
 REVIEW = ServerPrompt(
     "mcp__docs__review", "review", "Reviews.", (PromptArgument("file", required=True), PromptArgument("style"))

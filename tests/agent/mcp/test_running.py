@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ConfigError
-from agent.events.session import Noticed, TurnFailed
-from agent.events.view import PrefixDrifted, PrefixRenewed
-from agent.mcp.running import RunningServers
-from agent.messages import Note, User
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
-from agent.sessions import Sessions
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.session import Noticed, TurnFailed
+from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
+from ebbtide.agent.mcp.running import RunningServers
+from ebbtide.agent.messages import Note, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.catalog import builtin_tools
 from tests.agent.mcp.serving import House, command, notices, say
 from tests.kit.session import ASKED, call, finished
 from tests.waiting import is_there, until
-from tools.catalog import builtin_tools
 
 SELDOM = ("edit_notebook", "web_search", "ask_user")
 """Those that are not offered here: there are no notebooks, nothing to search with, and nobody to ask."""
@@ -241,7 +241,7 @@ async def test_a_session_that_cannot_be_opened_leaves_no_server_behind(
         raise ConfigError("no")
 
     with monkeypatch.context() as patched:
-        patched.setattr("agent.session.begin_session", fails)  # what comes last
+        patched.setattr("ebbtide.agent.session.begin_session", fails)  # what comes last
         with pytest.raises(ConfigError):
             await sessions.open()
     assert asyncio.all_tasks() == {asyncio.current_task()}, "what starts a server has ended"

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from agent.channel import Channel
-from agent.events.permissions import QuestionAsked
-from agent.events.session import Event, ReplyFinished
-from agent.events.view import PrefixDrifted
-from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, fields_of, form_of
-from agent.mcp.server_requests import ALWAYS, NO, OPENED_ANSWER, ServerRequests, write_sample
-from agent.messages import Assistant, Image, Text, User
-from agent.providers.wires.scripted import Scripted
-from agent.window.turn_limits import TurnLimits
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.events.session import Event, ReplyFinished
+from ebbtide.agent.events.view import PrefixDrifted
+from ebbtide.agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, fields_of, form_of
+from ebbtide.agent.mcp.server_requests import ALWAYS, NO, OPENED_ANSWER, ServerRequests, write_sample
+from ebbtide.agent.messages import Assistant, Image, Text, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.tools.base import Picture
+from ebbtide.tools.mcp.client_handlers import DismissedAnswer, Sample, SampleRequest, SamplingMessage, SamplingRefusal
 from tests.agent.mcp.serving import House, command, notices, questions, say
 from tests.kit.session import call, finished
-from tools.base import Picture
-from tools.mcp.client_handlers import DismissedAnswer, Sample, SampleRequest, SamplingMessage, SamplingRefusal
 
 FORM: dict[str, Any] = {
     "type": "object",

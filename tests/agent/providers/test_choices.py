@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.providers.choices import model_choices, version_of
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.providers.choices import model_choices, version_of
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from itertools import count
 
 import pytest
 
-from agent.context.budget import Window
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Assistant, Conversation, Message, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.providers.base import Reply
-from agent.providers.meter import Meter
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Assistant, Conversation, Message, Summary, Text, ToolCall, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.providers.meter import Meter
 
 SYSTEM = Instructions("Be brief and exact, look before you write. " * 60, "here", "")
 TOOLS = tuple(ToolSpec(f"tool{n}", "Does something with files. " * 20, {"type": "object"}) for n in range(10))

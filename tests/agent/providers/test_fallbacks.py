@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agent.context.budget import Window
-from agent.context.estimate import decode_estimator
-from agent.context.preflight import ModelTarget
-from agent.context.settings import CompactionSettings
-from agent.errors import AuthFailed, UsageError
-from agent.events.session import (
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.estimate import decode_estimator
+from ebbtide.agent.context.preflight import ModelTarget
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.errors import AuthFailed, UsageError
+from ebbtide.agent.events.session import (
     ContextMeasured,
     Event,
     FinalTurn,
@@ -21,12 +21,12 @@ from agent.events.session import (
     TurnFailed,
     TurnFinished,
 )
-from agent.events.view import ContextCompacted, PrefixDrifted
-from agent.providers.base import ModelFacts, Prices
-from agent.providers.fallbacks import ConnectedModel, Targets, chain_after
-from agent.providers.meter import Meter
-from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
-from agent.records.usage import Rewrite
+from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
+from ebbtide.agent.providers.base import ModelFacts, Prices
+from ebbtide.agent.providers.fallbacks import ConnectedModel, Targets, chain_after
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.records.usage import Rewrite
 from tests.kit.session import ROW, SMALL, Home, compactions, events_of, fill, first_turn
 
 LONG = "y" * 20_000

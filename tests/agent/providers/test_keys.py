@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.values import ProviderConfig
-from agent.errors import AuthFailed, ConfigError
-from agent.providers.keys import KeyStore, StoredKey, origin_of, stored_key, with_stored_keys
-from agent.providers.setup import find_endpoint, first_choice
+from ebbtide.agent.config.values import ProviderConfig
+from ebbtide.agent.errors import AuthFailed, ConfigError
+from ebbtide.agent.providers.keys import KeyStore, StoredKey, origin_of, stored_key, with_stored_keys
+from ebbtide.agent.providers.setup import find_endpoint, first_choice
 from tests.running import ROOT, environment
 
 KEY = "sk-handed-over-1234"
@@ -80,7 +80,7 @@ get_keyring = Backend().get_keyring
 USES = """
 import sys
 from pathlib import Path
-from agent.providers import keys
+from ebbtide.agent.providers import keys
 keys._PATIENCE = 0.2
 store = keys.KeyStore(Path(sys.argv[1]))
 print(store.put("openai", "https://api.openai.com", "sk-1234"), store.key_for("openai"), store.remove("openai"))

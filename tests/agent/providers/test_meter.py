@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import Window
-from agent.context.estimate import (
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.estimate import (
     Counts,
     Estimator,
     Ruler,
@@ -19,10 +19,10 @@ from agent.context.estimate import (
     encode_estimator,
     learn,
 )
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.tool_selection import Group, ToolSpec
-from agent.events.session import Event
-from agent.messages import (
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.tool_selection import Group, ToolSpec
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.messages import (
     Assistant,
     Conversation,
     Image,
@@ -35,9 +35,9 @@ from agent.messages import (
     Usage,
     User,
 )
-from agent.providers.base import Reply
-from agent.providers.meter import CountReading, Meter
-from agent.providers.usage import carried_usage
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.providers.meter import CountReading, Meter
+from ebbtide.agent.providers.usage import carried_usage
 from tests.agent.histories import conversations
 
 WINDOW = Window(200_000, 8000)

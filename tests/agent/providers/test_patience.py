@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.channel import Interrupt
-from agent.context.budget import Window
-from agent.errors import (
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.errors import (
     AuthFailed,
     ContextOverflow,
     Overloaded,
@@ -19,11 +19,11 @@ from agent.errors import (
     TimedOut,
     Unreachable,
 )
-from agent.events.session import Event, RetryScheduled
-from agent.messages import Assistant, Text, Usage
-from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from agent.providers.stream import Retries, RetryLimits, stream_reply
-from agent.providers.wires.decoder import is_progress
+from ebbtide.agent.events.session import Event, RetryScheduled
+from ebbtide.agent.messages import Assistant, Text, Usage
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
+from ebbtide.agent.providers.stream import Retries, RetryLimits, stream_reply
+from ebbtide.agent.providers.wires.decoder import is_progress
 from tests.agent.providers.wires.cases import Adapter, Library, collect, endpoint_of, hello
 from tests.fake_provider import FakeProvider, Recorded, Turn
 from tests.proxies import answer, dripping, saying
@@ -218,7 +218,7 @@ async def test_what_only_keeps_alive_is_no_answer(adapter: Adapter, wire: Librar
     assert is_progress({"type": "content_block_stop"})
 
 
-QUICKLY = "from agent.providers import stream; stream.FIRST_DELAY = 0.02"
+QUICKLY = "from ebbtide.agent.providers import stream; stream.FIRST_DELAY = 0.02"
 """Every delay before another try is as much shorter as the first."""
 
 

@@ -6,13 +6,13 @@ import genai_prices
 import pytest
 from genai_prices import Usage as PricedUsage
 
-from agent.errors import ConfigError
-from agent.messages import Usage
-from agent.providers import registry
-from agent.providers.base import Endpoint, Prices
-from agent.providers.registry import at_other_server, facts_for, has_breakpoints, known_models, with_live
-from agent.providers.setup import is_own_server
-from agent.providers.wires.ollama import live_facts
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.providers import registry
+from ebbtide.agent.providers.base import Endpoint, Prices
+from ebbtide.agent.providers.registry import at_other_server, facts_for, has_breakpoints, known_models, with_live
+from ebbtide.agent.providers.setup import is_own_server
+from ebbtide.agent.providers.wires.ollama import live_facts
 from tests.fake_provider import FakeProvider
 
 TABLE = Path(registry.__file__).with_name("models.json")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.errors import (
+from ebbtide.agent.errors import (
     AuthFailed,
     BadRequest,
     ContextOverflow,
@@ -16,7 +16,7 @@ from agent.errors import (
     UnknownModel,
     Unreachable,
 )
-from agent.providers.stream import RetryLimits, delay_before
+from ebbtide.agent.providers.stream import RetryLimits, delay_before
 
 
 def test_delays_double_up_to_half_a_minute() -> None:

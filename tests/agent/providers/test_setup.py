@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.config.values import Config
-from agent.errors import AuthFailed, ConfigError, UsageError
-from agent.providers.base import Endpoint, ModelFacts, Prices
-from agent.providers.registry import facts_for, with_live
-from agent.providers.setup import find_endpoint, find_window, first_choice, overrides
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
+from ebbtide.agent.providers.base import Endpoint, ModelFacts, Prices
+from ebbtide.agent.providers.registry import facts_for, with_live
+from ebbtide.agent.providers.setup import find_endpoint, find_window, first_choice, overrides
 
 BUFFER_KEY = "context_window_buffer_tokens"
 

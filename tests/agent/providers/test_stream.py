@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.events.session import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
-from agent.messages import Assistant
-from agent.providers.base import ModelFacts
-from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.events.session import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
+from ebbtide.agent.messages import Assistant
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from tests.kit.session import Home, call, events_of, first_turn
 
 CUT = "the reply was cut at 50,000 tokens, and may take 65,536 now"

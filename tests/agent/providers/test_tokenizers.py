@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import agent.providers.tokenizers
-from agent.providers.tokenizers import (
+import ebbtide.agent.providers.tokenizers
+from ebbtide.agent.providers.tokenizers import (
     factor_of,
     fetch,
     has_vocabulary,
@@ -33,7 +33,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(agent.providers.tokenizers.DIGESTS, "o200k_base", hashlib.sha256(VOCABULARY).hexdigest())
+    monkeypatch.setitem(
+        ebbtide.agent.providers.tokenizers.DIGESTS, "o200k_base", hashlib.sha256(VOCABULARY).hexdigest()
+    )
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -109,10 +111,14 @@ def test_an_encoding_is_not_loaded_without_its_vocabulary(name: str, tmp_path: P
 def test_a_chosen_tokenizer_never_counts_less_than_four_characters_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent.providers.tokenizers, "load_encoding", lambda name, folder: lambda text: len(text) / 10)
+    monkeypatch.setattr(
+        ebbtide.agent.providers.tokenizers, "load_encoding", lambda name, folder: lambda text: len(text) / 10
+    )
     counts = [load_tokenizer(name, tmp_path) for name in ("tiktoken:gpt-4o", "claude:opus-5-5")]
     assert [count and count("x" * 40) for count in counts] == [10, 10]
-    monkeypatch.setattr(agent.providers.tokenizers, "load_encoding", lambda name, folder: lambda text: len(text) / 2)
+    monkeypatch.setattr(
+        ebbtide.agent.providers.tokenizers, "load_encoding", lambda name, folder: lambda text: len(text) / 2
+    )
     counts = [load_tokenizer(name, tmp_path) for name in ("tiktoken:gpt-4o", "claude:opus-5-5", "claude:opus-4-6")]
     assert [count and count("x" * 40) for count in counts] == [20, 33, pytest.approx(25.4)]
 
@@ -151,7 +157,7 @@ def test_what_is_wrong_or_too_large_is_not_kept(
     content: bytes, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.content = content
-    monkeypatch.setattr(agent.providers.tokenizers, "MAX_BYTES", 1000)
+    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "MAX_BYTES", 1000)
     assert not fetch("o200k_base", tmp_path / "ours", server.url)
     assert not (tmp_path / "ours").exists()
 
@@ -159,7 +165,7 @@ def test_what_is_wrong_or_too_large_is_not_kept(
 @pytest.mark.usefixtures("known")
 def test_what_comes_too_late_is_not_waited_for(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.may_answer.clear()
-    monkeypatch.setattr(agent.providers.tokenizers, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "FETCH_SECONDS", 0.1)
     assert not fetch("o200k_base", tmp_path / "ours", server.url)
     assert not (tmp_path / "ours").exists()
 
@@ -173,7 +179,7 @@ def test_a_server_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("known")
 def test_nobody_waits_for_the_background(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.may_answer.clear()
-    monkeypatch.setattr(agent.providers.tokenizers, "load_encoding", lambda name, folder: len)
+    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "load_encoding", lambda name, folder: len)
     used: list[object] = []
     thread = load_in_background("o200k_base", tmp_path, used.append, server.url)
     assert (thread.is_alive(), thread.daemon, used) == (True, True, [])

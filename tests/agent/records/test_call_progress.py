@@ -5,9 +5,9 @@ from typing import Literal
 
 import pytest
 
-from agent.errors import StoreFailed
-from agent.messages import CallState, ToolCall, ToolOutput
-from agent.records.call_progress import CallProgress
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import CallState, ToolCall, ToolOutput
+from ebbtide.agent.records.call_progress import CallProgress
 
 CALLS = (ToolCall("a", "read", {}), ToolCall("b", "read", {}))
 DONE = ToolOutput("a", "text")

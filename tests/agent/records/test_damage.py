@@ -1,9 +1,9 @@
 """Messages of which some are damaged or missing."""
 
-from agent.messages import Message, Text, User
-from agent.records.damage import DAMAGED_NOTE, FARTHEST, ReadableMessages, in_place, readable
-from agent.records.message_rows import encode_message
-from store.session_rows import MessageRow
+from ebbtide.agent.messages import Message, Text, User
+from ebbtide.agent.records.damage import DAMAGED_NOTE, FARTHEST, ReadableMessages, in_place, readable
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.store.session_rows import MessageRow
 
 
 def said(number: int) -> User:

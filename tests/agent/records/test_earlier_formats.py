@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from agent.context.offload import text_without_insertions
-from agent.messages import Note, StoredBlob, ToolOutput
-from agent.records.message_rows import decode_part, encode_part
-from tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
-from tools.process.state import ProgramState
+from ebbtide.agent.context.offload import text_without_insertions
+from ebbtide.agent.messages import Note, StoredBlob, ToolOutput
+from ebbtide.agent.records.message_rows import decode_part, encode_part
+from ebbtide.tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
+from ebbtide.tools.process.state import ProgramState
 
 HEADING = '[Tool result stored — 9,000 bytes, 90 lines from "bash".'
 SEEN = 'Use the "read_result" tool with ref_id="r1" to read specific portions.'

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.records import git as records_git
-from agent.records.file_change import FileChange, FileChanges
-from agent.records.file_history import MAX_FILE_BYTES
-from agent.records.git import GitChanges, git_changes
-from agent.session import Session
+from ebbtide.agent.records import git as records_git
+from ebbtide.agent.records.file_change import FileChange, FileChanges
+from ebbtide.agent.records.file_history import MAX_FILE_BYTES
+from ebbtide.agent.records.git import GitChanges, git_changes
+from ebbtide.agent.session import Session
+from ebbtide.tools.process import git as process_git
 from tests.kit.hostile_repository import TRAPS, forget_the_blob, git, hostile_repository, ran
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
-from tools.process import git as process_git
 
 DONE = {"text": "ok"}
 NO_GIT = "what commands changed is not known: this folder is in no git repository"

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import Window
-from agent.context.control_calls import TodoItem
-from agent.context.last_request import RequestMark, changes_since, mark_of
-from agent.context.prefix import fingerprint
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.server_truncation import CountRecord
-from agent.errors import StoreFailed
-from agent.events.session import ReplyFinished
-from agent.messages import (
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.control_calls import TodoItem
+from ebbtide.agent.context.last_request import RequestMark, changes_since, mark_of
+from ebbtide.agent.context.prefix import fingerprint
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.server_truncation import CountRecord
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.events.session import ReplyFinished
+from ebbtide.agent.messages import (
     Assistant,
     CarriedPart,
     Conversation,
@@ -32,10 +32,10 @@ from agent.messages import (
     Usage,
     User,
 )
-from agent.records.call_progress import CALL_INTERRUPTED
-from agent.records.message_rows import decode_message, encode_message
-from agent.records.recorder import Recorder, title_of
-from agent.records.rows import (
+from ebbtide.agent.records.call_progress import CALL_INTERRUPTED
+from ebbtide.agent.records.message_rows import decode_message, encode_message
+from ebbtide.agent.records.recorder import Recorder, title_of
+from ebbtide.agent.records.rows import (
     changes_of,
     decode_mark,
     decode_session_state,
@@ -43,14 +43,14 @@ from agent.records.rows import (
     encode_snapshot,
     read_summary,
 )
-from agent.records.session_reader import SessionLog
-from agent.records.session_state import SessionState
-from agent.records.store_thread import StoreThread
-from agent.records.usage import SessionUsage
-from store.session_rows import FactRow, MessageRow, SessionRow, SummaryRow
-from store.sessions import SessionStore
+from ebbtide.agent.records.session_reader import SessionLog
+from ebbtide.agent.records.session_state import SessionState
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.usage import SessionUsage
+from ebbtide.store.session_rows import FactRow, MessageRow, SessionRow, SummaryRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.extent import Extent
 from tests.agent.histories import conversations, output_ids
-from tools.outputs.extent import Extent
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
 ASKED = User((Text("fix it"),))
@@ -195,7 +195,7 @@ async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
 async def test_a_long_session_is_read_in_slices_between_which_reading_may_stop(
     thread: StoreThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.records.session_reader.SLICE", 2)
+    monkeypatch.setattr("ebbtide.agent.records.session_reader.SLICE", 2)
     store = await thread.open()
     said = tuple(User((Text(f"message {number}"),)) for number in range(5))
     recorder, told = Recorder(thread, store, ROW), list[tuple[int, int]]()

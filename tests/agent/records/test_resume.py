@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, Window, after_overflow
-from agent.context.last_request import RequestMark
-from agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
-from agent.events.view import PrefixDrifted, PrefixRenewed
-from agent.messages import Conversation, Usage
-from agent.overview import SourcedNumber
-from agent.providers.learned_limits import learned_window
-from agent.providers.wires.scripted import Scripted
-from agent.records.damage import ReadableMessages
-from agent.records.recorder import UNREADABLE_SNAPSHOT
-from agent.session import Session
-from agent.sessions import GLIMPSE
+from ebbtide.agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, Window, after_overflow
+from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
+from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
+from ebbtide.agent.messages import Conversation, Usage
+from ebbtide.agent.overview import SourcedNumber
+from ebbtide.agent.providers.learned_limits import learned_window
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.records.damage import ReadableMessages
+from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import GLIMPSE
 from tests.kit.project import Project
 from tests.kit.session import READ, events_of, first_turn, notes_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.secret_tokens import SecretTokens
-from agent.records.token_key import KEY_FILE, KEY_SIZE, token_key
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.records.token_key import KEY_FILE, KEY_SIZE, token_key
 
 
 def test_all_who_ask_at_once_are_given_the_same(tmp_path: Path) -> None:

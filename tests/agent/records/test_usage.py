@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.events.view import ContextCompacted, Price
-from agent.records.usage import rewrite_row
+from ebbtide.agent.events.view import ContextCompacted, Price
+from ebbtide.agent.records.usage import rewrite_row
 
 PRICE = Price(30_000, 8_000, 10_000, 12_000, dollar=3e-6)
 """10,000 tokens of fresh input are 3 cents."""

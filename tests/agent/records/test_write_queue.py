@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.channel import Interrupt
-from agent.errors import StoreFailed
-from agent.records import write_queue
-from agent.records.store_thread import StoreThread
-from agent.records.write_queue import CLOSING, LOCKED_NOTE, UNLOCKED_NOTE, WriteQueue
-from store.errors import StoreError
-from store.session_rows import MessageRow, SessionRow
-from store.sessions import SessionStore
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.records import write_queue
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.write_queue import CLOSING, LOCKED_NOTE, UNLOCKED_NOTE, WriteQueue
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import MessageRow, SessionRow
+from ebbtide.store.sessions import SessionStore
 from tests.waiting import until
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from agent.events.subagents import AgentFinished
-from agent.messages import Usage
-from agent.subagents.hand_back import MAX_ANSWER_CHARS, hand_back_text
+from ebbtide.agent.events.subagents import AgentFinished
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.subagents.hand_back import MAX_ANSWER_CHARS, hand_back_text
 from tests.agent.subagents.test_task import model_of, task
 from tests.kit.user import User
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.context.estimate import count_tools, decode_estimator
-from agent.context.tool_selection import ToolSpec
-from agent.events.permissions import Decision, PermissionAsked
-from agent.events.session import AgentActivity, ToolFinished
-from agent.extensions.agent_files import find_agents
-from agent.extensions.skills import find_skills
-from agent.sessions import Sessions
-from agent.subagents.definitions import built_in
-from agent.subagents.file_definitions import with_files
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.context.estimate import count_tools, decode_estimator
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.agent.events.session import AgentActivity, ToolFinished
+from ebbtide.agent.extensions.agent_files import find_agents
+from ebbtide.agent.extensions.skills import find_skills
+from ebbtide.agent.sessions import Sessions
+from ebbtide.agent.subagents.definitions import built_in
+from ebbtide.agent.subagents.file_definitions import with_files
+from ebbtide.tools.task import Task
 from tests.kit.user import User
-from tools.task import Task
 
 SERVER = Path(__file__).parents[1] / "mcp" / "served_program.py"
 FINAL = {"text": "It is in r1.\n\n## Findings\n- a.py:1: f returns 1\n- b.py:2: nothing"}

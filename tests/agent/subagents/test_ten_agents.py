@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.events.session import AgentActivity, ToolFinished, ToolStarted
-from agent.events.subagents import AgentFinished
-from agent.sessions import Sessions
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.events.session import AgentActivity, ToolFinished, ToolStarted
+from ebbtide.agent.events.subagents import AgentFinished
+from ebbtide.agent.sessions import Sessions
 from tests.kit.user import User
 from tests.waiting import soon
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from agent.context.prompt import Instructions, build_prompt
-from agent.events.session import Event, TurnFailed, TurnFinished, WindowLearned
-from agent.events.view import CompactionFailed, CompactionStarted, NothingCompacted
-from agent.messages import Assistant, Conversation, Note
-from agent.providers.base import Chunk, Request
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.events.session import Event, TurnFailed, TurnFinished, WindowLearned
+from ebbtide.agent.events.view import CompactionFailed, CompactionStarted, NothingCompacted
+from ebbtide.agent.messages import Assistant, Conversation, Note
+from ebbtide.agent.providers.base import Chunk, Request
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
 from tests.agent.context.test_context import is_valid
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn, prints, said_last
 

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from agent.context.provenance import Occurrence, Trace
-from agent.errors import AgentError
-from agent.events.session import TurnFinished
-from agent.events.view import PrefixDrifted
-from agent.messages import Note, User
-from agent.providers.base import Prices
-from agent.session import Session
-from agent.window.bring_back import bring_back_note, cost_of
-from agent.window.measure import budget_of
+from ebbtide.agent.context.provenance import Occurrence, Trace
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import TurnFinished
+from ebbtide.agent.events.view import PrefixDrifted
+from ebbtide.agent.messages import Note, User
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.bring_back import bring_back_note, cost_of
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.tools.outputs.stored import InMemory, StoredContent
 from tests.kit.project import Project
 from tests.kit.session import call, calls, events_of, first_turn
-from tools.outputs.stored import InMemory, StoredContent
 
 LINES = "".join(f"row {number}\n" for number in range(1, 400))
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
-from agent.context.summary_cost import SummaryJob
-from agent.errors import AuthFailed, UsageError
-from agent.events.session import Event, Noticed
-from agent.events.view import CompactionFailed, ContextCompacted
-from agent.providers import summarisers
-from agent.providers.base import ModelFacts, Prices, Provider
-from agent.providers.factory import build_summarisers, known_model
-from agent.providers.learned_limits import SummariserSource
-from agent.providers.summarisers import CheaperSummarisers
-from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
-from agent.window.triggers import ignore_event
+from ebbtide.agent.config.load import load_config
+from ebbtide.agent.context.summary_cost import SummaryJob
+from ebbtide.agent.errors import AuthFailed, UsageError
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.events.view import CompactionFailed, ContextCompacted
+from ebbtide.agent.providers import summarisers
+from ebbtide.agent.providers.base import ModelFacts, Prices, Provider
+from ebbtide.agent.providers.factory import build_summarisers, known_model
+from ebbtide.agent.providers.learned_limits import SummariserSource
+from ebbtide.agent.providers.summarisers import CheaperSummarisers
+from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.window.triggers import ignore_event
 from tests.fake_provider import FakeProvider, Turn
 from tests.kit.session import ASKED, Home, events_of, first_turn
 

@@ -9,22 +9,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.channel import Interrupt
-from agent.context.control_calls import FINAL
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.settings import Caps, CompactionSettings
-from agent.context.strategies import Room, size_of
-from agent.context.summary_cost import SummaryJob
-from agent.errors import AuthFailed, TimedOut
-from agent.events.session import Event, FinalTurn, Noticed, ReplyFinished, TurnFailed, TurnFinished, WindowLearned
-from agent.events.view import Cause, CompactionFailed, CompactionStarted, ContextCompacted
-from agent.messages import Assistant, Conversation, Image, Text, ToolCall, ToolOutput, User
-from agent.providers.base import Chunk, Provider, Request
-from agent.providers.summarisers import Summarisers
-from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
-from agent.records.rows import decode_snapshot, encode_snapshot
-from agent.window.compact import compact
-from agent.window.model_summary import CompactionContext
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.context.control_calls import FINAL
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.settings import Caps, CompactionSettings
+from ebbtide.agent.context.strategies import Room, size_of
+from ebbtide.agent.context.summary_cost import SummaryJob
+from ebbtide.agent.errors import AuthFailed, TimedOut
+from ebbtide.agent.events.session import (
+    Event,
+    FinalTurn,
+    Noticed,
+    ReplyFinished,
+    TurnFailed,
+    TurnFinished,
+    WindowLearned,
+)
+from ebbtide.agent.events.view import Cause, CompactionFailed, CompactionStarted, ContextCompacted
+from ebbtide.agent.messages import Assistant, Conversation, Image, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.base import Chunk, Provider, Request
+from ebbtide.agent.providers.summarisers import Summarisers
+from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
+from ebbtide.agent.window.compact import compact
+from ebbtide.agent.window.model_summary import CompactionContext
+from ebbtide.tools.final_report import FinalReport
+from ebbtide.tools.process.state import ProgramState
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, output_ids
 from tests.agent.providers.wires.cases import PIXEL
@@ -42,8 +52,6 @@ from tests.kit.session import (
     said_last,
 )
 from tests.waiting import until
-from tools.final_report import FinalReport
-from tools.process.state import ProgramState
 
 
 async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home) -> None:

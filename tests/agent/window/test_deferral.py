@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from agent.calls.policy import Policy, parse_rule
-from agent.context.estimate import estimate_tools
-from agent.context.prompt import Instructions
-from agent.context.tool_selection import CALL, SEARCH, HostedSearch, ToolSpec, select_tools
-from agent.events.permissions import Decision, PermissionAsked
-from agent.events.session import Event, ModelSwitched, Noticed, ToolStarted, TurnFinished
-from agent.events.view import ContextCompacted, PrefixDrifted
-from agent.messages import Text, Usage, User
-from agent.providers.base import ModelFacts, Request
-from agent.providers.wires.scripted import Scripted
-from agent.window.deferral import Deferral, specs_of
-from agent.window.prefix_watch import PrefixWatch
+from ebbtide.agent.calls.policy import Policy, parse_rule
+from ebbtide.agent.context.estimate import estimate_tools
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.context.tool_selection import CALL, SEARCH, HostedSearch, ToolSpec, select_tools
+from ebbtide.agent.events.permissions import Decision, PermissionAsked
+from ebbtide.agent.events.session import Event, ModelSwitched, Noticed, ToolStarted, TurnFinished
+from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
+from ebbtide.agent.messages import Text, Usage, User
+from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.prefix_watch import PrefixWatch
+from ebbtide.tools.catalog import builtin_tools
 from tests.agent.providers.test_fallbacks import Models
 from tests.kit.project import Project
 from tests.kit.session import ASKED, Home, call, events_of, finished, first_turn, notes_in, offered, prints
 from tests.served import served_tools
-from tools.catalog import builtin_tools
 
 SERVED = served_tools()
 BUILTIN = tuple(tool for tool in builtin_tools() if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
@@ -105,7 +105,7 @@ async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(hom
 async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_what_was_used(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.compose.tools_for", lambda *given, **more: TOOLS)
+    monkeypatch.setattr("ebbtide.agent.compose.tools_for", lambda *given, **more: TOOLS)
     model = f"scripted/{project.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
     flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": 60_000}
     held, sizes = list[int](), list[int]()
@@ -128,7 +128,7 @@ async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_wh
 
 
 async def test_without_the_table_of_uses_a_session_goes_on(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.compose.tools_for", lambda *given, **more: TOOLS)
+    monkeypatch.setattr("ebbtide.agent.compose.tools_for", lambda *given, **more: TOOLS)
     model = f"scripted/{project.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
     flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": WINDOW}
     for _ in range(2):
@@ -258,7 +258,9 @@ async def test_the_provider_searches_while_what_it_shows_fits(
 
 
 async def test_a_model_that_takes_over_searches_as_it_can(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.context.attachments.WORDS_SHARE", 1)  # only the larger model has room for what is said
+    monkeypatch.setattr(
+        "ebbtide.agent.context.attachments.WORDS_SHARE", 1
+    )  # only the larger model has room for what is said
     first, second = searching({"text": "hello"}, window=30_000), script({"text": "on"}, window=60_000)
     models = Models(second)
     session = await home.open(models.after(first), tools=TOOLS)

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from agent.archive.export import export_session, import_session
-from agent.context.edit_cost import ViewEditPlan
-from agent.context.mask import visible_messages
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.view_edits import EditRequest, Refusal
-from agent.errors import AgentError
-from agent.events.session import Event
-from agent.events.view import Act, BroughtBack, PrefixDrifted, ViewChanged
-from agent.messages import CarriedPart, Text, User
-from agent.records.recorder import Recorder
-from agent.session import Session
-from agent.window.edit_view import EditOutcome, EditQuote, do_act, price_act
-from agent.window.measure import budget_of
-from agent.window.undo import offer_undo, undo
+from ebbtide.agent.archive.export import export_session, import_session
+from ebbtide.agent.context.edit_cost import ViewEditPlan
+from ebbtide.agent.context.mask import visible_messages
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.view_edits import EditRequest, Refusal
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import Act, BroughtBack, PrefixDrifted, ViewChanged
+from ebbtide.agent.messages import CarriedPart, Text, User
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.edit_view import EditOutcome, EditQuote, do_act, price_act
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.undo import offer_undo, undo
 from tests.agent.mcp.serving import House
 from tests.agent.mcp.test_running import phase
 from tests.kit.project import Project

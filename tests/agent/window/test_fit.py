@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.context.settings import CompactionSettings
-from agent.errors import ContextOverflow
-from agent.events.session import ContextMeasured, Noticed, TurnFinished, WindowLearned
-from agent.events.view import CompactionFailed
-from agent.providers.base import Chunk, Request
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.context.estimate import estimate_messages, estimate_text, estimate_tools
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.errors import ContextOverflow
+from ebbtide.agent.events.session import ContextMeasured, Noticed, TurnFinished, WindowLearned
+from ebbtide.agent.events.view import CompactionFailed
+from ebbtide.agent.providers.base import Chunk, Request
+from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import ASKED, SMALL, Home, call, compactions, events_of, first_turn, prints, said_last
 
 

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from agent.calls.output_budget import WINDOW_FULL_NOTE
-from agent.context.control_calls import FULL
-from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.context.preflight import ModelTarget
-from agent.context.settings import Caps, CompactionSettings
-from agent.debug import Debug
-from agent.events.session import ContextMeasured, FinalTurn, Noticed, TurnFinished
-from agent.events.view import ContextCompacted
-from agent.messages import Message, ToolOutput, Usage, User
-from agent.providers.base import Chunk, Reply, Request
-from agent.providers.fallbacks import Targets
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE
+from ebbtide.agent.context.control_calls import FULL
+from ebbtide.agent.context.estimate import estimate_messages, estimate_text, estimate_tools
+from ebbtide.agent.context.preflight import ModelTarget
+from ebbtide.agent.context.settings import Caps, CompactionSettings
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.events.session import ContextMeasured, FinalTurn, Noticed, TurnFinished
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.messages import Message, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import Chunk, Reply, Request
+from ebbtide.agent.providers.fallbacks import Targets
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.tools.base import Arguments, Effect, Result, Workspace
+from ebbtide.tools.final_report import FinalReport
 from tests.kit.session import ASKED, Home, events_of, first_turn
-from tools.base import Arguments, Effect, Result, Workspace
-from tools.final_report import FinalReport
 
 SMALL = CompactionSettings(Caps(tail=200, ledger=900))
 FINAL = CompactionSettings(Caps(tail=200, ledger=900), on_full="final")
@@ -97,7 +97,7 @@ def target(model: str, window: int, buffer: int, output: int) -> dict[str, Any]:
 
 
 async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.context.attachments.WORDS_SHARE", 1)  # what is said fills the window
+    monkeypatch.setattr("ebbtide.agent.context.attachments.WORDS_SHARE", 1)  # what is said fills the window
     echo = io.StringIO()
     model = Scripted.of({"text": "hello"}, {"text": "all there is"}, context_window=4000)
     tiny = ModelTarget("scripted", "tiny", Scripted.of(context_window=2000).window)

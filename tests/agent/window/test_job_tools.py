@@ -1,9 +1,9 @@
 """Tools that a small window is offered once they are of use."""
 
-from agent.context.message_text import message_text
-from agent.events.session import ToolFinished
-from agent.providers.wires.scripted import Scripted
-from agent.window.deferral import Deferral
+from ebbtide.agent.context.message_text import message_text
+from ebbtide.agent.events.session import ToolFinished
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.window.deferral import Deferral
 from tests.kit.session import Home, call, calls, events_of, offered
 
 BRINGING = {"read_result", "recall"}

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from agent.context.budget import Window
-from agent.errors import AgentError
-from agent.events.permissions import PermissionAsked
-from agent.events.session import Event, Noticed, ReplyFinished
-from agent.events.view import CacheBroken, PrefixDrifted
-from agent.messages import Usage
-from agent.providers.base import ModelFacts, Prices, Provider
-from agent.session import Session
-from agent.window.keep_alive import next_renewal, renew_cache
-from agent.window.turn_limits import TurnLimits
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.agent.events.session import Event, Noticed, ReplyFinished
+from ebbtide.agent.events.view import CacheBroken, PrefixDrifted
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.providers.base import ModelFacts, Prices, Provider
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.keep_alive import next_renewal, renew_cache
+from ebbtide.agent.window.turn_limits import TurnLimits
 from tests.agent.providers.wires.cases import ADAPTERS, Adapter, endpoint_of
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 from tests.kit.session import Home, events_of

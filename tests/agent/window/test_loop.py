@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from agent.context import estimate
-from agent.context.estimate import Counts, Ruler
-from agent.context.settings import CompactionSettings
-from agent.context.view_edits import EditRequest
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
-from agent.window.compact import ForcedStrategy
-from agent.window.edit_view import do_act
-from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
-from agent.window.rewrite import compact_now
-from agent.window.session_context import SessionContext
-from agent.window.triggers import ignore_event
+from ebbtide.agent.context import estimate
+from ebbtide.agent.context.estimate import Counts, Ruler
+from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.context.view_edits import EditRequest
+from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.compact import ForcedStrategy
+from ebbtide.agent.window.edit_view import do_act
+from ebbtide.agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.window.rewrite import compact_now
+from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.triggers import ignore_event
 from tests.kit.session import ASKED, ROW, SMALL, Home
 
 SUMMARY = {"when": ASKED, "text": "<retain>id 7</retain><summary>all was looked at</summary>"}
@@ -83,9 +83,20 @@ REWRITES: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "evicted": lambda session: session.change(do_act, EditRequest("evict", "r2")),
 }
 DECIDED = {
-    "mask": ("compact.solve_floor", "compact.masked", "compact.size_of", "compact.receipt", "rewrite.unchanged"),
-    "summary": ("compact.plan_compaction", "model_summary.named_outputs", "compact.compacted", "compact.is_worth_it"),
-    "by hand": ("manual_compact.solve_floor", "manual_compact.paying_caps", "manual_compact.is_worth_it"),
+    "mask": (
+        "compact.solve_floor",
+        "compact.mask_by_keys",
+        "compact.size_of",
+        "compact.receipt",
+        "rewrite.unchanged_message_count",
+    ),
+    "summary": (
+        "compact.plan_compaction",
+        "model_summary.named_outputs",
+        "compact.apply_compaction",
+        "compact.is_worth_it",
+    ),
+    "by hand": ("manual_compact.solve_floor", "manual_compact.worthwhile_caps", "manual_compact.is_worth_it"),
     "evicted": ("edit_view.plan_act",),
 }
 """What is decided for each of them, by where it is called."""
@@ -97,7 +108,7 @@ async def test_the_loop_goes_on_while_it_is_decided_what_leaves_the_view(
 ) -> None:
     session, loop = await opened(home, 12), asyncio.get_running_loop()
     module, _, function = name.partition(".")
-    place = __import__(f"agent.window.{module}", fromlist=[function])
+    place = __import__(f"ebbtide.agent.window.{module}", fromlist=[function])
     decide, asked = getattr(place, function), list[None]()
 
     async def beat() -> None:

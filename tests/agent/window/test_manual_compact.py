@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent.context.compaction import MAX_REMAINING_SHARE
-from agent.context.prompt import Instructions, build_prompt
-from agent.context.summary import Draft, with_facts
-from agent.errors import AgentError
-from agent.events.session import Event, ReplyFinished
-from agent.events.view import ContextCompacted
-from agent.session import Session
-from agent.window.manual_compact import (
+from ebbtide.agent.context.compaction import MAX_REMAINING_SHARE
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.context.summary import Draft, with_facts
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event, ReplyFinished
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.manual_compact import (
     NOTHING,
     STALE_PREVIEW,
     SummaryDraft,
@@ -19,7 +19,7 @@ from agent.window.manual_compact import (
     draft_summary,
     preview_compaction,
 )
-from agent.window.undo import undo
+from ebbtide.agent.window.undo import undo
 from tests.kit.session import PRICED, SUMMARY, PricedHome, reads
 
 ASKED = "Write down what is needed"

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from agent.context.prefix import Breakpoints
-from agent.context.prompt import Prompt, Section
-from agent.context.tool_selection import ToolSpec
-from agent.debug import Debug
-from agent.events.session import Event
-from agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
-from agent.messages import Assistant, Text, ToolOutput, Usage, User
-from agent.providers.base import ModelFacts, Request
-from agent.window.prefix_watch import PrefixWatch
+from ebbtide.agent.context.prefix import Breakpoints
+from ebbtide.agent.context.prompt import Prompt, Section
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.debug import Debug
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.messages import Assistant, Text, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.window.prefix_watch import PrefixWatch
 
 FACTS = ModelFacts("anthropic", "claude-opus-5-5", 1_000_000, 128_000)
 TOOLS = (ToolSpec("echo", "Says it again.", {"type": "object"}),)

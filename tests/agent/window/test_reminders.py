@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from agent.events.session import Event
-from agent.events.view import ContextCompacted
-from agent.messages import Note, User
-from agent.providers.base import Request
-from agent.providers.wires.scripted import Scripted
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.messages import Note, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import ASKED, Home, events_of, first_turn, prints
 
 ITEMS = [{"text": "parse", "status": "done"}, {"text": "test", "status": "doing"}]

@@ -1,8 +1,8 @@
 """What is told of rulings on rewrites."""
 
-from agent.context.carrying_costs import CarryingCosts, RewriteDecision, RewriteOffer
-from agent.providers.base import Prices
-from agent.window.carrying_cost import evaluation, unit_prices
+from ebbtide.agent.context.carrying_costs import CarryingCosts, RewriteDecision, RewriteOffer
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.window.carrying_cost import evaluation, unit_prices
 
 
 def test_a_ruling_is_told_in_numbers_that_people_read() -> None:

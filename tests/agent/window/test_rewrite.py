@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from agent.archive.archive import Archive
-from agent.archive.listing import ArchiveListing
-from agent.context.reread_model import reuse_factors
-from agent.context.settings import RewritePatience, RewritePolicy
-from agent.debug import TOPICS
-from agent.events.session import ContextMeasured, TurnFinished
-from agent.events.view import CompactionFailed
-from agent.messages import Recalls
-from agent.providers.base import Chunk, Reply, Request
-from agent.records.recorder import Recorder
-from agent.window.undo import undo
+from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.archive.listing import ArchiveListing
+from ebbtide.agent.context.reread_model import reuse_factors
+from ebbtide.agent.context.settings import RewritePatience, RewritePolicy
+from ebbtide.agent.debug import TOPICS
+from ebbtide.agent.events.session import ContextMeasured, TurnFinished
+from ebbtide.agent.events.view import CompactionFailed
+from ebbtide.agent.messages import Recalls
+from ebbtide.agent.providers.base import Chunk, Reply, Request
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.window.undo import undo
 from tests.kit.session import MANY, ROW, SUMMARY, Priced, PricedHome, call, calls, masked_in, reads, shows
 
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.calls.policy import Policy
-from agent.events.session import Noticed
-from agent.events.view import PrefixDrifted
-from agent.messages import User
-from agent.providers.wires.scripted import Scripted
-from agent.session import Session
-from agent.window.deferral import Deferral, specs_of
-from agent.window.server_tools import ServerTools
+from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.events.view import PrefixDrifted
+from ebbtide.agent.messages import User
+from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.server_tools import ServerTools
 from tests.kit.session import ASKED, USUAL_TOOLS, Home, call, events_of, finished, notes_in, offered, prints
 from tests.served import Served as ServedTool
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import Window
-from agent.context.edit_cost import MAX_HOLD_TOKENS, hold_after
-from agent.context.prompt import Instructions, build_prompt
-from agent.errors import AgentError
-from agent.messages import Conversation
-from agent.providers.base import Chunk, Reply, Request
-from agent.session import Session
-from agent.window.measure import budget_of
-from agent.window.undo import NOTHING, offer_undo, undo
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.edit_cost import MAX_HOLD_TOKENS, hold_after
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.base import Chunk, Reply, Request
+from ebbtide.agent.session import Session
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.undo import NOTHING, offer_undo, undo
 from tests.kit.session import MANY, SUMMARY, Priced, PricedHome, masked_in, reads, shows
 
 LATER = "Write down what is needed"

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.code_map.rank import MapFocus, rank_definitions
-from tools.code_map.tags import Definition, Tags
-from tools.code_map.text import MapEntry, fit_to_budget
+from ebbtide.tools.code_map.rank import MapFocus, rank_definitions
+from ebbtide.tools.code_map.tags import Definition, Tags
+from ebbtide.tools.code_map.text import MapEntry, fit_to_budget
 
 
 def file(defined: str, used: str = "") -> Tags:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Result, ToolError, Workspace
+from ebbtide.tools.code_map import mapper
+from ebbtide.tools.code_map.grammars import GRAMMARS
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.repo_map import MAPPED_SUFFIXES, RepoMap
 from tests.waiting import soon
-from tools.base import Result, ToolError, Workspace
-from tools.code_map import mapper
-from tools.code_map.grammars import GRAMMARS
-from tools.outputs.extent import Extent
-from tools.repo_map import MAPPED_SUFFIXES, RepoMap
 
 FILES = {
     "src/engine.py": "class Engine:\n    def start(self) -> None: ...\n",

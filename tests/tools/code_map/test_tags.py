@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.code_map.tags import MAX_FILE_BYTES, NOTHING, Definition, Tags, tags_in, tags_of
+from ebbtide.tools.code_map.tags import MAX_FILE_BYTES, NOTHING, Definition, Tags, tags_in, tags_of
 
 PYTHON = '''
 from shapes import Circle

@@ -3,8 +3,8 @@ projects (`build_lines.txt`): which of them are proved to look, and why the othe
 
 from pathlib import Path
 
+from ebbtide.tools.commands.line_proof import prove_line
 from tests.kit.recorded_bash import SIGN
-from tools.commands.line_proof import prove_line
 
 LINES = Path(__file__).with_name("build_lines.txt").read_text().splitlines()
 MAY_DO_MORE = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.commands.dangers import dangers_in
+from ebbtide.tools.commands.dangers import dangers_in
 
 ROOT = "/home/u/project"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.nested import hides_a_command
 from tests.kit.recorded_bash import RecordedBash, changed_build_lines, escapes, lines, lines_with_parts, simple_commands
-from tools.commands.command_line import Word
-from tools.commands.grammar import parse_command_line
-from tools.commands.nested import hides_a_command
 
 
 def words_of(text: str) -> list[list[str]]:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ebbtide.tools.commands import here_documents
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.here_documents import without_here_documents
+from ebbtide.tools.process.shell import shell
 from tests.kit.recorded_bash import RecordedBash
-from tools.commands import here_documents
-from tools.commands.grammar import parse_command_line
-from tools.commands.here_documents import without_here_documents
-from tools.process.shell import shell
 
 
 def commands_of(line: str) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.commands.in_place import edited_in_place
+from ebbtide.tools.commands.in_place import edited_in_place
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools.commands.grammar import parse_command_line
-from tools.commands.launchers import tool_launch
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.launchers import tool_launch
 
 
 def tool_of(line: str) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.commands.command_line import Word
+from ebbtide.tools.commands.line_proof import ProvedStep, prove_line
+from ebbtide.tools.commands.line_text import render_line
 from tests.kit.recorded_bash import SIGN
-from tools.commands.command_line import Word
-from tools.commands.line_proof import ProvedStep, prove_line
-from tools.commands.line_text import render_line
 
 FILES = ("a.py", "b.py")
 

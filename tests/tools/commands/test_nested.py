@@ -1,6 +1,6 @@
 import pytest
 
-from tools.commands.nested import (
+from ebbtide.tools.commands.nested import (
     MAX_TEXTS,
     alternatives,
     has_unread_texts,

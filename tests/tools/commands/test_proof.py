@@ -2,8 +2,8 @@
 
 import pytest
 
+from ebbtide.tools.commands.proof import check_read_only
 from tests.kit.recorded_bash import simple_commands
-from tools.commands.proof import check_read_only
 
 
 def beyond(text: str) -> int | None:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.tools.commands.line_proof import prove_line
+from ebbtide.tools.secrets.files import holds_secrets
 from tests.kit.recorded_bash import SIGN
-from tools.commands.line_proof import prove_line
-from tools.secrets.files import holds_secrets
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, decide, parse_rule
-from tools.commands.tool_options import unknown_at
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Policy, decide, parse_rule
+from ebbtide.tools.commands.tool_options import unknown_at
 
 RULES = (
     "pytest;ruff check;mypy;black;eslint;prettier;git add;git commit;git fetch;go test;go build;cargo test;"

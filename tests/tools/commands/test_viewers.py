@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.commands.viewers import shows_files
+from ebbtide.tools.commands.viewers import shows_files
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.files.autorun import first_that_runs_later, runs_later
+from ebbtide.tools.files.autorun import first_that_runs_later, runs_later
 
 ROOT = "/w/.claude/worktrees/a.git"
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy, decide, parse_rule
-from agent.config.options import Mode
-from tools.base import ToolError, Workspace
-from tools.bash import Bash
-from tools.commands.nested import MAX_TEXTS
+from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.policy import Policy, decide, parse_rule
+from ebbtide.agent.config.options import Mode
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.commands.nested import MAX_TEXTS
 
 TOO_LONG = "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.change import Change, diff_lines, preview_of
-from tools.files.diff import NO_END
-from tools.files.line_diff import Region, differing
+from ebbtide.tools.files.change import Change, diff_lines, preview_of
+from ebbtide.tools.files.diff import NO_END
+from ebbtide.tools.files.line_diff import Region, differing
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "d e", "\r", "é"]), max_size=60)
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.apply_patch import ApplyPatch
-from tools.base import Tool, ToolError, Workspace
-from tools.edit import Edit
-from tools.files.encodings import declared_encoding, guessed_encoding, usable
-from tools.files.text import EncodingError, Replacement, UnsureEncodingError, decode
-from tools.read import Read
-from tools.write import Write
+from ebbtide.tools.apply_patch import ApplyPatch
+from ebbtide.tools.base import Tool, ToolError, Workspace
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.files.encodings import declared_encoding, guessed_encoding, usable
+from ebbtide.tools.files.text import EncodingError, Replacement, UnsureEncodingError, decode
+from ebbtide.tools.read import Read
+from ebbtide.tools.write import Write
 
 COMMENTS = [
     ("gbk", "// 返回值"),

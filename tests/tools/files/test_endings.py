@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tools.files.endings import MAX_SCANNED_NAMES, endings_in
+from ebbtide.tools.files.endings import MAX_SCANNED_NAMES, endings_in
 
 
 def test_files_are_counted_by_their_endings_level_by_level(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from unicodedata import normalize
 
 import pytest
 
-from tools.base import ToolError, Workspace
-from tools.edit import Edit
-from tools.files.paths import resolve_existing
-from tools.read import Read
-from tools.write import Write
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.files.paths import resolve_existing
+from ebbtide.tools.read import Read
+from ebbtide.tools.write import Write
 
 SCREENSHOT = "Screenshot 2025-01-02 at 3.04.05\u202fPM.txt"
 

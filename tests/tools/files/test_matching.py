@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.alignment import UnclearError
-from tools.files.matching import Matches, NearMiss, apply, find, nearest, replacement
-from tools.files.text import Replacement, TextFile, decode
+from ebbtide.tools.files.alignment import UnclearError
+from ebbtide.tools.files.matching import Matches, NearMiss, apply, find, nearest, replacement
+from ebbtide.tools.files.text import Replacement, TextFile, decode
 
 LINES = st.lists(st.text(alphabet="ab {}\t", max_size=6), min_size=1, max_size=8)
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.hunks import HunkTarget, place_hunks
-from tools.files.matching import apply
-from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
+from ebbtide.tools.files.hunks import HunkTarget, place_hunks
+from ebbtide.tools.files.matching import apply
+from ebbtide.tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
 
 WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.apply_patch import ApplyPatch
-from tools.base import Arguments, Tool, ToolError, Workspace
-from tools.files.paths import display, is_inside, resolve
-from tools.files.read_write import write_bytes
-from tools.glob import Glob
-from tools.grep import Grep
-from tools.read import Read
-from tools.write import Write
+from ebbtide.tools.apply_patch import ApplyPatch
+from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
+from ebbtide.tools.files.paths import display, is_inside, resolve
+from ebbtide.tools.files.read_write import write_bytes
+from ebbtide.tools.glob import Glob
+from ebbtide.tools.grep import Grep
+from ebbtide.tools.read import Read
+from ebbtide.tools.write import Write
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ async def test_a_file_that_is_gone_at_once_was_written_all_the_same(
         write_bytes(path, content, mode)
         path.unlink()
 
-    monkeypatch.setattr("tools.files.change.write_bytes", write_and_lose)
+    monkeypatch.setattr("ebbtide.tools.files.change.write_bytes", write_and_lose)
     assert not (await Write().run({"path": "a", "content": "x"}, workspace)).failed

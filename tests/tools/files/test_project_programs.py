@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.base import Workspace
-from tools.files.project_programs import trusted_launches
-from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.files.project_programs import trusted_launches
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 
 PYTEST = (".venv/bin/pytest", "-q")
 

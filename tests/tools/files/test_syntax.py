@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.base import AppliedChange
-from tools.files.syntax import MAX_PARSED_BYTES, broken_syntax
+from ebbtide.tools.base import AppliedChange
+from ebbtide.tools.files.syntax import MAX_PARSED_BYTES, broken_syntax
 
 ROOT = Path("/p")
 OPEN = f"`x = (1`: '(' was never closed (Python {sys.version_info.major}.{sys.version_info.minor})"

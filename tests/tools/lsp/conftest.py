@@ -7,9 +7,9 @@ from typing import Protocol
 
 import pytest
 
+from ebbtide.tools.lsp.pool import LanguageServers
+from ebbtide.tools.lsp.spec import LanguageServerSpec
 from tests.tools.lsp import scripted
-from tools.lsp.pool import LanguageServers
-from tools.lsp.spec import LanguageServerSpec
 
 COMMAND = (sys.executable, scripted.__file__)
 

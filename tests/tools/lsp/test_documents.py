@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.lsp.documents import Documents, path_of
+from ebbtide.tools.lsp.documents import Documents, path_of
 
 ROOT = Path("/project")
 PLACE = {"start": {"line": 0, "character": 0}}
@@ -16,8 +16,8 @@ def pushed(documents: Documents, name: str, count: int) -> bool:
 
 
 def test_no_more_is_kept_than_a_project_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.lsp.documents.MAX_FILES", 30)
-    monkeypatch.setattr("tools.lsp.documents.MAX_PROBLEMS", 500)
+    monkeypatch.setattr("ebbtide.tools.lsp.documents.MAX_FILES", 30)
+    monkeypatch.setattr("ebbtide.tools.lsp.documents.MAX_PROBLEMS", 500)
     documents = Documents("words", ROOT)
     assert all(pushed(documents, f"{number}", 1) for number in range(30))
     assert not pushed(documents, "more", 1)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import AppliedChange
+from ebbtide.tools.lsp.spec import LanguageServerSpec
+from ebbtide.tools.outputs.new_problems import NewProblems
 from tests.tools.lsp.conftest import COMMAND, Starts, spec
 from tests.waiting import until
-from tools.base import AppliedChange
-from tools.lsp.spec import LanguageServerSpec
-from tools.outputs.new_problems import NewProblems
 
 
 def made(path: Path, before: str | None, after: str | None) -> AppliedChange:
@@ -80,7 +80,7 @@ async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path)
 async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(
     fault: str, why: str, start: Starts, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.lsp.client.MAX_UNREQUESTED_BYTES", 2 * 1024**2)
+    monkeypatch.setattr("ebbtide.tools.lsp.client.MAX_UNREQUESTED_BYTES", 2 * 1024**2)
     servers, path = start(spec(fault)), root / "a.txt"
     for count in range(3):
         assert await servers.after_edit([made(path, f"{count}", f"{count + 1}")]) is None

@@ -9,10 +9,10 @@ from tempfile import mkdtemp
 
 import pytest
 
-from tools.lsp.installs import hidden_installs
-from tools.lsp.spec import LanguageServerSpec
-from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.lsp.installs import hidden_installs
+from ebbtide.tools.lsp.spec import LanguageServerSpec
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 
 
 @pytest.fixture(params=["/tmp", "/var/tmp"])

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Result, ToolError, Workspace
+from ebbtide.tools.diagnostics import Diagnostics
+from ebbtide.tools.lsp.symbols import column_of
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.symbols import Symbols
 from tests.tools.lsp.conftest import Starts, spec
-from tools.base import Result, ToolError, Workspace
-from tools.diagnostics import Diagnostics
-from tools.lsp.symbols import column_of
-from tools.outputs.extent import Extent
-from tools.symbols import Symbols
 
 CODE = "def one\n𝄞 one two\ndef two\n"
 

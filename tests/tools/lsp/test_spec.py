@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.lsp.spec import LanguageServerSpec, known_servers
-from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.lsp.spec import LanguageServerSpec, known_servers
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 
 WRITES = """
 mkdir -p "$GOCACHE" "$XDG_CACHE_HOME" && touch "$GOCACHE/a" "$XDG_CACHE_HOME/a" && ! touch here 2>/dev/null && echo held

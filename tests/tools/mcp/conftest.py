@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.server import Server, close_all
+from ebbtide.tools.mcp.spec import ServerSpec
 from tests.tools.mcp.desks import RecordingDesk
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.server import Server, close_all
-from tools.mcp.spec import ServerSpec
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.mcp.client_handlers import (
+from ebbtide.tools.mcp.client_handlers import (
     Answer,
     ClientHandlers,
     DismissedAnswer,

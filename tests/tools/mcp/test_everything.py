@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ebbtide.tools.base import Result, no_progress
+from ebbtide.tools.mcp.client_handlers import AcceptedAnswer, Sample
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.mcp.spec import ServerSpec
 from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
-from tools.base import Result, no_progress
-from tools.mcp.client_handlers import AcceptedAnswer, Sample
-from tools.mcp.server import Server
-from tools.mcp.spec import ServerSpec
 
 PACKED = ("application/gzip", b"hello")
 TEXT = "demo://resource/dynamic/text/1"

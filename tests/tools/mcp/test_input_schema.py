@@ -6,9 +6,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from ebbtide.tools.mcp.input_schema import portable, words_in
+from ebbtide.tools.schema import mismatches
 from tests.strict_api import refusal
-from tools.mcp.input_schema import portable, words_in
-from tools.schema import mismatches
 
 DRAFT_4, DRAFT_7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
 NUMBERS = {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ebbtide.tools.mcp.listing import tool_name
+from ebbtide.tools.mcp.spec import ServerSpec
 from tests.tools.mcp.conftest import Starts, raw
-from tools.mcp.listing import tool_name
-from tools.mcp.spec import ServerSpec
 
 
 async def test_names_that_clash_are_left_out_and_long_ones_cut(start: Starts) -> None:

@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 import httpx2
 import pytest
 
+from ebbtide.tools.base import Result, ToolError, no_progress
+from ebbtide.tools.mcp import oauth
+from ebbtide.tools.mcp.oauth import callback
+from ebbtide.tools.mcp.offers import NeedsLogin
+from ebbtide.tools.mcp.spec import Login, ServerSpec
 from tests.tools.mcp.conftest import Starts, listening
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
-from tools.base import Result, ToolError, no_progress
-from tools.mcp import oauth
-from tools.mcp.oauth import callback
-from tools.mcp.offers import NeedsLogin
-from tools.mcp.spec import Login, ServerSpec
 
 Kept: TypeAlias = Callable[[], dict[str, Any]]
 

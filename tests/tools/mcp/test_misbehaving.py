@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Result, ToolError, no_progress
+from ebbtide.tools.mcp.offers import Phase
+from ebbtide.tools.mcp.server import Server, close_all
 from tests.tools.mcp.conftest import Starts, raw
 from tests.tools.mcp.raw import OBJECT
 from tests.waiting import is_there, until
-from tools.base import Result, ToolError, no_progress
-from tools.mcp.offers import Phase
-from tools.mcp.server import Server, close_all
 
 STARTS: list[tuple[str, Phase, str]] = [
     ("hangs at start", "failed", "it was not ready within 0.3 seconds"),
@@ -152,7 +152,7 @@ async def test_a_list_that_cannot_be_had_costs_a_line_and_no_tool(way: str, why:
 
 
 async def test_tools_do_not_wait_for_lists_that_never_come(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.mcp.connection._FIRST_LISTS", 0.01)
+    monkeypatch.setattr("ebbtide.tools.mcp.connection._FIRST_LISTS", 0.01)
     server = await start.ready(raw("lists late", startup_timeout=600))
     assert await server.call("echo", {"text": "well"}, no_progress) == Result("well")
     assert server.state.notes == (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Result, ToolError, no_progress
+from ebbtide.tools.mcp.spec import ServerSpec
 from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.web import misbehaving
-from tools.base import Result, ToolError, no_progress
-from tools.mcp.spec import ServerSpec
 
 CALLS = [
     ("large json", "refused `echo`: Failed to parse JSON response: it holds more than 1,000,000 bytes"),
@@ -54,7 +54,7 @@ async def test_a_server_that_has_forgotten_us_is_greeted_again(way: str, start: 
 async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
     start: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.mcp.transport._TELLING", 0.2)
+    monkeypatch.setattr("ebbtide.tools.mcp.transport._TELLING", 0.2)
     with misbehaving("stays") as address:
         server = await start.ready(ServerSpec("web", url=address))
         assert (await server.restart()).phase == "ready"
@@ -80,10 +80,10 @@ async def test_what_is_half_a_character_harms_no_connection(start: Starts) -> No
 LOUD = """
 import asyncio, pathlib, sys
 from tests.tools.mcp.web import misbehaving
-from tools.base import ToolError
-from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.server import Server
-from tools.mcp.spec import ServerSpec
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.mcp.spec import ServerSpec
 
 async def main(folder):
     with misbehaving("no json") as address:

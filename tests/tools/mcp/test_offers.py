@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from ebbtide.tools.base import Picture, Result, ToolError, no_progress
+from ebbtide.tools.mcp.offers import PromptArgument, PromptMessage, Resource, ServerPrompt
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.desks import RecordingDesk
 from tests.tools.mcp.serving import PIXEL
-from tools.base import Picture, Result, ToolError, no_progress
-from tools.mcp.offers import PromptArgument, PromptMessage, Resource, ServerPrompt
 
 TODAY = Resource("memo://today", "today", "What is due.", "text/plain")
 PICTURE = Resource("memo://picture", "painting", "", "image/png")

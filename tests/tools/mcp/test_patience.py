@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from tools.mcp.connection import ServerTimeouts
+from ebbtide.tools.mcp.connection import ServerTimeouts
 
 
 class Clock(asyncio.SelectorEventLoop):

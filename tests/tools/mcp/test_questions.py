@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.mcp.conftest import Starts, everything, raw
-from tests.tools.mcp.desks import RecordingDesk
-from tools.base import Result, ToolError, no_progress
-from tools.mcp.client_handlers import (
+from ebbtide.tools.base import Result, ToolError, no_progress
+from ebbtide.tools.mcp.client_handlers import (
     AcceptedAnswer,
     Answer,
     ClientHandlers,
@@ -20,6 +18,8 @@ from tools.mcp.client_handlers import (
     SamplingMessage,
     SamplingRefusal,
 )
+from tests.tools.mcp.conftest import Starts, everything, raw
+from tests.tools.mcp.desks import RecordingDesk
 
 FORM = {
     "type": "object",

@@ -5,8 +5,8 @@ import json
 import mcp_types as types
 import pytest
 
-from tools.base import Picture, Result
-from tools.mcp.results import result_of
+from ebbtide.tools.base import Picture, Result
+from ebbtide.tools.mcp.results import result_of
 
 LONG = "Entities deleted successfully"
 GRAPH = {"entities": [{"name": "a"}], "relations": []}

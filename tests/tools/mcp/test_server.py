@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Arguments, Picture, Result, ToolError, Workspace, no_progress
+from ebbtide.tools.mcp.server import Server
+from ebbtide.tools.mcp.spec import ServerSpec
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.serving import PIXEL
 from tests.waiting import until
-from tools.base import Arguments, Picture, Result, ToolError, Workspace, no_progress
-from tools.mcp.server import Server
-from tools.mcp.spec import ServerSpec
 
 CALLS: list[tuple[str, Arguments, Result]] = [
     ("echo", {"text": "hi"}, Result("hi")),

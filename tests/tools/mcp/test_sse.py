@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from ebbtide.tools.base import Result, ToolError, no_progress
+from ebbtide.tools.mcp.spec import ServerSpec
 from tests.tools.mcp.conftest import Starts, listening
 from tests.tools.mcp.web import answered_by
-from tools.base import Result, ToolError, no_progress
-from tools.mcp.spec import ServerSpec
 
 OLD = "2024-11-05"
 

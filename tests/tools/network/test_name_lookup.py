@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tools.network.name_lookup import use_lookup_threads
+from ebbtide.tools.network.name_lookup import use_lookup_threads
 
 ADDRESS = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))
 

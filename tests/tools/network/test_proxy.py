@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ebbtide.tools.network.connection import Resolve, connect, public
+from ebbtide.tools.network.http_head import MAX_HEAD_BYTES
+from ebbtide.tools.network.places import NetworkPlace, place_of
+from ebbtide.tools.network.proxy import MAX_CONNECTIONS, ProxyServer
 from tests.waiting import soon
-from tools.network.connection import Resolve, connect, public
-from tools.network.http_head import MAX_HEAD_BYTES
-from tools.network.places import NetworkPlace, place_of
-from tools.network.proxy import MAX_CONNECTIONS, ProxyServer
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: keep-alive\r\nX-A: b\r\n\r\nhi\n"
 GIVEN_BACK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: b\r\nConnection: close\r\n\r\nhi\n"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.outputs.plain_text import cut_line, number_lines, plain, split_unfinished_escape
+from ebbtide.tools.outputs.plain_text import cut_line, number_lines, plain, split_unfinished_escape
 
 
 @pytest.mark.parametrize(

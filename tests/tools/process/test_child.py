@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.process.child import Exit, answer_of, start_child
+from ebbtide.tools.process.shell import Launch
+from ebbtide.tools.server_log import ServerLog
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
-from tools.process.child import Exit, answer_of, start_child
-from tools.process.shell import Launch
-from tools.server_log import ServerLog
 
 MOST = 1000
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_by_settings, run_git
 from tests.kit.hostile_repository import git
-from tools.process.git import SETTINGS, GitError, program_outside, run_by_settings, run_git
 
 
 def test_a_file_without_end_that_a_repository_names_takes_no_more_memory_than_git_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.process.git._MAX_MEMORY_BYTES", 64 << 20)
+    monkeypatch.setattr("ebbtide.tools.process.git._MAX_MEMORY_BYTES", 64 << 20)
     git(tmp_path, "init")
     (tmp_path / "a").touch()
     program = program_outside("git", tmp_path / "none")

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.process.groups import ProcessFamily
 from tests.running import ROOT
 from tests.tools.test_bash import bash, is_running
 from tests.waiting import is_gone, soon
-from tools.base import Workspace
-from tools.process.groups import ProcessFamily
 
 STARTS = """
 import subprocess, sys, time
-from tools.process.groups import GUARDIAN
+from ebbtide.tools.process.groups import GUARDIAN
 
 inside = "setsid -w sh -c 'echo \\$\\$; sleep 600; :'; :"
 commands = ["sleep 600; :", "sleep 600; :", "timeout 600 sh -c 'echo $$; sleep 600; :'; :",

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.process.lines import LineBuffer, TooLong
+from ebbtide.tools.process.lines import LineBuffer, TooLong
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10), st.data())

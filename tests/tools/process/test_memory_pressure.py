@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.process.shell import in_shell
-from tools.process.start import start
+from ebbtide.tools.process.shell import in_shell
+from ebbtide.tools.process.start import start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is told which process to end first")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
 from tests.running import ROOT
 from tests.tools.sandbox.test_sandbox import boxed, home, place, pytestmark
-from tools.base import Workspace
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 
@@ -18,11 +18,11 @@ RUNS = """
 import asyncio, os, subprocess, sys
 from contextlib import suppress
 from pathlib import Path
-from tools.base import Workspace
-from tools.bash import Bash
-from tools.process.child import answer_of
-from tools.process.shell import in_shell
-from tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.process.child import answer_of
+from ebbtide.tools.process.shell import in_shell
+from ebbtide.tools.sandbox.sandbox import Sandbox
 
 def children():
     found = dict()

@@ -9,7 +9,7 @@ from tests.running import ROOT
 
 LOOKS = """
 import ctypes
-from tools.process.own_memory import close_own_memory
+from ebbtide.tools.process.own_memory import close_own_memory
 before = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
 close_own_memory()
 print(before, ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
@@ -25,7 +25,7 @@ def test_nobody_looks_into_the_process_unless_its_user_says_so(environment: dict
 
 SHOWS = """
 import os
-from tools.process.own_memory import close_own_memory
+from ebbtide.tools.process.own_memory import close_own_memory
 close_own_memory()
 block = open("/proc/self/environ", "rb").read()
 print(b"CANARY" in block, block.count(b"A_PATH=/here"), os.environ["OPENAI_API_KEY"], os.environ["A_PATH"])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.process.shell import child_environment
+from ebbtide.tools.process.user_variables import note_on_withheld, withheld_direnv_variables
 from tests.tools.test_bash import bash
-from tools.base import Workspace
-from tools.process.shell import child_environment
-from tools.process.user_variables import note_on_withheld, withheld_direnv_variables
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools.sandbox.blocked import denied_paths, may_have_been_blocked
-from tools.sandbox.boundary import Boundary
+from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked
+from ebbtide.tools.sandbox.boundary import Boundary
 
 BOUNDARY = Boundary({"/project": "write", "/home/me/.ssh": "hidden folder"}, "/scratch", "none")
 KEYS = "it does not see the keys that sign"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.process.child import answer_of
+from ebbtide.tools.process.shell import Launch
 from tests.kit.hostile_repository import git, hostile_repository, ran
 from tests.tools.sandbox.test_sandbox import bash, boxed, fill, home, place, pytestmark
 from tests.waiting import soon
-from tools.base import Workspace
-from tools.process.child import answer_of
-from tools.process.shell import Launch
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 

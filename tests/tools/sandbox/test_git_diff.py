@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
 from tests.kit.hostile_repository import git
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
-from tools.base import Workspace
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 

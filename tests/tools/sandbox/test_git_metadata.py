@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.sandbox import git_metadata
+from ebbtide.tools.sandbox.git_metadata import git_places, is_redirection, repositories_of
 from tests.kit.hostile_repository import git
-from tools.sandbox import git_metadata
-from tools.sandbox.git_metadata import git_places, is_redirection, repositories_of
 
 
 def places(folder: Path) -> dict[str, str]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.sandbox.boundary import Boundary
+from ebbtide.tools.sandbox.git_settings import left_without_remote, refusal
 from tests.kit.hostile_repository import git
 from tests.tools.sandbox.test_sandbox import PYTHON, bash, boxed, fill, home, place, pytestmark
-from tools.base import Workspace
-from tools.sandbox.boundary import Boundary
-from tools.sandbox.git_settings import left_without_remote, refusal
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 

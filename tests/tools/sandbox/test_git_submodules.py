@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
 from tests.tools.sandbox.test_git_work_trees import is_there
 from tests.tools.sandbox.test_sandbox import bash, boxed, fill, home, place, pytestmark
 from tests.waiting import soon
-from tools.base import Workspace
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.bash_kill import BashKill
+from ebbtide.tools.sandbox.job_ports import JobPorts, PortRule
+from ebbtide.tools.sandbox.network import SessionNetwork
+from ebbtide.tools.sandbox.network_namespace import why_no_namespace
+from ebbtide.tools.sandbox.sandbox import Sandbox
 from tests.waiting import soon
-from tools.base import Workspace
-from tools.bash import Bash
-from tools.bash_kill import BashKill
-from tools.sandbox.job_ports import JobPorts, PortRule
-from tools.sandbox.network import SessionNetwork
-from tools.sandbox.network_namespace import why_no_namespace
-from tools.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(bool(why_no_namespace()), reason="needs bubblewrap and a network namespace")
 

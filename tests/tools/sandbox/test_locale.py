@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
 from tests.tools.sandbox.test_sandbox import bash, boxed, fill, home, place, pytestmark
-from tools.base import Workspace
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Result, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.network import tunnel
+from ebbtide.tools.network.places import NetworkPlace
+from ebbtide.tools.network.proxy import UpstreamConnection
+from ebbtide.tools.sandbox.network import SessionNetwork
+from ebbtide.tools.sandbox.network_namespace import why_no_namespace
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, trial_of_landlock
 from tests.running import ROOT
 from tests.tools.sandbox import probes
 from tests.waiting import soon
-from tools.base import Result, Workspace
-from tools.bash import Bash
-from tools.network import tunnel
-from tools.network.places import NetworkPlace
-from tools.network.proxy import UpstreamConnection
-from tools.sandbox.network import SessionNetwork
-from tools.sandbox.network_namespace import why_no_namespace
-from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import NoSandbox, SandboxProgram, trial_of_landlock
 
 WHY_NOT = why_no_namespace()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"the network of a sandbox is not tried: {WHY_NOT}")
@@ -231,7 +231,7 @@ async def test_where_places_cannot_be_told_apart_all_are_closed_unless_all_are_o
     boxed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert boxed.sandbox is not None
-    monkeypatch.setattr("tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
     alone = replace(boxed, sandbox=replace(boxed.sandbox, network=None))
     opens = f"{PYTHON} -c 'import socket; socket.socket(socket.AF_INET); print(1)'"
     assert "PermissionError" in (await bash(alone, opens)).text

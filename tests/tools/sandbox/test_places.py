@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.sandbox import mount_paths
+from ebbtide.tools.sandbox.boundary import Access
+from ebbtide.tools.sandbox.mount_paths import places_of
+from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 from tests.tools.sandbox.test_sandbox import place
-from tools.sandbox import mount_paths
-from tools.sandbox.boundary import Access
-from tools.sandbox.mount_paths import places_of
-from tools.sandbox.system import NoSandbox, found_sandbox
 
 __all__ = ["place"]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.process.child import answer_of
+from ebbtide.tools.process.shell import Launch, in_shell
+from ebbtide.tools.sandbox import system
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 from tests.running import ROOT
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
-from tools.base import Workspace
-from tools.process.child import answer_of
-from tools.process.shell import Launch, in_shell
-from tools.sandbox import system
-from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 
@@ -50,9 +50,9 @@ async def test_what_programs_load_first_is_loaded_inside_alone(boxed: Workspace,
 MOUNTS_MEANWHILE = """
 import asyncio, subprocess, sys
 from pathlib import Path
-from tools.base import Workspace
-from tools.bash import Bash
-from tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.sandbox.sandbox import Sandbox
 
 async def main(place):
     root, mounted = place / "project", place / "mounted"

@@ -12,12 +12,12 @@ from threading import Thread
 
 import pytest
 
+from ebbtide.tools.base import Workspace
+from ebbtide.tools.sandbox import mount_paths, sandbox
+from ebbtide.tools.sandbox.boundary import Boundary
+from ebbtide.tools.sandbox.system import SandboxProgram, trial_of_landlock
+from ebbtide.tools.secrets.registry_settings import copy_without_secrets
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
-from tools.base import Workspace
-from tools.sandbox import mount_paths, sandbox
-from tools.sandbox.boundary import Boundary
-from tools.sandbox.system import SandboxProgram, trial_of_landlock
-from tools.secrets.registry_settings import copy_without_secrets
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 

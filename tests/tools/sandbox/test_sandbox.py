@@ -15,26 +15,26 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import Approver
-from agent.calls.boundary import SessionBoundary
-from agent.calls.permission_request import PermissionRequest
-from agent.calls.policy import Policy, decide
-from agent.errors import ConfigError
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.boundary import SessionBoundary
+from ebbtide.agent.calls.permission_request import PermissionRequest
+from ebbtide.agent.calls.policy import Policy, decide
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.base import Result, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.bash_kill import BashKill
+from ebbtide.tools.process.child import start_child
+from ebbtide.tools.process.shell import in_shell
+from ebbtide.tools.process.start import start
+from ebbtide.tools.sandbox import mount_paths
+from ebbtide.tools.sandbox.boundary import Access
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
+from ebbtide.tools.server_log import ServerLog
 from tests.kit.hostile_repository import git
 from tests.running import ROOT
 from tests.tools.sandbox import probes
 from tests.waiting import is_alive, soon
-from tools.base import Result, Workspace
-from tools.bash import Bash
-from tools.bash_kill import BashKill
-from tools.process.child import start_child
-from tools.process.shell import in_shell
-from tools.process.start import start
-from tools.sandbox import mount_paths
-from tools.sandbox.boundary import Access
-from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
-from tools.server_log import ServerLog
 
 FOUND = found_sandbox()
 LANDLOCK = NoSandbox("") if trial_of_landlock() else SandboxProgram("landlock", ())
@@ -172,7 +172,7 @@ async def test_nothing_that_hostile_programs_try_comes_through(
 async def test_landlock_holds_all_but_what_lies_in_folders_that_can_be_written(
     boxed: Workspace, home: Path, outside: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
     fill(boxed.root)
     beside = boxed.root.parent / "beside"
     before = _all_files(home, beside)
@@ -278,7 +278,7 @@ async def test_a_command_runs_although_a_place_goes_away_while_its_sandbox_is_pu
     def places_of(*given: object) -> dict[str, Access]:
         return {**known(*given), **({gone.pop(): "hidden file"} if gone else {})}  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("tools.sandbox.mount_paths.places_of", places_of)
+    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.places_of", places_of)
     result = await bash(boxed, "echo ran >> log; cat log")
     assert (result.text, gone) == ("ran\nexit code 0", [])
 
@@ -341,11 +341,13 @@ async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
     access: Access, boxed: Workspace, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert boxed.sandbox is not None
-    monkeypatch.setattr("tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
     linked = boxed.root / "a"
     linked.symlink_to(home / ".ssh")
     known = mount_paths.places_of
-    monkeypatch.setattr("tools.sandbox.mount_paths.places_of", lambda *given: {**known(*given), str(linked): access})
+    monkeypatch.setattr(
+        "ebbtide.tools.sandbox.mount_paths.places_of", lambda *given: {**known(*given), str(linked): access}
+    )
     told = await bash(boxed, "cat a/id_ed25519; echo x >> a/id_ed25519; echo done")
     assert [line for line in told.text.splitlines() if "Permission denied" not in line] == ["done", "exit code 0"]
 
@@ -391,7 +393,7 @@ async def test_sockets_of_others_are_hidden_where_they_lie_in_the_working_folder
     home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = place / "desk"
-    monkeypatch.setattr("tools.sandbox.mount_paths.WITH_SOCKETS", (str(root),))
+    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.WITH_SOCKETS", (str(root),))
     (root / "tmux-0").mkdir(parents=True)
     monkeypatch.chdir(root)  # a path of a socket is short
     with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as beside:

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tools.sandbox import system, system_calls
-from tools.sandbox.landlock_program import program_of
-from tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
+from ebbtide.tools.sandbox import system, system_calls
+from ebbtide.tools.sandbox.landlock_program import program_of
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
 
 GENERIC = Path("/usr/include/asm-generic/unistd.h")
 X86_64 = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-import tools.search.listing
-from tools.base import ToolError, Workspace
-from tools.outputs.extent import Extent
-from tools.read import Read
+import ebbtide.tools.search.listing
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.read import Read
 
 
 async def test_a_folder_is_listed_without_what_git_ignores(workspace: Workspace) -> None:
@@ -42,6 +42,6 @@ async def test_a_folder_with_many_names_is_listed_in_parts(
     assert text.endswith("349\n(entries 301-350 of 350)")
     with pytest.raises(ToolError, match=r"`.` has 350 entries: offset=351 is beyond its end"):
         await Read().run({"path": ".", "offset": 351}, workspace)
-    monkeypatch.setattr(tools.search.listing, "MAX_SORTED_NAMES", 349)
+    monkeypatch.setattr(ebbtide.tools.search.listing, "MAX_SORTED_NAMES", 349)
     with pytest.raises(ToolError, match=r"`.` holds more than 349 entries: look for names in it with glob"):
         await Read().run({"path": "."}, workspace)

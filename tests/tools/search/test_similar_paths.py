@@ -2,10 +2,10 @@
 
 import pytest
 
-from tools.base import Arguments, Tool, ToolError, Workspace
-from tools.edit import Edit
-from tools.read import Read
-from tools.search.similar_paths import MAX_SCANNED_NAMES, path_suggestion
+from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.read import Read
+from ebbtide.tools.search.similar_paths import MAX_SCANNED_NAMES, path_suggestion
 
 IS_IT = {
     "src/app.py": ": is it `app.py` or `src/core/app.py`?",

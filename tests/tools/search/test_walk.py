@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tools.search.walk import files_below, nearest_below
+from ebbtide.tools.search.walk import files_below, nearest_below
 
 
 def test_what_is_near_comes_first_and_nothing_that_git_ignores(tmp_path: Path) -> None:

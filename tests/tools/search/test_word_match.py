@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.search.word_match import ALIKE, stem, terms_of, words_of
+from ebbtide.tools.search.word_match import ALIKE, stem, terms_of, words_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.secrets.key_formats import forms_of, known_secrets, secrets_in
+from ebbtide.tools.secrets.key_formats import forms_of, known_secrets, secrets_in
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 KEYS = {

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tools.secrets.redaction import redact_text, without_options, without_password
+from ebbtide.tools.secrets.redaction import redact_text, without_options, without_password
 
 
 @pytest.mark.parametrize(

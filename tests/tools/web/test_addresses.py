@@ -4,9 +4,9 @@ from ipaddress import ip_address
 
 import pytest
 
-from tools.base import ToolError
-from tools.network.addresses import is_local_name, is_public
-from tools.web.addresses import address_of, behind, is_allowed
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.network.addresses import is_local_name, is_public
+from ebbtide.tools.web.addresses import address_of, behind, is_allowed
 
 PRIVATE = (
     "10.0.0.1 127.0.0.1 127.255.1.2 172.16.0.1 172.31.255.255 192.168.1.1 0.0.0.0 0.1.2.3 100.64.0.1 192.0.0.1 "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.web.charset import decode_page
+from ebbtide.tools.web.charset import decode_page
 
 GERMAN = "Die Größe der Bäume überrascht viele Gäste – am Fluß."
 FRENCH = "L’élève a déjà été à l’école. Où est passé le garçon ?"

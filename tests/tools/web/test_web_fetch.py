@@ -9,11 +9,11 @@ from typing import Any
 import httpcore2
 import pytest
 
-import tools.web.fetch
-import tools.web_fetch
-from tools.base import ToolError, Workspace
-from tools.web_fetch import WebFetch
-from tools.web_search import WebSearch
+import ebbtide.tools.web.fetch
+import ebbtide.tools.web_fetch
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.web_fetch import WebFetch
+from ebbtide.tools.web_search import WebSearch
 
 HTML = """<html><head><title>The  page</title><style>b{}</style></head><body><nav>menu</nav><main><h1>Head</h1>
 <p>Some <b>bold</b> text, a <a href="../x">link</a> and <code>code</code>.</p><pre>a = 1
@@ -148,7 +148,7 @@ async def test_what_nobody_sees_of_a_page_is_left_out(site: Site, workspace: Wor
 async def test_a_page_without_end_is_looked_at_up_to_a_limit(
     site: Site, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.web.fetch, "MAX_PAGE_BYTES", 100_000)
+    monkeypatch.setattr(ebbtide.tools.web.fetch, "MAX_PAGE_BYTES", 100_000)
     bomb = gzip.compress(b"x" * 50_000_000)
     text = head(content_type="text/plain")
     site.pages |= {
@@ -164,7 +164,7 @@ async def test_a_page_without_end_is_looked_at_up_to_a_limit(
 async def test_a_server_that_drips_is_waited_for_only_so_long(
     site: Site, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.web.fetch, "FETCH_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(ebbtide.tools.web.fetch, "FETCH_TIMEOUT_S", 0.5)
     site.pages |= {
         "/drips": lambda writer: forever(writer, head(content_type="text/plain"), b".", 0.01),
         "/header": lambda writer: forever(writer, b"HTTP/1.1 200 OK\r\n", b"x: y\r\n", 0.01),
@@ -296,7 +296,7 @@ async def test_a_page_that_takes_too_long_to_be_made_markdown_is_shown_as_it_cam
 ) -> None:
     site.pages["/deep"] = head(content_type="text/html") + b"<div>" * 20_000 + b"deep"
     assert (await fetched(site, "/deep", workspace)).endswith("\n\ndeep")
-    monkeypatch.setattr(tools.web_fetch, "CONVERT_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(ebbtide.tools.web_fetch, "CONVERT_TIMEOUT_S", 0.01)
     said = await fetched(site, "/deep", workspace)
     assert said.endswith("(too large or too deep to be made Markdown: this is its HTML)\n" + "<div>" * 20_000 + "deep")
 
@@ -304,7 +304,7 @@ async def test_a_page_that_takes_too_long_to_be_made_markdown_is_shown_as_it_cam
 async def test_of_a_page_with_very_many_tags_the_beginning_is_made_markdown(
     site: Site, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.web_fetch, "MAX_TAGS", 8)
+    monkeypatch.setattr(ebbtide.tools.web_fetch, "MAX_TAGS", 8)
     site.pages |= {
         "/eight": head(content_type="text/html") + b"<p>word</p>" * 4,
         "/nine": head(content_type="text/html") + b"<p>word</p>" * 4 + b"<p>more</p>",

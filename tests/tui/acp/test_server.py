@@ -9,10 +9,10 @@ import pytest
 from acp import RequestError, embedded_text_resource, resource_block, resource_link_block, text_block
 from acp.schema import EnvVariable, McpServerStdio, PermissionOption
 
+from ebbtide.tui.acp.transport import MAX_MESSAGE_BYTES
 from tests.kit.editor import Editor, Pick, connected, said, served
 from tests.kit.project import Project
 from tests.kit.session import bash, call, calls
-from tui.acp.transport import MAX_MESSAGE_BYTES
 
 EDIT = call("edit", path="a.txt", old="one", new="uno")
 TODO = call("todo", items=[{"text": "mend it", "status": "doing"}, {"text": "test it", "status": "pending"}])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tui.cli.arguments import make_parser, with_resume
 from tests.kit.user import User
-from tui.cli.arguments import make_parser, with_resume
 
 
 @pytest.mark.parametrize(

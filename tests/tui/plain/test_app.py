@@ -10,22 +10,22 @@ from typing import Any, NoReturn
 
 import pytest
 
-from agent.archive.tree import Branch, MessagePreview, Tree
-from agent.errors import AgentError, StoreFailed, UsageError
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.session import TextDelta, TurnFailed, TurnFinished
-from agent.messages import Note
-from agent.records.session_lookup import SessionInfo
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree
+from ebbtide.agent.errors import AgentError, StoreFailed, UsageError
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import TextDelta, TurnFailed, TurnFinished
+from ebbtide.agent.messages import Note
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.commands import COMMANDS
+from ebbtide.tui.plain.app import PlainFront
+from ebbtide.tui.plain.command_context import COMMAND, EDITING, PRINTING
+from ebbtide.tui.plain.reader import PROMPT, is_continued, join_continued
+from ebbtide.tui.prompt.history import History
+from ebbtide.tui.prompt.key_arrivals import GUARD, Arrival
+from ebbtide.tui.view.blocks import Notice
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
 from tests.waiting import until
-from tools.version import VERSION
-from tui.commands import COMMANDS
-from tui.plain.app import PlainFront
-from tui.plain.command_context import COMMAND, EDITING, PRINTING
-from tui.plain.reader import PROMPT, is_continued, join_continued
-from tui.prompt.history import History
-from tui.prompt.key_arrivals import GUARD, Arrival
-from tui.view.blocks import Notice
 
 ASKED = PermissionAsked("q1", "1", "bash", {"command": "ls"}, "ask mode", offers=("bash(ls)",))
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from agent.archive.listing import ArchiveItem
-from agent.calls.approval import Approver
-from agent.calls.boundary import SessionBoundary
-from agent.calls.policy import Policy
-from agent.checkpoints.project import ProjectCheckpoints
-from agent.checkpoints.undo_points import TurnPlace
-from agent.input.memory import memory_files, remember
-from agent.messages import ToolCall
+from ebbtide.agent.archive.listing import ArchiveItem
+from ebbtide.agent.calls.approval import Approver
+from ebbtide.agent.calls.boundary import SessionBoundary
+from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints
+from ebbtide.agent.checkpoints.undo_points import TurnPlace
+from ebbtide.agent.input.memory import memory_files, remember
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.base import Workspace
+from ebbtide.tui.plain.panel import PAGE
 from tests.agent.checkpoints.trees import project_in
 from tests.tui.doubles import (
     FakeCheckpoints,
@@ -30,8 +32,6 @@ from tests.tui.screens.test_rewind import TREE
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.waiting import until
-from tools.base import Workspace
-from tui.plain.panel import PAGE
 
 CHOOSE = "Number, or words to find; an empty line closes: "
 INFOS = (session_info("aa1", "fix the parser"), session_info("bb2", "add a flag"))

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.permissions import CallDenied, CallEdited, PermissionAsked
-from agent.events.session import (
+from ebbtide.agent.events.permissions import CallDenied, CallEdited, PermissionAsked
+from ebbtide.agent.events.session import (
     Event,
     JobEnded,
     Noticed,
@@ -17,10 +17,10 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
-from tools.process.state import ProgramState
-from tui.plain.print_events import MAX_PENDING_CHARS, Printing, lines_of, plain_lines
-from tui.text.sanitise import sanitised
-from tui.text.spans import Line
+from ebbtide.tools.process.state import ProgramState
+from ebbtide.tui.plain.print_events import MAX_PENDING_CHARS, Printing, lines_of, plain_lines
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.spans import Line
 
 
 def printed(*events: Event, is_full: bool = False) -> list[str]:

@@ -283,9 +283,10 @@ def test_the_session_is_kept_however_the_terminal_ends(tmp_path: Path, term: str
 
 IMPORTED = """
 import sys
-from tui.cli.main import main
+from ebbtide.tui.cli.main import main
 code = main(sys.argv[1:])
-print("loaded:", [name for name in ("textual", "tui.app", "rich.console", "markdown_it") if name in sys.modules])
+screens = ("textual", "ebbtide.tui.app", "rich.console", "markdown_it")
+print("loaded:", [name for name in screens if name in sys.modules])
 print("editing:", "prompt_toolkit" in sys.modules)
 """
 

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.plan import PlanDecision, PlanSubmitted
-from tools.commands.dangers import dangers_in
-from tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
-from tui.text.sanitise import sanitised
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
+from ebbtide.tui.text.sanitise import sanitised
 
 RUN = PermissionAsked(
     "q1",

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from prompt_toolkit.keys import Keys
 
-from tui.plain.dumb_terminal import CookedReader
-from tui.plain.line_editor import _TimedInput
-from tui.plain.reader import LineKeys
+from ebbtide.tui.plain.dumb_terminal import CookedReader
+from ebbtide.tui.plain.line_editor import _TimedInput
+from ebbtide.tui.plain.reader import LineKeys
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.context.edit_cost import ViewEditPlan
-from agent.context.view_edits import Refusal
-from agent.events.view import Price, ViewChanged
-from agent.messages import Conversation
-from agent.window.edit_view import EditOutcome, EditQuote
+from ebbtide.agent.context.edit_cost import ViewEditPlan
+from ebbtide.agent.context.view_edits import Refusal
+from ebbtide.agent.events.view import Price, ViewChanged
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.window.edit_view import EditOutcome, EditQuote
 from tests.tui.doubles import FakeSession
 from tests.tui.plain.test_app import talking
 from tests.waiting import until

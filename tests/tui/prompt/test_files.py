@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tui.prompt.completion import PromptCompletion, with_files
+from ebbtide.tui.prompt.files import PathSearch, ProjectFiles, scores, typed_exactly
+from ebbtide.tui.widgets.completions import Completions
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.prompt.completion import PromptCompletion, with_files
-from tui.prompt.files import PathSearch, ProjectFiles, scores, typed_exactly
-from tui.widgets.completions import Completions
 
 PATHS = (
     "docs/parser.md", "src/parse.py", "src/old/sparse.py", "src/parser/", "src/parser/tokens.py", 
@@ -141,7 +141,7 @@ async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypat
         finally:
             told.append("ended")
 
-    monkeypatch.setattr("tools.search.files.list_files", never_done)
+    monkeypatch.setattr("ebbtide.tools.search.files.list_files", never_done)
     async with terminal(FakeSession(root=project(tmp_path))) as t:
         await t.press("@", "t", until=lambda: told)
     assert told == ["begun", "ended"]

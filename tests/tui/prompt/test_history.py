@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ebbtide.tui.prompt.history import History, HistorySearch, looked_for
+from ebbtide.tui.widgets.history_search import HistorySearchBar
 from tests.tui.piloting import terminal
-from tui.prompt.history import History, HistorySearch, looked_for
-from tui.widgets.history_search import HistorySearchBar
 
 
 def test_messages_of_this_project_come_first_and_each_once(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_line_that_was_cut_costs_itself_only(tmp_path: Path) -> None:
 def test_several_programs_write_one_file_without_tearing(tmp_path: Path) -> None:
     file = tmp_path / "history"
     script = (
-        "import sys; from pathlib import Path; from tui.prompt.history import History\n"
+        "import sys; from pathlib import Path; from ebbtide.tui.prompt.history import History\n"
         "h = History(Path(sys.argv[1]), sys.argv[2])\n"
         "for n in range(200): h.add(f'{sys.argv[2]} {n}\\n' + 'x' * 9000)\n"
     )

@@ -1,6 +1,6 @@
 """What Ctrl-C and Ctrl-D mean, press after press."""
 
-from tui.prompt.double_press import DOUBLE_PRESS_S, LeaveKeys
+from ebbtide.tui.prompt.double_press import DOUBLE_PRESS_S, LeaveKeys
 
 
 def test_ctrl_c_takes_away_the_nearest_thing_and_leaves_only_where_there_is_none() -> None:

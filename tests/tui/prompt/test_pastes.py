@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from agent.context.mentions import pasted_note
-from agent.messages import Image
+from ebbtide.agent.context.mentions import pasted_note
+from ebbtide.agent.messages import Image
+from ebbtide.tui.prompt.pastes import Pastes, dropped_picture
+from ebbtide.tui.terminal.clipboard import NoPicture, picture, readers
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Terminal, terminal
-from tui.prompt.pastes import Pastes, dropped_picture
-from tui.terminal.clipboard import NoPicture, picture, readers
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.message import Message
 
+from ebbtide.tui.prompt.vim import STARTS, Vim, VimStep, press
+from ebbtide.tui.terminal.colour_query import TerminalInput
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.prompt.vim import STARTS, Vim, VimStep, press
-from tui.terminal.colour_query import TerminalInput
 
 NAMES = {"⎋": "escape", "⏎": "enter", "↻": "ctrl+r"}
 
@@ -154,7 +154,10 @@ async def test_a_key_right_behind_esc_is_one_of_the_normal_mode(pause: float) ->
         await t.says("/vim")
         heard: list[Message] = []
         typing, now = TerminalInput(heard.append, debug=False), 1.0
-        with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        with (
+            patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+            patch("textual._parser.get_time", lambda: now),
+        ):
             typing.feed_bytes(b"one two\x1b")
             now += pause
             typing.wait()

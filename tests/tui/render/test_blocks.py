@@ -1,10 +1,10 @@
 from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from tui.render.blocks import AnswerPainter, paint
-from tui.render.prose import PaletteConsole
-from tui.text.styles import palette_of
-from tui.view.blocks import Call
+from ebbtide.tui.render.blocks import AnswerPainter, paint
+from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.view.blocks import Call
 
 INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
 

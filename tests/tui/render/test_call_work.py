@@ -2,10 +2,10 @@
 
 import pytest
 
+from ebbtide.tools.process.state import ProgramState
+from ebbtide.tui.render.blocks import paint
+from ebbtide.tui.view.blocks import Call, Detail
 from tests.tui.render.test_blocks import INKS
-from tools.process.state import ProgramState
-from tui.render.blocks import paint
-from tui.view.blocks import Call, Detail
 
 PREVIEW = "--- a/a.py\n+++ b/a.py\n@@ -7,3 +7,3 @@\n def f():\n-    return 1\n+    return 2\n # end\n"
 ASKED = Call("1", "edit", {"path": "a.py", "old": "1", "new": "2"}, "done", text="edited", preview=PREVIEW)

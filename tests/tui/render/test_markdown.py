@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tui.render.markdown import PARSER, MarkdownPiece, advance_pieces
+from ebbtide.tui.render.markdown import PARSER, MarkdownPiece, advance_pieces
 
 BLOCKS = [
     "# Title", "words **bold**", "- a\n- b", "1. one\n2. two", "```python\nx = 1\n```", "> quote",
@@ -61,7 +61,7 @@ def test_the_items_of_a_long_list_are_not_counted_anew_for_each_part() -> None:
             return PARSER.parse(src, env)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tui.render.markdown.PARSER", Watched())
+        patch.setattr("ebbtide.tui.render.markdown.PARSER", Watched())
         assert len(split(source)) > 50
     assert sum(parsed) < 20 * len(source)
 

@@ -1,8 +1,8 @@
 from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from tui.render.prose import PaletteConsole, prose
-from tui.text.styles import palette_of
+from ebbtide.tui.render.prose import PaletteConsole, prose
+from ebbtide.tui.text.styles import palette_of
 
 PALETTE = palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate())
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from agent.archive.listing import ArchiveItem, ContentPage
-from agent.messages import ToolCall
+from ebbtide.agent.archive.listing import ArchiveItem, ContentPage
+from ebbtide.agent.messages import ToolCall
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.archive import ArchiveRow, archive_line, archive_panel, rows_of
+from ebbtide.tui.view.panel import matching_rows
+from ebbtide.tui.widgets.listing import Listing
+from ebbtide.tui.widgets.pages import place_of
 from tests.tui.doubles import FakeSession, FakeShelf
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, list_on, terminal
-from tui.screens.panel import PanelScreen
-from tui.view.archive import ArchiveRow, archive_line, archive_panel, rows_of
-from tui.view.panel import matching_rows
-from tui.widgets.listing import Listing
-from tui.widgets.pages import place_of
 
 
 def ran(number: int, command: str, state: str = "preview") -> ArchiveItem:

@@ -3,13 +3,13 @@
 import pytest
 from rich.cells import cell_len
 
-from agent.records.file_change import FileChange, FileChanges
+from ebbtide.agent.records.file_change import FileChange, FileChanges
+from ebbtide.tui.view.file_changes import OTHER, FileChangeRow, change_line, change_text, headline_of, rows_of
+from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.listing import Listing
 from tests.tui.doubles import FakeFiles, FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import terminal
-from tui.view.file_changes import OTHER, FileChangeRow, change_line, change_text, headline_of, rows_of
-from tui.widgets.diffview import DiffView
-from tui.widgets.listing import Listing
 
 CHANGED = (
     FileChange("made.py", None, b"print(1)\n"),

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.summary import SUMMARY
-from agent.window.manual_compact import Quote
+from ebbtide.agent.context.summary import SUMMARY
+from ebbtide.agent.window.manual_compact import Quote
+from ebbtide.tui.screens.compaction import CompactionScreen
+from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.compaction_preview import gate_lines, quote_text
+from ebbtide.tui.view.receipts import Compaction, UndoneReceipt
+from ebbtide.tui.widgets.question_panel import QuestionPanel
+from ebbtide.tui.widgets.transcript import TranscriptView
 from tests.tui.inked import plain
 from tests.tui.piloting import Driven
 from tests.tui.test_real_session import Reply, calls, working
-from tui.screens.compaction import CompactionScreen
-from tui.view.blocks import Notice
-from tui.view.compaction_preview import gate_lines, quote_text
-from tui.view.receipts import Compaction, UndoneReceipt
-from tui.widgets.question_panel import QuestionPanel
-from tui.widgets.transcript import TranscriptView
 
 READS: list[Reply] = [calls("read", path=f"{name}.py") for name in "abcd"]
 WRITTEN: Reply = {

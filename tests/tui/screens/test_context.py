@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.permissions import PermissionAsked
-from agent.messages import User
+from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.agent.messages import User
+from ebbtide.tui.screens.context import KEYS_SURE, ContextScreen
+from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.listing import Listing
+from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Driven, terminal
 from tests.tui.test_real_session import Reply, calls, working
-from tui.screens.context import KEYS_SURE, ContextScreen
-from tui.view.blocks import Notice
-from tui.widgets.keyline import KeyLine
-from tui.widgets.listing import Listing
-from tui.widgets.question_panel import QuestionPanel
 
 LONG = "".join(f"{number} row of a long file\n" for number in range(400))
 

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.widgets import Input
 
-from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from agent.events.session import TurnFinished
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.session import TurnFinished
+from ebbtide.tui.prompt.key_arrivals import GUARD, Arrival, Arrivals, Purpose, purpose_of
+from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
+from ebbtide.tui.terminal.colour_query import TerminalInput
+from ebbtide.tui.widgets.choices import ChoiceList
+from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import ScreenType, Terminal, asks_on, terminal
 from tests.tui.ptys import ready
-from tui.prompt.key_arrivals import GUARD, Arrival, Arrivals, Purpose, purpose_of
-from tui.screens.typeahead_guard import TypeaheadGuard
-from tui.terminal.colour_query import TerminalInput
-from tui.widgets.choices import ChoiceList
-from tui.widgets.question_panel import QuestionPanel
 
 QUESTION = PermissionAsked(
     "q", "1", "bash", {"command": "make"}, "asks", "", ("bash(=make)",), (), "/home/me/.config/ebbtide/rules.json"

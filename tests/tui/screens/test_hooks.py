@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, field, replace
 
-from agent.config.hook_tables import HookEntry, HookEvent, HttpTarget
-from agent.extensions.trust import Standing, TrustItem, Verdict
-from agent.hooks.declarations import DeclaredHook, HookFile
-from agent.hooks.runner import HookRecord
-from agent.hooks.session_hooks import SessionHooks
+from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpTarget
+from ebbtide.agent.extensions.trust import Standing, TrustItem, Verdict
+from ebbtide.agent.hooks.declarations import DeclaredHook, HookFile
+from ebbtide.agent.hooks.runner import HookRecord
+from ebbtide.agent.hooks.session_hooks import SessionHooks
+from ebbtide.tui.actions.extensions import _hooks_panel
+from ebbtide.tui.view.panel import about_row, row_words
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.actions.extensions import _hooks_panel
-from tui.view.panel import about_row, row_words
 
 FILE = HookFile(TrustItem("hook", ".claude/settings.json", "project", ".claude/settings.json", "d1", ()), lambda: "d1")
 MINE = HookFile(

@@ -2,18 +2,18 @@
 
 import pytest
 
-from agent.events.permissions import Decision, PermissionAsked, RuleTrial
-from agent.events.session import Noticed, TextDelta, TurnFinished
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
+from ebbtide.agent.events.session import Noticed, TextDelta, TurnFinished
+from ebbtide.tui.view.permission import changeable, dry_run_of, headline_of, panel_of_call
+from ebbtide.tui.view.question import AnswerState
+from ebbtide.tui.view.question_lines import rows_of
+from ebbtide.tui.view.rule_wording import words_of_rule
+from ebbtide.tui.widgets.choices import ChoiceList
+from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.field import CommandField
 from tests.tui.doubles import FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import asks_on, terminal
-from tui.view.permission import changeable, dry_run_of, headline_of, panel_of_call
-from tui.view.question import AnswerState
-from tui.view.question_lines import rows_of
-from tui.view.rule_wording import words_of_rule
-from tui.widgets.choices import ChoiceList
-from tui.widgets.diffview import DiffView
-from tui.widgets.field import CommandField
 
 TRIED = (
     RuleTrial("bash(=pytest -x)", 0, 31),

@@ -2,15 +2,15 @@
 
 from rich.cells import cell_len
 
-from agent.context.provenance import Occurrence
+from ebbtide.agent.context.provenance import Occurrence
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.panel import WHOLE_KEYS
+from ebbtide.tui.view.provenance import KEYS, KEYS_IN_VIEW, fate_of, occurrence_line
+from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.listing import Listing
 from tests.tui.doubles import FakeSession, FakeShelf
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, list_on, terminal
-from tui.screens.panel import PanelScreen
-from tui.view.panel import WHOLE_KEYS
-from tui.view.provenance import KEYS, KEYS_IN_VIEW, fate_of, occurrence_line
-from tui.widgets.keyline import KeyLine
-from tui.widgets.listing import Listing
 
 PLACES = (
     Occurrence("r1", "masked", "Ran: ls – exit 0"),

@@ -7,15 +7,15 @@ from functools import partial
 import pytest
 from textual.widgets import Input
 
-from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import TurnFinished
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.events.session import TurnFinished
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.widgets.choices import ChoiceList
+from ebbtide.tui.widgets.markdown_view import MarkdownView
+from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import asks_on, terminal
 from tests.tui.screens.test_guarded import hands
-from tui.app import EbbApp
-from tui.widgets.choices import ChoiceList
-from tui.widgets.markdown_view import MarkdownView
-from tui.widgets.question_panel import QuestionPanel
 
 PLAN = "# Mend the sum\n\n" + "\n".join(f"- step {number}" for number in range(60))
 QUESTION = PlanSubmitted("p", "1", PLAN, ("ask", "accept-edits", "auto"))

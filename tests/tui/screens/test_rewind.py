@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from agent.archive.tree import Branch, MessagePreview, Tree, rows_of
-from agent.events.permissions import PermissionAsked
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, rows_of
+from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.panel import row_words
+from ebbtide.tui.view.session_tree import FILES, MAX_LISTED_FILES, file_lines, rewound, tree_line
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
 from tests.tui.inked import plain
 from tests.tui.piloting import list_on, started
 from tests.tui.test_real_session import Reply, calls, working
-from tui.view.blocks import Notice
-from tui.view.panel import row_words
-from tui.view.session_tree import FILES, MAX_LISTED_FILES, file_lines, rewound, tree_line
 
 TREE = Tree(
     (

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.mcp.declarations import DeclaredServer, WrittenServer
-from agent.mcp.running import RunningServers
-from agent.mcp.status import ServerStatus, ToolStatus
+from ebbtide.agent.mcp.declarations import DeclaredServer, WrittenServer
+from ebbtide.agent.mcp.running import RunningServers
+from ebbtide.agent.mcp.status import ServerStatus, ToolStatus
+from ebbtide.tools.mcp.offers import PromptArgument, Resource, ServerPrompt, ServerState
+from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tui.prompt.completion import candidates
+from ebbtide.tui.view.servers import lines_about, server_line, summary
 from tests.tui.doubles import FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import list_on, terminal
-from tools.mcp.offers import PromptArgument, Resource, ServerPrompt, ServerState
-from tools.mcp.spec import ServerSpec
-from tui.prompt.completion import candidates
-from tui.view.servers import lines_about, server_line, summary
 
 SOURCE = "/home/me/project/.mcp.json"
 COMMAND = ("forge-mcp", "--stdio")

@@ -10,17 +10,17 @@ import pytest
 from rich.cells import cell_len
 from textual.widgets import Input
 
-from agent.errors import StoreFailed
-from agent.events.session import TextDelta, TurnFinished
-from agent.messages import Assistant, Text, ToolCall, User
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.events.session import TextDelta, TurnFinished
+from ebbtide.agent.messages import Assistant, Text, ToolCall, User
+from ebbtide.tui.screens.panel import PanelScreen
+from ebbtide.tui.view.panel import PanelRow, row_line
+from ebbtide.tui.view.sessions import about_lines, headline, session_line
+from ebbtide.tui.widgets.listing import Listing
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, started, terminal
 from tests.tui.test_real_session import working
-from tui.screens.panel import PanelScreen
-from tui.view.panel import PanelRow, row_line
-from tui.view.sessions import about_lines, headline, session_line
-from tui.widgets.listing import Listing
 
 OTHER = "/home/me/other"
 INFOS = (
@@ -110,10 +110,10 @@ async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun()
 
 async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
     async with listed() as (t, screen):
-        monkeypatch.setattr("tui.session.session_list.SEARCH_DELAY_S", 3_600.0)
+        monkeypatch.setattr("ebbtide.tui.session.session_list.SEARCH_DELAY_S", 3_600.0)
         await t.pilot.press("f", "l", "a", "g")
         await t.until(lambda: ids(screen.rows) == ["bb2"] and "searching what was said" in t.reads("headline"))
-        monkeypatch.setattr("tui.session.session_list.SEARCH_DELAY_S", 0.0)
+        monkeypatch.setattr("ebbtide.tui.session.session_list.SEARCH_DELAY_S", 0.0)
         await t.pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
         assert "searching" not in t.reads("headline")

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from textual.widgets import Input
 
-from agent.config.options import OPTIONS, ThemeName
+from ebbtide.agent.config.options import OPTIONS, ThemeName
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.view.panel import about_row
+from ebbtide.tui.view.settings import allowed_values, lines_about, setting_line
+from ebbtide.tui.view.themes import themes_panel
+from ebbtide.tui.widgets.keyline import KeyLine
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.inked import plain
 from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
-from tui.app import EbbApp
-from tui.view.panel import about_row
-from tui.view.settings import allowed_values, lines_about, setting_line
-from tui.view.themes import themes_panel
-from tui.widgets.keyline import KeyLine
 
 MINE = '[agent]\nmodel = "ollama/qwen3"  # the local one\n'
 

@@ -4,24 +4,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.context.provenance import Occurrence, Trace
-from agent.context.reminder_notes import MODES
-from agent.context.secret_tokens import SecretTokens
-from agent.errors import AgentError, StoreFailed
-from agent.events.session import ContextMeasured, Event
-from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
-from agent.hooks.session_hooks import EndReason
-from agent.messages import Usage
-from agent.records.token_key import KEY_FILE, token_key
-from agent.window.compact import CompactResult
-from agent.window.triggers import ignore_event
+from ebbtide.agent.context.provenance import Occurrence, Trace
+from ebbtide.agent.context.reminder_notes import MODES
+from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.errors import AgentError, StoreFailed
+from ebbtide.agent.events.session import ContextMeasured, Event
+from ebbtide.agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
+from ebbtide.agent.hooks.session_hooks import EndReason
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.records.token_key import KEY_FILE, token_key
+from ebbtide.agent.window.compact import CompactResult
+from ebbtide.agent.window.triggers import ignore_event
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.view.blocks import Failure, Notice
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction
 from tests.kit.project import Project
 from tests.kit.session import bash, calls
 from tests.tools.secrets.test_key_formats import KEYS
 from tests.tui.doubles import COMPACTED, FakeSession, FakeSessions, conversation
-from tui.session.controller import SessionController
-from tui.view.blocks import Failure, Notice
-from tui.view.receipts import Compaction, RunningCompaction
 
 
 @dataclass

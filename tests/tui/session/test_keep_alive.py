@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.budget import Window
-from agent.errors import AgentError
-from agent.messages import Usage
-from agent.providers.base import Prices
-from agent.window.turn_limits import TurnLimits
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.window.turn_limits import TurnLimits
+from ebbtide.tui.commands import Invocation
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.job_queue import JobQueue
+from ebbtide.tui.session.keep_alive import CacheKeepAlive
 from tests.agent.providers.wires.cases import ADAPTERS, endpoint_of
 from tests.fake_provider import FakeProvider, Recorded, Turn
 from tests.kit.session import Home
 from tests.tui.doubles import FakeSessions
-from tui.commands import Invocation
-from tui.session.controller import SessionController
-from tui.session.job_queue import JobQueue
-from tui.session.keep_alive import CacheKeepAlive
 
 ADAPTER = replace(ADAPTERS[0], facts=replace(ADAPTERS[0].facts, prices=Prices(5.0, 25.0, 0.5, 6.25), renews_cache=True))
 FIRST = Turn(text="done", usage=Usage(input=10, cache_write=40_000, output=5))

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from agent.archive.library import SessionMatch
+from ebbtide.agent.archive.library import SessionMatch
+from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tui.session.session_list import ListedSessions
 from tests.tui.doubles import FakeLibrary, session_info
-from tools.outputs.recalled import no_progress
-from tui.session.session_list import ListedSessions
 
 INFOS = tuple(session_info(f"{number}a", f"title {number}") for number in range(3))
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.view.blocks import AnswerText, Notice, UserText
 from tests.kit.project import Project
 from tests.tui.piloting import Driven
 from tests.waiting import soon
-from tui.app import EbbApp
-from tui.view.blocks import AnswerText, Notice, UserText
 
 WAITS = "until [ -e go ]; do sleep 0.01; done; echo built; exit 3"
 JOB = {"name": "bash", "arguments": {"command": WAITS, "background": True}}

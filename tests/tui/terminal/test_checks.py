@@ -2,7 +2,7 @@
 
 import pytest
 
-from tui.terminal.checks import terminal_finding
+from ebbtide.tui.terminal.checks import terminal_finding
 
 
 @pytest.mark.parametrize(

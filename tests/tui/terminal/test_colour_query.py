@@ -14,15 +14,15 @@ from textual._xterm_parser import XTermParser
 from textual.events import Key, Paste
 from textual.message import Message
 
-from agent.config.options import ThemeName
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.terminal.colour_query import QUESTION, BackgroundColour, TerminalInput, ground_of
+from ebbtide.tui.terminal.replies import REPLY_TIMEOUT, TerminalReplies
+from ebbtide.tui.terminal.size_query import SizeReported
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.piloting import terminal
 from tests.tui.ptys import SAYS, ready
 from tests.tui.test_pty import SCRIPT
-from tui.app import EbbApp
-from tui.terminal.colour_query import QUESTION, BackgroundColour, TerminalInput, ground_of
-from tui.terminal.replies import REPLY_TIMEOUT, TerminalReplies
-from tui.terminal.size_query import SizeReported
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
 
@@ -165,7 +165,10 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
     heard: list[Message] = []
     hearing = TerminalInput(heard.append, debug=False)
     now = 1.0
-    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+    with (
+        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("textual._parser.get_time", lambda: now),
+    ):
         for start, end in pairwise(places):
             hearing.feed_bytes(raw[start:end])
             hearing.wait()
@@ -185,7 +188,10 @@ def keys_of_two_reads(first: str, second: str, pause: float) -> list[str]:
     heard: list[Message] = []
     hearing = TerminalInput(heard.append, debug=False)
     now = 1.0
-    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+    with (
+        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("textual._parser.get_time", lambda: now),
+    ):
         hearing.feed_bytes(first.encode())
         for _ in range(round(pause / 0.01)):
             now += 0.01
@@ -211,7 +217,10 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
     heard: list[Message] = []
     hearing = TerminalInput(heard.append, debug=False)
     now = 1.0
-    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+    with (
+        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("textual._parser.get_time", lambda: now),
+    ):
         hearing.feed_bytes(b"\x1b")
         hearing.wait()
         assert heard == []
@@ -271,7 +280,10 @@ def test_alt_is_told_of_each_key_that_it_is_held_with(reads: list[str], keys: li
     heard: list[Message] = []
     hearing = TerminalInput(heard.append, debug=False)
     now = 1.0
-    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+    with (
+        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("textual._parser.get_time", lambda: now),
+    ):
         for read in reads:
             hearing.feed_bytes(read.encode())
             now += 0.03
@@ -285,7 +297,10 @@ def test_the_end_of_a_paste_may_come_late() -> None:
     heard: list[Message] = []
     hearing = TerminalInput(heard.append, debug=False)
     now = 1.0
-    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+    with (
+        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("textual._parser.get_time", lambda: now),
+    ):
         for piece in (b"\x1b[200~one\xc3", b"\xa9", b"\x1b", b"[201", b"~y"):
             hearing.feed_bytes(piece)
             now += 10

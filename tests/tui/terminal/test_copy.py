@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from ebbtide.tui.terminal.copy import MAX_OSC_52_BYTES, copy, harmless, programs_for, sequence_for, within
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.terminal.copy import MAX_OSC_52_BYTES, copy, harmless, programs_for, sequence_for, within
 
 NOWHERE = {"PATH": ""}
 MARKDOWN = "It **works**:\n\n```python\nprint(1)\n```\n"
@@ -75,7 +75,7 @@ async def test_tmux_is_given_the_text_and_where_it_takes_none_the_terminal_is(
 async def test_a_script_whose_child_never_takes_the_text_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.terminal.copy._COPY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("ebbtide.tui.terminal.copy._COPY_TIMEOUT_S", 0.2)
     program = tmp_path / "xclip"
     program.write_text("#!/bin/sh\nsleep 1000\nexit 0\n")
     program.chmod(0o755)

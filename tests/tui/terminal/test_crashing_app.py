@@ -7,7 +7,7 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Static
 
-from tui.widgets.caret import CrashingApp
+from ebbtide.tui.widgets.caret import CrashingApp
 
 
 class Empty(Screen[None]):

@@ -11,8 +11,8 @@ from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
+from ebbtide.tui.terminal.display import Display
 from tests.tui.ptys import seen
-from tui.terminal.display import Display
 
 WIDTH, HEIGHT = 24, 9
 STYLES = [

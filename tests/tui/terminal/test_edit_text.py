@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
+from ebbtide.tui.terminal.edit_text import edit_with
 from tests.running import ROOT
-from tui.terminal.edit_text import edit_with
 
 EDITS = r"""
-from tools.process.own_memory import close_own_memory
-from tui.terminal.edit_text import changed_by
+from ebbtide.tools.process.own_memory import close_own_memory
+from ebbtide.tui.terminal.edit_text import changed_by
 close_own_memory()
 print(changed_by(["sh", "-c", 'printf %s "$OPENAI_API_KEY" > "$1"', "editor"], "", "text.md"))
 """

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.settings import Settings
-from agent.errors import UsageError
-from agent.input.memory import memory_files, remember, undo_remember
-from agent.messages import Note, User
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.input.memory import memory_files, remember, undo_remember
+from ebbtide.agent.messages import Note, User
+from ebbtide.tui.app import EbbApp
+from ebbtide.tui.terminal.edit_text import edit_with
 from tests.kit.project import Project
 from tests.tui.piloting import Driven, terminal
 from tests.tui.ptys import ready
-from tui.app import EbbApp
-from tui.terminal.edit_text import edit_with
 
 
 def program(folder: Path, body: str) -> Path:

@@ -8,11 +8,11 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
 
+from ebbtide.tui.terminal.letters import Letters
+from ebbtide.tui.text.locale import draws_letters_only
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tests.tui.test_pictures_rest import WORK
-from tui.terminal.letters import Letters
-from tui.text.locale import draws_letters_only
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import AppBlur, AppFocus, Key
 
-from agent.config.options import NOTIFY, NotifyName
-from agent.events.permissions import QuestionAsked
+from ebbtide.agent.config.options import NOTIFY, NotifyName
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.tui.terminal.notify import notification_text, notify, program_for, sequence_for
+from ebbtide.tui.terminal.window import IDLE_AFTER_S, MIN_NEWS_TURN_S, TerminalWindow, set_title
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.blocks import SessionView
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
-from tui.terminal.notify import notification_text, notify, program_for, sequence_for
-from tui.terminal.window import IDLE_AFTER_S, MIN_NEWS_TURN_S, TerminalWindow, set_title
-from tui.text.sanitise import sanitised_line
-from tui.view.blocks import SessionView
 
 PLAIN: dict[str, str] = {"TERM": "xterm-256color"}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.tui.terminal.scrollback import ansi_blocks
+from ebbtide.tui.view.blocks import AnswerText, Call, Notice, ReasoningBlock, UserText
 from tests.tui.ptys import left_behind, ready
-from tui.terminal.scrollback import ansi_blocks
-from tui.view.blocks import AnswerText, Call, Notice, ReasoningBlock, UserText
 
 REPLIES = """
 [[reply]]

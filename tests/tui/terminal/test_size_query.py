@@ -4,8 +4,8 @@ import pytest
 from textual.geometry import Size
 from textual.message import Message
 
-from tui.terminal.colour_query import TerminalInput
-from tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
+from ebbtide.tui.terminal.colour_query import TerminalInput
+from ebbtide.tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
 
 REAL, LIE, OTHER = Size(80, 24), Size(500, 200), Size(120, 40)
 

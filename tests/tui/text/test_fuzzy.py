@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.text.fuzzy import rank_matches
+from ebbtide.tui.text.fuzzy import rank_matches
 
 NAMES = ("anthropic/claude-opus-5", "openai/gpt-6", "ollama/qwen3", "anthropic/claude-sonnet-5")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tui.text.spans import Line, parse_inline_code, wrap_spans
+from ebbtide.tui.text.spans import Line, parse_inline_code, wrap_spans
 
 
 def words(lines: tuple[Line, ...]) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.text.sanitise import (
+from ebbtide.tui.text.sanitise import (
     invisible_count,
     invisible_words,
     line_with_control_pictures,

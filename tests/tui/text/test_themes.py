@@ -9,11 +9,11 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
 
-from agent.config.options import THEMES as NAMES
-from tui.text.contrast import MIN_CONTRAST, contrast, readable
-from tui.text.styles import Palette, palette_of
-from tui.text.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, OWN, Ground, theme_for
-from tui.view.themes import OFFERED_THEMES
+from ebbtide.agent.config.options import THEMES as NAMES
+from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast, readable
+from ebbtide.tui.text.styles import Palette, palette_of
+from ebbtide.tui.text.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, OWN, Ground, theme_for
+from ebbtide.tui.view.themes import OFFERED_THEMES
 
 TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "named")
 INKS = (*TEXT, "dim", "comment", "faint")

@@ -1,7 +1,7 @@
 """What blocks say when they are copied, and when words are looked for in them."""
 
-from tui.view.block_texts import last_answer, source_of, text_of
-from tui.view.blocks import AnswerText, Call, Failure, UserText
+from ebbtide.tui.view.block_texts import last_answer, source_of, text_of
+from ebbtide.tui.view.blocks import AnswerText, Call, Failure, UserText
 
 MARKDOWN = "It **works**:\n\n```python\nprint(1)\n```\n"
 CALL = Call("1", "bash", {"command": "make check"}, "done", text="built\nfine")

@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from agent.messages import Recalls, Usage
-from agent.overview import DeferredTools, Epoch, Overview
-from agent.records.usage import RequestUsage, Rewrite
-from tests.tui.doubles import overview
-from tests.tui.inked import plain
-from tui.text.spans import Line
-from tui.view.context import (
+from ebbtide.agent.messages import Recalls, Usage
+from ebbtide.agent.overview import DeferredTools, Epoch, Overview
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.context import (
     MAX_LISTED_REQUESTS,
     bar,
     budget_lines,
@@ -21,6 +19,8 @@ from tui.view.context import (
     request_lines,
     rewrite_text,
 )
+from tests.tui.doubles import overview
+from tests.tui.inked import plain
 
 
 def texts(lines: Iterable[Line]) -> list[str]:

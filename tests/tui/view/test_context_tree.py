@@ -7,12 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.context.view_items import ItemKind, ViewItem, ViewState
-from agent.overview import DeferredTools, Overview, ServerShare, SourcedNumber, ToolShare
+from ebbtide.agent.context.view_items import ItemKind, ViewItem, ViewState
+from ebbtide.agent.overview import DeferredTools, Overview, ServerShare, SourcedNumber, ToolShare
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.context_tree import (
+    MIN_ROW_TOKENS,
+    ComponentRow,
+    component_line,
+    component_table,
+    head_line,
+    stacked_bar,
+)
 from tests.tui.doubles import overview
 from tests.tui.inked import plain
-from tui.text.sanitise import sanitised_line
-from tui.view.context_tree import MIN_ROW_TOKENS, ComponentRow, component_line, component_table, head_line, stacked_bar
 
 
 def item(

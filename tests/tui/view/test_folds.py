@@ -1,7 +1,7 @@
 import pytest
 
-from tui.view.block_groups import LookupGroup, grouped_blocks, lookup_summary
-from tui.view.blocks import AnswerText, Block, Call, CallStatus, ReasoningBlock, UserText
+from ebbtide.tui.view.block_groups import LookupGroup, grouped_blocks, lookup_summary
+from ebbtide.tui.view.blocks import AnswerText, Block, Call, CallStatus, ReasoningBlock, UserText
 
 
 def read(path: str, status: CallStatus = "done") -> Call:

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tui.doubles import session_info
-from tests.tui.inked import plain
-from tools.version import VERSION
-from tui.commands import COMMANDS
-from tui.keys import KEYS
-from tui.view.greeting import (
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.commands import COMMANDS
+from ebbtide.tui.keys import KEYS
+from ebbtide.tui.view.greeting import (
     MARK,
     TIPS,
     Greeting,
@@ -20,6 +18,8 @@ from tui.view.greeting import (
     session_by_number,
     tip_of,
 )
+from tests.tui.doubles import session_info
+from tests.tui.inked import plain
 
 SESSIONS = (
     session_info("s1", "mend the lexer", updated_at=1_000_000.0 - 7_200),

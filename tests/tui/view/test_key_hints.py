@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from ebbtide.tui.view.key_hints import MAX_HINT_LINES, key_lines
 from tests.tui.inked import plain
-from tui.view.key_hints import MAX_HINT_LINES, key_lines
 
 SAID = "Up, Down files  PgUp, PgDn read  r renames  Ctrl-N adds what is missing  empty: as before  Esc closes"
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.outputs.new_problems import NewProblems
+from ebbtide.tools.process.state import ProgramState
+from ebbtide.tui.render.blocks import paint
+from ebbtide.tui.view.blocks import Call, SessionView
+from ebbtide.tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, outcome_of
+from ebbtide.tui.view.reduce import advance
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
 from tests.tui.render.test_blocks import INKS
-from tools.outputs.new_problems import NewProblems
-from tools.process.state import ProgramState
-from tui.render.blocks import paint
-from tui.view.blocks import Call, SessionView
-from tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, outcome_of
-from tui.view.reduce import advance
 
 TRACE = "echo started; echo; echo 'Traceback (most recent call last):'; echo '  in f'; echo 'ValueError: no' >&2"
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
-from tui.view.panel_height import MAX_ABOUT_LINES, lines_needed
+from ebbtide.tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
+from ebbtide.tui.view.panel_height import MAX_ABOUT_LINES, lines_needed
 
 
 def row(value: str, told: int = 0) -> PanelRow:

@@ -1,14 +1,14 @@
 """The last plan of a session, to be read again."""
 
-from agent.events.session import ToolFinished
-from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
+from ebbtide.agent.events.session import ToolFinished
+from ebbtide.agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
+from ebbtide.tools.submit_plan import PLAN_ACCEPTED
+from ebbtide.tui.plain.print_events import Printing, lines_of, words_of
+from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.view.blocks import Call, UserText
+from ebbtide.tui.view.plan import plan_in, plan_panel
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tools.submit_plan import PLAN_ACCEPTED
-from tui.plain.print_events import Printing, lines_of, words_of
-from tui.text.sanitise import sanitised
-from tui.view.blocks import Call, UserText
-from tui.view.plan import plan_in, plan_panel
 
 MINE = Call("1", "submit_plan", {"plan": "# Mine\n\n1. Do it."}, "done", text=PLAN_ACCEPTED)
 REJECTED = Call("2", "submit_plan", {"plan": "# Another\x1b[2J"}, "denied", text="the user rejected the plan: no")

@@ -6,11 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.permissions import PermissionAsked, QuestionAsked
-from tui.view.permission import panel_of_call
-from tui.view.question import AnswerState, KeyEffect, QuestionSpec, Writing, is_known, key_effect, key_effect_in_text
-from tui.view.question_lines import Part, allot_lines, question_key_hints
-from tui.view.questions import panel_of
+from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
+from ebbtide.tui.view.permission import panel_of_call
+from ebbtide.tui.view.question import (
+    AnswerState,
+    KeyEffect,
+    QuestionSpec,
+    Writing,
+    is_known,
+    key_effect,
+    key_effect_in_text,
+)
+from ebbtide.tui.view.question_lines import Part, allot_lines, question_key_hints
+from ebbtide.tui.view.questions import panel_of
 
 QUESTION = PermissionAsked(
     "q", "1", "bash", {"command": "pytest -x"}, "", offers=("bash(=pytest -x)", "bash(pytest)"), rules_file="rules.json"

@@ -2,8 +2,8 @@
 
 from functools import reduce
 
-from agent.events.session import Event, TurnFailed, TurnStarted
-from agent.events.view import (
+from ebbtide.agent.events.session import Event, TurnFailed, TurnStarted
+from ebbtide.agent.events.view import (
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
@@ -12,8 +12,8 @@ from agent.events.view import (
     ReceiptItem,
     RewriteUndone,
 )
-from tui.view.blocks import Failure, Notice, SessionView, UserText
-from tui.view.receipts import (
+from ebbtide.tui.view.blocks import Failure, Notice, SessionView, UserText
+from ebbtide.tui.view.receipts import (
     BACK,
     MAX_LISTED_ITEMS,
     Compaction,
@@ -23,7 +23,7 @@ from tui.view.receipts import (
     price_of_undo,
     title_of,
 )
-from tui.view.reduce import advance
+from ebbtide.tui.view.reduce import advance
 
 ITEMS = (
     ReceiptItem("step: bash", "kept", 300, "among the newest steps"),

@@ -4,10 +4,16 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import messages
-from agent.context.attachments import file_note, picture_note
-from agent.events.permissions import CallDenied, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
-from agent.events.session import (
+from ebbtide.agent import messages
+from ebbtide.agent.context.attachments import file_note, picture_note
+from ebbtide.agent.events.permissions import (
+    CallDenied,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from ebbtide.agent.events.session import (
     CallDelta,
     CallsRead,
     ContextMeasured,
@@ -26,9 +32,20 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
-from agent.events.view import CompactionStarted, ContextCompacted
-from agent.messages import Assistant, Conversation, Image, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
-from tui.view.blocks import (
+from ebbtide.agent.events.view import CompactionStarted, ContextCompacted
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Note,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    Usage,
+    User,
+)
+from ebbtide.tui.view.blocks import (
     AnswerText,
     Call,
     Failure,
@@ -39,10 +56,10 @@ from tui.view.blocks import (
     SummaryBlock,
     UserText,
 )
-from tui.view.receipts import Compaction, RunningCompaction
-from tui.view.reduce import advance
-from tui.view.reduce_calls import TAIL
-from tui.view.resumed import view_of
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction
+from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.reduce_calls import TAIL
+from ebbtide.tui.view.resumed import view_of
 
 BEGIN = (TurnStarted("s", "m", "go"), StepStarted(1))
 BUSY = SessionView(turn=(UserText("go"),), busy=True, activity="thinking", model="m", step_start=1)

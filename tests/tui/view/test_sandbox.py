@@ -1,7 +1,7 @@
 """What holds commands, as lines: what is written there follows from what holds them."""
 
-from tools.sandbox.boundary import Boundary
-from tui.view.sandbox import sandbox_panel
+from ebbtide.tools.sandbox.boundary import Boundary
+from ebbtide.tui.view.sandbox import sandbox_panel
 
 
 def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:

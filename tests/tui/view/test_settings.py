@@ -2,9 +2,9 @@
 
 import itertools
 
-from agent.config.options import OPTIONS
-from agent.config.settings import Setting
-from tui.view.settings import FIRST, settings_panel
+from ebbtide.agent.config.options import OPTIONS
+from ebbtide.agent.config.settings import Setting
+from ebbtide.tui.view.settings import FIRST, settings_panel
 
 ROWS = [
     Setting(option.key, option.default, "default", "the default", option.default, option.help, tightens=False)

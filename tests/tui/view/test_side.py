@@ -1,8 +1,7 @@
 """What stands beside the conversation: told by what calls have done, and cut to its width."""
 
-from tests.tui.inked import plain
-from tui.view.blocks import Block, Call, SessionView, UserText
-from tui.view.side_panel import (
+from ebbtide.tui.view.blocks import Block, Call, SessionView, UserText
+from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileWork,
     ServerFacts,
@@ -12,6 +11,7 @@ from tui.view.side_panel import (
     side_lines,
     side_of,
 )
+from tests.tui.inked import plain
 
 
 def edit(call_id: str, name: str, old: str, new: str) -> Call:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.config.options import STATUS, StatusPart, status_parts
-from agent.events.permissions import PermissionAnswered, PermissionAsked
-from agent.events.session import (
+from ebbtide.agent.config.options import STATUS, StatusPart, status_parts
+from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked
+from ebbtide.agent.events.session import (
     CallDelta,
     ContextMeasured,
     Event,
@@ -21,13 +21,13 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
-from agent.input.instructions import branch_of
-from agent.messages import Usage
+from ebbtide.agent.input.instructions import branch_of
+from ebbtide.agent.messages import Usage
+from ebbtide.tui.view.blocks import SessionView
+from ebbtide.tui.view.elapsed import ElapsedSeconds, ElapsedTimer, ReplyPace
+from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.status import CELLS, StatusLineState, bar, status_line
 from tests.tui.inked import plain
-from tui.view.blocks import SessionView
-from tui.view.elapsed import ElapsedSeconds, ElapsedTimer, ReplyPace
-from tui.view.reduce import advance
-from tui.view.status import CELLS, StatusLineState, bar, status_line
 
 PARTS = (("system", 2_000), ("instructions", 1_000), ("tools", 5_000), ("history", 80_000), ("pending", 12_000))
 VIEW = SessionView(

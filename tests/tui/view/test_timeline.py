@@ -5,10 +5,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.messages import Usage
-from agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.tui.view.timeline import GLYPHS, INKS, Column, columns_of, figures, legend, mark_of, plot, stack_of
 from tests.tui.inked import plain
-from tui.view.timeline import GLYPHS, INKS, Column, columns_of, figures, legend, mark_of, plot, stack_of
 
 counts = st.integers(0, 200_000)
 usages = st.builds(Usage, counts, counts, counts, st.integers(0, 9_000))

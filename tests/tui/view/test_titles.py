@@ -1,6 +1,6 @@
 import pytest
 
-from tui.view.call_titles import argument_lines, title_of, within
+from ebbtide.tui.view.call_titles import argument_lines, title_of, within
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from agent.context.control_calls import TodoItem
-from agent.events.session import ToolFinished, ToolStarted, TurnFinished
-from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
+from ebbtide.agent.context.control_calls import TodoItem
+from ebbtide.agent.events.session import ToolFinished, ToolStarted, TurnFinished
+from ebbtide.agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
+from ebbtide.tui.view.blocks import Call, UserText
+from ebbtide.tui.view.todos import summary_of, todo_lines, todos_in
+from ebbtide.tui.widgets.todos import TodoLine
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
-from tui.view.blocks import Call, UserText
-from tui.view.todos import summary_of, todo_lines, todos_in
-from tui.widgets.todos import TodoLine
 
 ITEMS: list[dict[str, str]] = [
     {"text": "read the parser", "status": "done"},

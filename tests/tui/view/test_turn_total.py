@@ -1,9 +1,9 @@
-from agent.events.session import ReplyFinished, TurnFinished, TurnStarted
-from agent.events.view import FilesChanged
-from agent.messages import Usage
-from tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
-from tui.view.reduce import advance
-from tui.view.turn_total import TurnTime, total_text, total_words, with_total
+from ebbtide.agent.events.session import ReplyFinished, TurnFinished, TurnStarted
+from ebbtide.agent.events.view import FilesChanged
+from ebbtide.agent.messages import Usage
+from ebbtide.tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
+from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.turn_total import TurnTime, total_text, total_words, with_total
 
 CHANGED = FilesChanged(("a.py", "b.py"), added=10, removed=3)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tui.web.access import COOKIE_LIFETIME_S, TOKEN_LIFETIME_S, AccessVerdict, BrowserAccess
+from ebbtide.tui.web.access import COOKIE_LIFETIME_S, TOKEN_LIFETIME_S, AccessVerdict, BrowserAccess
 
 GATE = BrowserAccess(4000, "f", "token", 5.0, {"secret": 100.0})
 HOST = {"host": "127.0.0.1:4000"}

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 from textual.drivers._byte_stream import ByteStream
 
-from tui.terminal.replies import READ_PAUSE_S
-from tui.web.driver import ServedDriver
+from ebbtide.tui.terminal.replies import READ_PAUSE_S
+from ebbtide.tui.web.driver import ServedDriver
 
 
 class Reads:

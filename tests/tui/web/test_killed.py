@@ -66,7 +66,7 @@ async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path,
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"reply": [runs]}))
     flags = ("-m", f"scripted/{script}", "-C", str(project), "--permission-mode", "auto")
-    command = [sys.executable, "-m", "tui.cli.main", "serve", *flags]
+    command = [sys.executable, "-m", "ebbtide.tui.cli.main", "serve", *flags]
     env = {**environment(home), "TERM": "dumb"}
     with subprocess.Popen(  # noqa: ASYNC220  # it only starts here
         command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True

@@ -34,7 +34,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     project, script = tmp_path / "project", tmp_path / "script.json"
     project.mkdir()
     script.write_text(json.dumps({"reply": [{"text": f"{FAMILY} is wide.\n\nAn answer in a browser."}]}))
-    command = [sys.executable, "-m", "tui.cli.main", "serve", "-m", f"scripted/{script}", "-C", str(project)]
+    command = [sys.executable, "-m", "ebbtide.tui.cli.main", "serve", "-m", f"scripted/{script}", "-C", str(project)]
     env = {**environment(tmp_path / "home"), "TERM": "dumb"}
     with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -52,7 +52,10 @@ def address(tmp_path: Path) -> Iterator[str]:
 def sessions_of(project: Path) -> list[int]:
     """Processes that work in the project."""
     found = subprocess.run(
-        ["pgrep", "-f", f"from tui.cli.main import main.*{project}"], capture_output=True, text=True, check=False
+        ["pgrep", "-f", f"from ebbtide.tui.cli.main import main.*{project}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return [int(line) for line in found.stdout.split()]
 
@@ -99,7 +102,7 @@ async def test_no_other_server_on_this_machine_is_sent_the_cookie(address: str) 
 
 
 def test_enter_in_the_terminal_prints_an_address_for_another_browser(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tui.cli.main", "serve", "-C", str(tmp_path)]
+    command = [sys.executable, "-m", "ebbtide.tui.cli.main", "serve", "-C", str(tmp_path)]
     ours, theirs = os.openpty()
     env = {**environment(tmp_path / "home"), "TERM": "dumb"}
     begin = f"import os, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv({command[0]!r}, {command!r})"
@@ -183,7 +186,9 @@ def test_a_port_that_is_taken_is_told(address: str, tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
-    missing = "import sys; sys.modules['aiohttp'] = None; from tui.cli.main import main; sys.exit(main(['serve']))"
+    missing = (
+        "import sys; sys.modules['aiohttp'] = None; from ebbtide.tui.cli.main import main; sys.exit(main(['serve']))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", missing],
         env=environment(tmp_path),

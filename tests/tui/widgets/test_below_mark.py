@@ -1,11 +1,11 @@
 import pytest
 from textual.widgets import Input
 
-from agent.events.session import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from ebbtide.tui.widgets.below_mark import BelowMark, below_line
 from tests.tui.doubles import FakeSession, Hold, conversation
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, terminal
-from tui.widgets.below_mark import BelowMark, below_line
 
 DONE = TurnFinished("answered", "x")
 

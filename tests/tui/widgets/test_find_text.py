@@ -1,10 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.view import ContextCompacted
-from tui.view.blocks import AnswerText, Call, Notice, UserText
-from tui.view.receipts import Compaction
-from tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of, texts_of
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.tui.view.blocks import AnswerText, Call, Notice, UserText
+from ebbtide.tui.view.receipts import Compaction
+from ebbtide.tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of, texts_of
 
 
 def test_words_are_found_as_they_are_drawn() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.session import ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from ebbtide.agent.events.session import ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from ebbtide.tui.session.drafts import Drafts
+from ebbtide.tui.session.queue import MAX_QUEUE_LINES, Queue, QueuedMessage, first_visible, queue_lines
+from ebbtide.tui.view.blocks import Call, Notice, UserText
+from ebbtide.tui.widgets.queue import QueueLines
 from tests.tui.doubles import FakeSession, Hears, Hold, conversation
 from tests.tui.piloting import Terminal, terminal
-from tui.session.drafts import Drafts
-from tui.session.queue import MAX_QUEUE_LINES, Queue, QueuedMessage, first_visible, queue_lines
-from tui.view.blocks import Call, Notice, UserText
-from tui.widgets.queue import QueueLines
 
 DONE = TurnFinished("answered", "x")
 CALL = (ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built"))

@@ -1,7 +1,7 @@
 from textual import events
 from textual.widgets import Input, Static
 
-from agent.events.session import TextDelta, TurnFinished
+from ebbtide.agent.events.session import TextDelta, TurnFinished
 from tests.tui.doubles import FakeSession, Hold, conversation
 from tests.tui.piloting import Terminal, terminal
 

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.theme import BUILTIN_THEMES
 
-from tui.render.prose import PaletteConsole
-from tui.text.styles import palette_of
-from tui.view.blocks import AnswerText, Block, Notice, UserText
-from tui.widgets.row_stack import RowStack
+from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.view.blocks import AnswerText, Block, Notice, UserText
+from ebbtide.tui.widgets.row_stack import RowStack
 
 INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
 TEXTS = st.sampled_from(["word", "several words " * 9, "one\n\ntwo", "- a\n- b\n- c"])

@@ -5,12 +5,12 @@ from textual.events import Paste
 from textual.message import Message
 from textual.widgets import Input
 
-from agent.events.permissions import QuestionAsked
-from agent.events.session import TurnFinished
+from ebbtide.agent.events.permissions import QuestionAsked
+from ebbtide.agent.events.session import TurnFinished
+from ebbtide.tui.terminal.colour_query import TerminalInput
+from ebbtide.tui.widgets.field import Field
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
-from tui.terminal.colour_query import TerminalInput
-from tui.widgets.field import Field
 
 DONE = TurnFinished("answered", "x")
 FAMILY, FLAG = "👩\u200d👩\u200d👧", "🇩🇪"

@@ -8,9 +8,9 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.text.themes import DARK
-from tui.view.blocks import AnswerText, Block, Call, Notice, ReasoningBlock, SummaryBlock, UserText
-from tui.widgets.transcript import TranscriptView
+from ebbtide.tui.text.themes import DARK
+from ebbtide.tui.view.blocks import AnswerText, Block, Call, Notice, ReasoningBlock, SummaryBlock, UserText
+from ebbtide.tui.widgets.transcript import TranscriptView
 
 
 class Stage(App[None]):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import UsageError
-from agent.headless.batch.journal import BatchJournal, StartedTask, open_journal
-from agent.headless.batch.tasks import BatchTask, read_tasks
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.batch.journal import BatchJournal, StartedTask, open_journal
+from ebbtide.agent.headless.batch.tasks import BatchTask, read_tasks
 from tests.running import ROOT
 
 
@@ -147,8 +147,8 @@ def test_a_place_that_fails_while_it_is_opened_keeps_no_file_open(
 FULL = """
 import json, resource, sys
 from pathlib import Path
-from agent.headless.batch.journal import BatchJournal
-from agent.headless.batch.tasks import read_tasks
+from ebbtide.agent.headless.batch.journal import BatchJournal
+from ebbtide.agent.headless.batch.tasks import read_tasks
 (task,), _ = read_tasks(b'{"prompt": "x"}')
 journal = BatchJournal(Path(sys.argv[1]))
 journal.finish(task, {"id": 1, "exit_code": 0})

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent.headless.batch.tasks import BatchTask, read_tasks
+from ebbtide.agent.headless.batch.tasks import BatchTask, read_tasks
 
 
 def test_a_task_is_known_by_its_id_or_by_its_line() -> None:

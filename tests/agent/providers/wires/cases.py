@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from agent.context.budget import Window
-from agent.context.prefix import Breakpoints
-from agent.context.tool_selection import ToolSpec
-from agent.messages import Assistant, Image, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
-from agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, Request
-from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
-from agent.providers.wires.adapter import WireProvider
-from agent.providers.wires.decoder import Decoder
-from agent.providers.wires.http import EventReader, Json, NdjsonReader, SseReader
-from agent.providers.wires.origin import Origin
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.prefix import Breakpoints
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.messages import Assistant, Image, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, Request
+from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
+from ebbtide.agent.providers.wires.adapter import WireProvider
+from ebbtide.agent.providers.wires.decoder import Decoder
+from ebbtide.agent.providers.wires.http import EventReader, Json, NdjsonReader, SseReader
+from ebbtide.agent.providers.wires.origin import Origin
 from tests.fake_frames import WireName, seal_of, signature_of
 
 Library: TypeAlias = Literal["sdk", "http"]

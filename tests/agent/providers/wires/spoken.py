@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from agent.messages import (
+from ebbtide.agent.messages import (
     AssistantPart,
     Image,
     Message,
@@ -15,7 +15,7 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.providers.wires.decoder import make_call
+from ebbtide.agent.providers.wires.decoder import make_call
 from tests.agent.providers.wires.cases import PIXEL, Adapter
 from tests.fake_frames import WireName, seal_of, signature_of
 

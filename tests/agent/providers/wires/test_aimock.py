@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import Overloaded
-from agent.messages import Reasoning, ToolOutput, User
+from ebbtide.agent.errors import Overloaded
+from ebbtide.agent.messages import Reasoning, ToolOutput, User
 from tests.agent.providers.wires.cases import ADAPTERS, WINDOW, Adapter, Library, collect, endpoint_of, hello, last
 from tests.running import ROOT
 

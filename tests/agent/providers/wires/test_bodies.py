@@ -13,11 +13,11 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 
-from agent.context.long_texts import sendable
-from agent.context.prefix import Breakpoints
-from agent.context.tool_selection import ToolSpec
-from agent.errors import BadRequest
-from agent.messages import (
+from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.context.prefix import Breakpoints
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.errors import BadRequest
+from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
     Image,
@@ -30,9 +30,9 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from agent.providers.base import Endpoint, ModelFacts, Request
-from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
-from agent.providers.wires.decoder import make_call
+from ebbtide.agent.providers.base import Endpoint, ModelFacts, Request
+from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
+from ebbtide.agent.providers.wires.decoder import make_call
 from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, WINDOW, Adapter, collect, endpoint_of, everything, hello
 from tests.fake_provider import FakeProvider, Turn
 from tests.strict_api import Rules, refusal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import (
+from ebbtide.agent.errors import (
     AuthFailed,
     BadRequest,
     ContextOverflow,
@@ -21,8 +21,8 @@ from agent.errors import (
     UnknownModel,
     Unreachable,
 )
-from agent.messages import Assistant, Image, Reasoning, Text, ToolOutput, Usage, User
-from agent.providers.base import CallChunk, ReasoningChunk, Reply, TextChunk
+from ebbtide.agent.messages import Assistant, Image, Reasoning, Text, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import CallChunk, ReasoningChunk, Reply, TextChunk
 from tests.agent.providers.wires.cases import (
     KEY,
     PIXEL,

@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.prefix import Breakpoints, plan_breakpoints
-from agent.context.prompt import Instructions
-from agent.context.view import View
-from agent.messages import Conversation
-from agent.providers.base import ModelFacts, Request
-from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
-from agent.providers.wires.encoding import WrittenRequest, encode
-from agent.providers.wires.http import Json
+from ebbtide.agent.context.prefix import Breakpoints, plan_breakpoints
+from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.context.view import View
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
+from ebbtide.agent.providers.wires.encoding import WrittenRequest, encode
+from ebbtide.agent.providers.wires.http import Json
 from tests.agent.context.test_view import grown
 from tests.agent.providers.wires.cases import ADAPTERS, READ, SHELL, WINDOW, Adapter
 from tests.agent.providers.wires.spoken import spoken_by

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.errors import (
+from ebbtide.agent.errors import (
     AuthFailed,
     BadRequest,
     ContextOverflow,
@@ -18,7 +18,7 @@ from agent.errors import (
     RateLimited,
     UnknownModel,
 )
-from agent.providers.wires.failures import classify, retry_after
+from ebbtide.agent.providers.wires.failures import classify, retry_after
 
 
 def rows(name: str) -> list[dict[str, Any]]:

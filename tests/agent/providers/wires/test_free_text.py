@@ -10,11 +10,12 @@ import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from agent.context.tool_selection import ToolSpec
-from agent.events.session import ToolFinished
-from agent.messages import Assistant, Image, Message, Text, ToolCall, ToolOutput, User
-from agent.providers.base import CallChunk, Reply, Request
-from agent.providers.wires.openai_responses import takes_free_text
+from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.events.session import ToolFinished
+from ebbtide.agent.messages import Assistant, Image, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.base import CallChunk, Reply, Request
+from ebbtide.agent.providers.wires.openai_responses import takes_free_text
+from ebbtide.tools.catalog import builtin_tools
 from tests.agent.providers.wires.cases import (
     ADAPTERS,
     PIXEL,
@@ -30,7 +31,6 @@ from tests.agent.providers.wires.test_bodies import read_through
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.kit.session import Home, events_of
 from tests.strict_api import refusal
-from tools.catalog import builtin_tools
 
 RESPONSES = ADAPTERS[1]
 OLD = replace(RESPONSES, facts=replace(RESPONSES.facts, name="gpt-4.1"))

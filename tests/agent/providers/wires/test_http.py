@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from agent.context.budget import Window
-from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
-from agent.providers.base import Endpoint
-from agent.providers.registry import facts_for
-from agent.providers.wires import anthropic, http
-from agent.providers.wires.adapter import WireProvider
-from agent.providers.wires.http import SseReader, open_client, read_events
-from agent.providers.wires.network_errors import translate
-from agent.providers.wires.origin import Origin
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
+from ebbtide.agent.providers.base import Endpoint
+from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.providers.wires import anthropic, http
+from ebbtide.agent.providers.wires.adapter import WireProvider
+from ebbtide.agent.providers.wires.http import SseReader, open_client, read_events
+from ebbtide.agent.providers.wires.network_errors import translate
+from ebbtide.agent.providers.wires.origin import Origin
 from tests.agent.providers.wires.cases import KEY, collect, hello
 
 ORIGIN = Origin("p/m", Endpoint("https://user:secret@models.example:8443/v1", KEY, timeout=300, connect_timeout=10))

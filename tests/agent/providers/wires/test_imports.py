@@ -7,12 +7,12 @@ from tests.fake_provider import FakeProvider, Turn
 
 PROGRAM = """
 import asyncio, sys
-from agent.context.budget import Window
-from agent.messages import Text, User
-from agent.providers.wires import anthropic
-from agent.providers.wires.adapter import WireProvider
-from agent.providers.base import Endpoint, Request
-from agent.providers.registry import facts_for
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.messages import Text, User
+from ebbtide.agent.providers.wires import anthropic
+from ebbtide.agent.providers.wires.adapter import WireProvider
+from ebbtide.agent.providers.base import Endpoint, Request
+from ebbtide.agent.providers.registry import facts_for
 early = set(sys.modules)
 
 async def main(url):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.prompt import Instructions, build_prompt
-from agent.messages import Assistant, Conversation, Text, User
-from agent.providers.base import Request
-from agent.providers.wires import ollama, openai_chat
-from agent.providers.wires.http import Json
+from ebbtide.agent.context.prompt import Instructions, build_prompt
+from ebbtide.agent.messages import Assistant, Conversation, Text, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.wires import ollama, openai_chat
+from ebbtide.agent.providers.wires.http import Json
 from tests.agent.histories import conversations
 from tests.agent.providers.wires.cases import ADAPTERS, READ, SHELL, WINDOW, Adapter
 from tests.agent.providers.wires.spoken import spoken_by

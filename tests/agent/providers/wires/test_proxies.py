@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, Unreachable
-from agent.providers.base import Endpoint, Reply
+from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, Unreachable
+from ebbtide.agent.providers.base import Endpoint, Reply
 from tests.agent.providers.wires.cases import (
     ADAPTERS,
     KEY,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.messages import Assistant, Image, Text, ToolCall, ToolOutput, User
-from agent.providers.base import Request
+from ebbtide.agent.messages import Assistant, Image, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.base import Request
 from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, WINDOW, collect, endpoint_of
 from tests.fake_provider import FakeProvider, Rules, Turn
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.errors import BadRequest
-from agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
-from agent.providers.base import Request
-from agent.providers.wires.scripted import Scripted, parse_script, refusal, signed_reasoning
+from ebbtide.agent.errors import BadRequest
+from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.wires.scripted import Scripted, parse_script, refusal, signed_reasoning
 from tests.agent.providers.wires.cases import READ, hello, last
 
 NAME = "scripted/script"

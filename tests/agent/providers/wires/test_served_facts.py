@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent.providers.base import Endpoint
-from agent.providers.registry import facts_for
-from agent.providers.wires import served_facts
-from agent.providers.wires.served_facts import is_here, of_models, of_props, with_served_facts
+from ebbtide.agent.providers.base import Endpoint
+from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.providers.wires import served_facts
+from ebbtide.agent.providers.wires.served_facts import is_here, of_models, of_props, with_served_facts
 from tests.fake_provider import FakeProvider
 
 LLAMA = {"default_generation_settings": {"id": 0, "n_ctx": 8192}, "total_slots": 4}

@@ -5,13 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import BadRequest, ContextOverflow, Overloaded, RateLimited, StreamCut
-from agent.messages import Assistant, AssistantPart, ProviderItem, Reasoning, StopReason, Text, ToolCall, Usage
-from agent.providers.base import CallChunk, Chunk, Endpoint, ReasoningChunk, Reply, TextChunk
-from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
-from agent.providers.wires.decoder import Decoder, decode
-from agent.providers.wires.http import STREAM_END, EventReader, Json, LineReader, NdjsonReader, SseReader, parse_event
-from agent.providers.wires.origin import Origin
+from ebbtide.agent.errors import BadRequest, ContextOverflow, Overloaded, RateLimited, StreamCut
+from ebbtide.agent.messages import Assistant, AssistantPart, ProviderItem, Reasoning, StopReason, Text, ToolCall, Usage
+from ebbtide.agent.providers.base import CallChunk, Chunk, Endpoint, ReasoningChunk, Reply, TextChunk
+from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
+from ebbtide.agent.providers.wires.decoder import Decoder, decode
+from ebbtide.agent.providers.wires.http import (
+    STREAM_END,
+    EventReader,
+    Json,
+    LineReader,
+    NdjsonReader,
+    SseReader,
+    parse_event,
+)
+from ebbtide.agent.providers.wires.origin import Origin
 
 STREAMS = Path(__file__).parent / "streams"
 ORIGIN = Origin("p/m", Endpoint("http://127.0.0.1"))

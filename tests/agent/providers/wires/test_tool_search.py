@@ -10,12 +10,12 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from agent.context.budget import Window
-from agent.context.tool_selection import Group, ToolSpec, select_tools
-from agent.events.session import Noticed, ToolFinished
-from agent.events.view import CacheBroken, PrefixDrifted
-from agent.messages import Assistant, Message, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, Usage, User
-from agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
+from ebbtide.agent.context.budget import Window
+from ebbtide.agent.context.tool_selection import Group, ToolSpec, select_tools
+from ebbtide.agent.events.session import Noticed, ToolFinished
+from ebbtide.agent.events.view import CacheBroken, PrefixDrifted
+from ebbtide.agent.messages import Assistant, Message, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
 from tests.agent.providers.wires.cases import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
 from tests.agent.providers.wires.test_bodies import read_through
 from tests.fake_provider import Call, FakeProvider, Turn
