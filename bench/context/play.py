@@ -161,7 +161,7 @@ async def open_session(
         offloading=habits.offloading,
         compacting=habits.compacting,
         summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
-        rent=habits.carrying_cost(),
+        carrying_cost=habits.carrying_cost(),
         limits=TurnLimits(keep_alive=habits.keep_alive),
         now=lambda: model.now,
     )

@@ -44,7 +44,7 @@ def test_a_hostile_repository_gets_nothing_by_rules_that_let_commands_look() -> 
 
 LOOKS = """
 import os, sys
-from bench.attacks.walls import again_inside, is_inside
+from bench.attacks.isolation import again_inside, is_inside
 
 if not is_inside():
     sys.exit(again_inside(sys.argv[1:]))

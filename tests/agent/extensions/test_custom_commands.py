@@ -248,7 +248,7 @@ async def test_what_may_not_run_or_becomes_too_long_is_not_sent(brought: Brought
         for event in await say(session, text)
         if isinstance(event, TurnFailed)
     ]
-    assert told[0] == "the command `/big` becomes more than 200,000 characters, the most that one may: not sent"
+    assert told[0] == "the command `/big` becomes longer than 200,000 characters: not sent"
     assert told[1].startswith("`/bad` is not sent, since `rm -rf /` may not run: denied")
     assert session.history.messages == ()
     await sessions.close()

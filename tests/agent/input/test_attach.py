@@ -225,7 +225,7 @@ class Waiting:
     async def settle(self, *, first: bool) -> None:
         await asyncio.Event().wait()
 
-    async def with_named(self, said: User) -> User:
+    async def expand_mentions(self, said: User) -> User:
         return said
 
 

@@ -28,7 +28,7 @@ class Bringing:
     lists: list[tuple[ServedTool, ...]]
     firsts: list[bool] = field(default_factory=list)
 
-    async def with_named(self, said: User) -> User:
+    async def expand_mentions(self, said: User) -> User:
         return said
 
     async def settle(self, *, first: bool) -> None:

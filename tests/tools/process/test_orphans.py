@@ -39,7 +39,7 @@ async def settled(count):
 
 async def main(place):
     root = place / "project"
-    boxed = Workspace(root, place / "outputs", sandbox=Sandbox(root, place / "outputs/tmp", shown=(root,)))
+    boxed = Workspace(root, place / "outputs", sandbox=Sandbox(root, place / "outputs/tmp", visible_paths=(root,)))
     run = lambda command, **more: Bash().run({"command": command, **more}, boxed)
     others = [subprocess.Popen(["/bin/sh", "-c", "exit 7"], start_new_session=leads) for leads in (False, True)]
     asyncs = await asyncio.create_subprocess_exec("/bin/sh", "-c", "exit 8")

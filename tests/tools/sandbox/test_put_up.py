@@ -57,7 +57,7 @@ from ebbtide.tools.sandbox.sandbox import Sandbox
 async def main(place):
     root, mounted = place / "project", place / "mounted"
     mounted.mkdir()
-    boxed = Workspace(root, place / "outputs", sandbox=Sandbox(root, place / "outputs/tmp", shown=(root,)))
+    boxed = Workspace(root, place / "outputs", sandbox=Sandbox(root, place / "outputs/tmp", visible_paths=(root,)))
     tries = "touch begun; until [ -e go ]; do sleep 0.01; done; echo changed > ../mounted/kept; cat ../mounted/kept"
     running = asyncio.create_task(Bash().run({"command": tries}, boxed))
     while not (root / "begun").exists():

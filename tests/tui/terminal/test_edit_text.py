@@ -10,9 +10,9 @@ from tests.running import ROOT
 
 EDITS = r"""
 from ebbtide.tools.process.own_memory import close_own_memory
-from ebbtide.tui.terminal.edit_text import changed_by
+from ebbtide.tui.terminal.edit_text import edit_with
 close_own_memory()
-print(changed_by(["sh", "-c", 'printf %s "$OPENAI_API_KEY" > "$1"', "editor"], "", "text.md"))
+print(edit_with(["sh", "-c", 'printf %s "$OPENAI_API_KEY" > "$1"', "editor"], "", "text.md"))
 """
 
 
