@@ -119,7 +119,7 @@ from pathlib import Path
 import ebbtide.tui.terminal.signals
 from ebbtide.agent.records.store_thread import StoreThread
 
-ebbtide.tui.terminal.signals._PATIENCE, ebbtide.tui.terminal.signals._MORE_PATIENCE = 0.5, 1
+ebbtide.tui.terminal.signals._EXIT_TIMEOUT_S, ebbtide.tui.terminal.signals._KILL_TIMEOUT_S = 0.5, 1
 run = StoreThread.run
 
 async def stuck(self, work, *args, **others):
@@ -139,7 +139,7 @@ import os, signal, sys, time
 import ebbtide.tui.startup
 from textual._context import active_app
 
-loaded = ebbtide.tui.startup.loaded
+loaded = ebbtide.tui.startup.load_sessions
 
 def ended_meanwhile(sessions):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -147,7 +147,7 @@ def ended_meanwhile(sessions):
         time.sleep(0.001)
     return loaded(sessions)
 
-ebbtide.tui.startup.loaded = ended_meanwhile
+ebbtide.tui.startup.load_sessions = ended_meanwhile
 from ebbtide.tui.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -200,7 +200,7 @@ def loaded(sessions):
     Path("loaded.part").rename("loaded.json")
     threading.Event().wait()
 
-ebbtide.tui.startup.loaded = loaded
+ebbtide.tui.startup.load_sessions = loaded
 from ebbtide.tui.cli.main import main
 main(sys.argv[1:])
 """
@@ -234,7 +234,7 @@ def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Pa
         terminal.send("typed", until="typed")
         terminal.until_there(tmp_path / "project" / "loaded.json")  # written behind the paint, by a thread of its own
     modules = json.loads((tmp_path / "project" / "loaded.json").read_text())
-    ours = {name for name in modules if name.startswith(("agent.", "tools.", "store."))}
+    ours = {name for name in modules if name.startswith(("ebbtide.agent.", "ebbtide.tools.", "ebbtide.store."))}
     assert ours <= set(AT_ONCE), "load these where they are used first, or for types only"
     foreign = {"rich.markdown", "rich.syntax", "markdown_it", "pygments", "httpx2", "sqlite3", "tiktoken", "numpy"}
     assert foreign.isdisjoint(modules)
