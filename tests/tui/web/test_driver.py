@@ -30,7 +30,7 @@ class Reads:
 class Heard(list[bytes]):
     """What was heard, a read each."""
 
-    def hear(self, typed: bytes) -> None:
+    def feed_bytes(self, typed: bytes) -> None:
         self.append(typed)
 
     def wait(self) -> None: ...

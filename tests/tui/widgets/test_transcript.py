@@ -14,7 +14,7 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 
 
 class Stage(App[None]):
-    CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
+    CSS = "TranscriptView { overflow-y: scroll; overflow-x: hidden; }"
 
     def compose(self) -> ComposeResult:
         yield TranscriptView()
