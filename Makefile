@@ -6,7 +6,7 @@ WORKERS ?= 3
 # With it, which some machines set, every process would compile all that it imports, and every start take twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: default check gates nightly conformance demo run lock format snapshots docs pictures models dist installs bench clean
+.PHONY: default check gates nightly conformance demo run lock format snapshots docs site pictures models dist installs bench clean
 
 default: .venv/ready
 
@@ -93,6 +93,16 @@ docs: .venv/ready
 pictures: .venv/ready
 	$(BIN)/python -m docs.picture
 
+# The documentation as a site, in site/, without a network; a link or anchor that leads nowhere fails it.
+site: .venv/ready .venv/site/ready
+	$(BIN)/python -m docs.site build/pages
+	.venv/site/bin/zensical build --strict --clean
+
+.venv/site/ready:
+	$(PYTHON) -m venv .venv/site
+	.venv/site/bin/pip install --quiet 'zensical>=0.0.70,<0.1'
+	touch $@
+
 # The exact versions that CI uses: `name==version` lines and nothing else.
 lock:
 	rm -rf .venv
@@ -137,4 +147,4 @@ bench: .venv/ready
 	$(BIN)/python -m bench.tools.measure
 
 clean:
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv dist build site .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
