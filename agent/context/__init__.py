@@ -1,1 +1,1 @@
-"""What the model is shown, what leaves it, and what that costs. Pure."""
+"""The model's view of the conversation: what it contains, what is removed from it, and what that costs. Pure."""

@@ -1,4 +1,4 @@
-"""Rewrites of the view, as a line for whoever runs without a terminal. Pure."""
+"""One-line reports of context rewrites, for runs without the interface. Pure."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ _CAUSES: Mapping[Cause, str] = {
 
 
 def announcement(event: ContextCompacted) -> str:
-    """What happened to the view, why, and its sizes before and after."""
+    """Return a line that says what was rewritten, why, and the sizes before and after."""
     done = [_STRATEGY_TEXTS[name] for name in dict.fromkeys(event.strategies)]
     sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"
     return f"context rewritten, since {_CAUSES[event.cause]}: {sizes}; {', '.join(done)}. All of it is kept"

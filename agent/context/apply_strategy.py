@@ -1,4 +1,4 @@
-"""What each strategy that needs no model makes of a conversation, and whether that is enough. Pure."""
+"""Apply the compaction strategies that need no model, and decide whether the result is enough. Pure."""
 
 from dataclasses import replace
 
@@ -31,15 +31,15 @@ from ebbtide.agent.context.unseen_outputs import (
 from ebbtide.agent.messages import Assistant, Conversation, Summary, User
 
 AFTER_MASK = 0.5
-"""Masking is enough when what the model has seen takes less than this share of what messages may; otherwise it would
-soon come again."""
+"""Masking is enough if the seen messages then take less than this share of the room for messages; otherwise it would be
+needed again soon."""
 MASK_TARGET_SHARE = 0.45
-"""The share that masking is to leave: lines turn out longer than they are taken to be."""
+"""Target share for masking. It is below `AFTER_MASK` because stubs turn out longer than estimated."""
 
 
 def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
-    """The conversation with its unseen outputs in their share of the window, or in what everything else of it leaves,
-    as far as that can be. None when nothing gets smaller."""
+    """Cut unseen outputs to their share of the window ("share"), or to the room that everything else leaves ("cut"), as
+    far as possible. None if nothing gets smaller."""
     if strategy == "share":
         after = limit_unseen_outputs(conversation, room)
     else:
@@ -52,8 +52,8 @@ def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> C
 
 
 def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
-    """The conversation without the older half of its turns, which only the ledger remembers. None when there is one, or
-    the model has not seen what was done in the last one."""
+    """Drop the older half of the turns; only the ledger remembers them. None if there is only one turn, or if the model
+    has not yet seen the work of the last one."""
     seen = unseen_from(conversation.messages)
     later = [start for start in turn_starts(conversation.messages) if 0 < start <= seen]
     if not later:
@@ -63,10 +63,10 @@ def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
 
 
 def last_message(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
-    """The conversation with nothing but what the user wants now, the facts and the step that the model has not seen,
-    the calls of which may still have no outputs. None when there is nothing else."""
+    """Reduce the conversation to the open request, the facts and the unseen step, whose calls may still lack outputs.
+    None if there is nothing else to remove."""
     cut = unseen_from(conversation.messages)
-    # What names a step is read with the first reply behind it.
+    # The note that names a step is in view until the first reply after it.
     was_read = any(isinstance(message, Assistant) and not is_by_user(message) for message in conversation.messages)
     told = conversation.summary.request
     if not cut and (not was_read or without_named_step(told) == told):
@@ -79,8 +79,8 @@ def last_message(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Co
 
 
 def without_step(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
-    """The conversation without the step that the model has not seen, whose outputs are named; calls without an output
-    stay, since their outputs will come. None when there is no such step."""
+    """Drop the unseen step and name its outputs. Calls without an output stay, because their outputs are still to come.
+    None if there is no such step."""
     outputs = unseen_outputs(conversation)
     if not outputs:
         return None
@@ -90,8 +90,8 @@ def without_step(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Co
 
 
 def _without(conversation: Conversation, cut: int, ledger: int) -> Conversation:
-    """The conversation from a message on, with what the user wants now and facts of at most so many tokens for all that
-    was before."""
+    """Keep the messages from index `cut` on, with the open request and at most `ledger` tokens of facts for everything
+    before."""
     plan = plan_at(conversation, cut)
     is_shown = any(map(is_request, plan.tail))
     request = plan.request if plan.request.parts or is_shown else _last_request(conversation)
@@ -108,8 +108,8 @@ def _last_request(conversation: Conversation) -> User:
 
 
 def mask(conversation: Conversation, caps: Caps, room: Room) -> Conversation | None:
-    """The conversation with as much masked of what is wanted least as makes enough room, or with all that can be. None
-    when there is nothing."""
+    """Mask the outputs least likely to be needed until there is enough room, or all that can be masked. None if nothing
+    can be."""
     seen = size_of(conversation) - size_of_unseen(conversation)
     chosen = least_wanted(conversation, caps.protect, seen - int(MASK_TARGET_SHARE * room.messages), caps.newest)
     after = mask_by_keys(conversation, {item.key for item in chosen})
@@ -117,8 +117,8 @@ def mask(conversation: Conversation, caps: Caps, room: Room) -> Conversation | N
 
 
 def run_strategy(strategy: Strategy, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
-    """What a strategy makes of the conversation that needs no model and is neither a `mask` nor `cut_outputs`; None
-    when it can do nothing."""
+    """Apply a strategy that needs no model and is neither `mask` nor one of `cut_outputs`. None if it changes
+    nothing."""
     match strategy:
         case "mask_all":
             after = mask_outputs(conversation, 0)
@@ -145,8 +145,8 @@ def run_strategy(strategy: Strategy, conversation: Conversation, caps: Caps, flo
 
 
 def is_enough(strategy: str, conversation: Conversation, room: Room) -> bool:
-    """Whether no further strategy is needed after this one. A mask has to leave so much room that it does not soon come
-    again: what the model has not seen yet can be masked then."""
+    """Whether no further strategy is needed. After a mask, enough room must remain that the next mask is not due soon:
+    unseen outputs can be masked then."""
     if room.share(conversation) > room.trigger:
         return False
     seen = size_of(conversation) - size_of_unseen(conversation)

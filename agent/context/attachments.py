@@ -1,5 +1,5 @@
-"""What a message brings of files, folders and servers: how the model is told of each, and what that says of it to the
-user, also when the session goes on later. Pure; it knows no file."""
+"""Attachments of a user message: how files, folders, pictures and piped input are noted for the model and labelled for
+the user, also in resumed sessions. Pure; reads no files."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,14 +26,15 @@ from ebbtide.tools.outputs.plain_text import printable
 
 
 def file_note(name: str, text: str, extent: Extent | None = None) -> Note:
-    """`text`: what `read` gives; `extent`: how much of the file that is."""
+    """Return the note for a file. `text`: the content that `read` returned; `extent`: how much of the file it
+    covers."""
     lines = pluralize(extent.shown, extent.noun) if extent else pluralize(text.count("\n") + 1, "line")
     about = lines if extent is None or extent.is_all else f"{lines} of it"
     return note_with_heading(f"`{name}` holds:\n\n", text, "file", name, about)
 
 
 def picture_note(name: str) -> Note:
-    """What stands in front of the picture."""
+    """Return the note that precedes the picture."""
     return Note(f"`{name}` is this picture:", kind="picture", name=name)
 
 
@@ -46,12 +47,12 @@ def folder_note(name: str, entries: Sequence[str], left_out: int) -> Note:
 
 
 def attachment_labels(parts: Sequence[UserPart]) -> tuple[str, ...]:
-    """What is attached to a message, in a few words each."""
+    """Return a short label for each attachment of a message."""
     return tuple(_iter_labels(parts))
 
 
 def is_attached_picture(parts: Sequence[UserPart], index: int) -> bool:
-    """Whether the picture at a place is one that `attachment_labels` tells of."""
+    """Whether the picture at `index` is one that `attachment_labels` lists."""
     before = parts[index - 1] if index else None
     return isinstance(before, Note) and before.kind == "picture"
 
@@ -82,22 +83,23 @@ def _about_picture(behind: Sequence[UserPart]) -> str:
 
 
 MIN_NOTE_BYTES = 200
-"""Bytes of a note that is shown as little as can be."""
+"""Size of a note at its shortest, in bytes."""
 
 MIN_ATTACHMENT_BYTES = 400
-"""Bytes below which what came with a message is not worth its line."""
+"""Attachments below this many bytes are not worth a line of their own."""
 
 LONG_WORDS = 2_000
-"""Characters of the user's words above which they may be shown in part."""
+"""Characters of the user's text above which it may be shortened."""
 
 WORDS_SHARE = 2
-"""What the user says or pipes in is sent whole when it takes at most this part of what a window has room for."""
+"""User text and piped input are sent whole if they take at most 1/`WORDS_SHARE` of the free room."""
 
 ENDS_SHARE = 8
-"""Otherwise its ends take at most this part: the rest has to be looked up anyway, and each request would pay for it."""
+"""Longer ones are cut to 1/`ENDS_SHARE`: the rest has to be looked up anyway, and every request pays for what is
+shown."""
 
 MIN_TEXT_TOKENS = 250
-"""Tokens of it that are shown in any window."""
+"""Tokens of user text that are shown in any window."""
 
 BYTES_A_TOKEN = 3
 
@@ -105,9 +107,9 @@ _NAME = '[What came with this message is kept under ref_id="{}".]'
 
 
 def fit_message(said: User, effective: int, free: int) -> User:
-    """The message as it can be sent: long words and what was piped in whole where the `free` tokens have room for them,
-    otherwise by both ends; of what came besides as much as attachments may take in an `effective` window. All of it is
-    kept with the message, under a name that stays the same. The same message when nothing is too long."""
+    """Fit a message into `free` tokens. Long text and piped input are sent whole if there is room for them, otherwise
+    by head and tail; other attachments get their share of an `effective` window. The full message is stored under a
+    stable reference. Returns `said` itself if nothing is too long."""
     parts = [readable(part, "") if isinstance(part, Text | Note) else part for part in said.parts]
     words = [estimate_text(part.text) for part in parts if isinstance(part, Text | Note) and _is_words(part)]
     is_too_much = sum(words) > max(free // WORDS_SHARE, MIN_TEXT_TOKENS)
@@ -128,13 +130,14 @@ def fit_message(said: User, effective: int, free: int) -> User:
 
 
 def needs_fitting(said: User) -> bool:
-    """Whether something of a message may be too long, or cannot be sent as it is."""
+    """Whether part of a message may be too long, or cannot be sent as it is."""
     texts = [part.text for part in said.parts if isinstance(part, Text | Note)]
     return len(texts) > 1 or any(len(t) > LONG_WORDS or sendable(t) != t or is_noise(t) for t in texts)
 
 
 def within_tokens(part: Text | Note, most: int, ref: str) -> Text | Note:
-    """The part, when its text takes at most so many tokens; otherwise with both ends of it, and its reference."""
+    """Return the part unchanged if its text takes at most `most` tokens, otherwise its head and tail with its
+    reference."""
     if estimate_text(part.text) <= most:
         return part
     size = most * BYTES_A_TOKEN
@@ -150,22 +153,22 @@ def _is_words(part: UserPart) -> bool:
 
 
 def has_large_parts(message: Message) -> bool:
-    """Whether something came with what the user said that could be shown in part, or that is long itself."""
+    """Whether the message has long text or an attachment that could be shortened."""
     return isinstance(message, User) and any(_is_shrinkable(part) or _is_long(part) for part in message.parts)
 
 
 def as_request(message: User) -> tuple[UserPart, ...]:
-    """The parts of a message as a compaction keeps them: as they were sent, and with its reference where something came
-    with it."""
+    """Return the parts as a compaction stores them: as they were sent, followed by the message's reference if it has
+    attachments."""
     parts = tuple(replace(p, whole="") if isinstance(p, Note | Text) and p.whole else p for p in message.parts)
     ref = message_ref(message)
     return (*parts, Note(_NAME.format(ref), kind="origin", name=ref)) if has_large_parts(message) else parts
 
 
 def shrink_attachments(request: User, most: int, *, pictures: bool = True, words: bool = False) -> User:
-    """The request with as much of what came with it as lets it take so many tokens, or with as little as there can be.
-    What the user said stays as it is, and so does each picture, unless they may go: there is no less of a picture. The
-    same request when it takes no more, or nothing can be less."""
+    """Shorten the attachments until the request takes at most `most` tokens, or as far as possible. The user's text and
+    the pictures stay unless `words` is set or `pictures` is false; a picture can only be dropped whole. Returns the
+    same request if it already fits or nothing can be shortened."""
     if estimate_message(request) <= most:
         return request
     sizes = [size_of(part.text) for part in request.parts if isinstance(part, Note) and _is_shrinkable(part)]
@@ -180,7 +183,7 @@ def shrink_attachments(request: User, most: int, *, pictures: bool = True, words
 
 
 def named_pictures(request: User) -> User:
-    """The request with lines that say where its pictures are."""
+    """Replace the pictures of the request with notes that say where to find them."""
     names, number = _names(request.parts), 0
     shown = list[UserPart]()
     for name, part in zip(names, request.parts, strict=True):
@@ -190,7 +193,7 @@ def named_pictures(request: User) -> User:
 
 
 def _fewer_words(request: User, most: int) -> User:
-    """The request with as much of its long words as lets it take so many tokens."""
+    """Shorten the long user text until the request takes at most `most` tokens."""
     names = _names(request.parts)
     sizes = [size_of(part.text) for part in request.parts if _is_long(part) and isinstance(part, Text)]
     shown = request
@@ -202,7 +205,8 @@ def _fewer_words(request: User, most: int) -> User:
 
 
 def _shorten_text(part: UserPart, size: int, name: str) -> UserPart:
-    """`name`: the reference of its message; where that is not known, it is a message of these words alone."""
+    """Shorten one text. `name`: the reference of its message; if that is unknown, the message consists of this text
+    alone."""
     if not isinstance(part, Text) or not _is_long(part):
         return part
     ref = name or message_ref(User((part,)))
@@ -211,7 +215,7 @@ def _shorten_text(part: UserPart, size: int, name: str) -> UserPart:
 
 
 def _halving_sizes(size: int) -> Iterator[int]:
-    """Bytes of each note, from the most to the least."""
+    """Yield sizes in bytes for each note, from the largest to the smallest."""
     while size > MIN_NOTE_BYTES:
         yield size
         size //= 2
@@ -231,7 +235,7 @@ def _shrunk_parts(parts: Sequence[UserPart], size: int, pictures: bool) -> Itera
 
 
 def _names(parts: Sequence[UserPart]) -> list[str]:
-    """Of each part the reference of the message that it came with; nothing where that is not known."""
+    """Return, for each part, the reference of the message that it came with, or "" if unknown."""
     names, name = [""] * len(parts), ""
     for place in range(len(parts) - 1, -1, -1):
         name = _name_in(parts[place]) or name
@@ -253,7 +257,8 @@ def _shorter(less: Note, part: Note | Image) -> Note | Image:
 
 
 def _is_shrinkable(part: UserPart) -> bool:
-    """Whether there may be less of it. What names the outputs of a step that is not shown stays: nothing else does."""
+    """Whether the part can be shortened. A "step" note cannot: nothing else names the outputs of a step that is not
+    shown."""
     return isinstance(part, Image) or (isinstance(part, Note) and part.kind != "step" and is_at_length(part))
 
 

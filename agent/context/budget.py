@@ -1,5 +1,5 @@
-"""How much of the window a request takes, by component, what follows from it, and how room that is too small is
-divided. Pure; tokens everywhere."""
+"""Token budget of a request by component, the verdict that follows from it, and how scarce room is divided. Pure; all
+sizes are in tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,24 +25,25 @@ from ebbtide.tools.lazy import dataclass
 BudgetVerdict = Literal["fits", "compact", "block"]
 
 BUFFER = 8192
-"""Kept free for errors of the estimate."""
+"""Reserve for errors of the estimate."""
 
 SMALL_BUFFER = 4096
-"""The same once the estimator has shown that its errors are small."""
+"""Reserve once the estimator has proved precise."""
 
 SHOWN_BY_SERVER = "shown by the server"
-"""The source of a window that turned out to be smaller than it was known to be."""
+"""Source of a window that turned out smaller than known."""
 
 INFERRED_FROM_COUNTS = f"{SHOWN_BY_SERVER}'s counts"
-"""The same where no server has said so: it only counts as one does that leaves out the beginning."""
+"""Source of a window inferred from token counts alone: the server reported no limit, but counts as if it left out the
+beginning."""
 
 BudgetSection: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
-"""What stands before the history of a request."""
+"""Parts of a request that precede its history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A model's window, and what is kept free of it."""
+    """A model's context window and its reserves."""
 
     size: int
     output: int
@@ -52,17 +53,17 @@ class Window:
     compact_trigger: float = 0.95
     hard_block: float = 0.98
     max_input: int | None = None
-    """The most a request may hold, where that is less than the window."""
+    """Maximum size of a request, if less than the window."""
     price_tier: int | None = None
-    """The longest request at the usual price, where longer ones cost more."""
+    """Largest request at the standard price, if longer ones cost more."""
     sources: tuple[tuple[str, str], ...] = ()
-    """Pairs of a number's name and where it came from."""
+    """Pairs of a number's name and its source."""
     notices: tuple[str, ...] = ()
-    """What the user should know about these numbers."""
+    """Notes for the user about these numbers."""
 
     @property
     def effective(self) -> int:
-        """What a request may take: both reserves are always subtracted."""
+        """Tokens available to a request: the window less both reserves."""
         limits = [limit for limit in (self.size, self.max_input, self.price_tier) if limit is not None]
         return max(min(limits) - self.output - self.buffer, 0)
 
@@ -70,14 +71,14 @@ class Window:
         return dict(self.sources).get(name, "default")
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody has chosen the number, rather than what is known of the model or of its errors."""
+        """Whether the user set the number, rather than the registry, a server or the learned errors."""
         return not self.source(name).startswith(("default", "registry", "live", "learned", SHOWN_BY_SERVER))
 
 
 def after_overflow(window: Window, sent: int, most: int | None = None, source: str = SHOWN_BY_SERVER) -> Window:
-    """The window that an overflow has shown: the maximum that the provider named, or nine tenths of what was sent where
-    it named none that is below that. It only ever shrinks, and both reserves with it: to the usual ones of such a
-    window where nobody has set them."""
+    """Return the window that an overflow has revealed: `most`, the maximum named by the provider, or nine tenths of
+    `sent` if it named none below that. The window only ever shrinks, and both reserves with it, to the defaults for
+    that size unless the user set them."""
     limit = most if most is not None and 0 < most < sent else sent * 9 // 10
     size = max(min(window.size, limit), 1)
     sources = (*(pair for pair in window.sources if pair[0] != "context_window"), ("context_window", source))
@@ -88,13 +89,13 @@ def after_overflow(window: Window, sent: int, most: int | None = None, source: s
 
 
 def usual_output(size: int) -> int:
-    """The most that is kept free for a reply in a window of that size: a quarter, and down to a sixth in a small one,
-    where system text and tools leave little to the work."""
+    """Default output reserve for a window of `size` tokens: a quarter, and down to a sixth in a small window, where
+    system prompt and tools leave little room for the work."""
     return min(size // 4, max(size // 6, size // 3 - 1_365))
 
 
 def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:
-    """The reserves, made smaller in equal measure where they would leave less than a quarter to the request."""
+    """Scale both reserves down proportionally if they would leave less than a quarter of `limit` to the request."""
     room = limit - limit // 4
     if output + buffer <= room:
         return output, buffer
@@ -104,7 +105,7 @@ def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """The tokens of the next request by component, against the window they must fit into."""
+    """Tokens of the next request by component, and the window they must fit into."""
 
     window: Window
     system: int = 0
@@ -116,15 +117,15 @@ class ContextBudget:
     retain: int = 0
     summary: int = 0
     history: int = 0
-    """Messages that a provider has counted, or that were sent before."""
+    """Messages counted by a provider or sent before."""
     pending: int = 0
-    """Messages since: estimated."""
+    """Messages added since: estimated."""
     crowded: bool = False
-    """An output of the last step found no room, so that there is to be more before the next one."""
+    """Whether an output of the last step found no room, so that room must be made before the next step."""
 
     @property
     def components(self) -> dict[str, int]:
-        """Tokens by component; together they are `used`."""
+        """Tokens by component; they add up to `used`."""
         return {
             "system": self.system,
             "instructions": self.instructions,
@@ -154,12 +155,12 @@ class ContextBudget:
 
     @property
     def remaining(self) -> int:
-        """What is left of the effective window; below zero when it is exceeded."""
+        """Tokens left of the effective window; negative if it is exceeded."""
         return self.effective_window - self.used
 
     @property
     def used_percentage(self) -> float:
-        """A share: 1.0 when the effective window is full, more when it is exceeded."""
+        """Share of the effective window in use: 1.0 is full, and more than that exceeds it."""
         return self.used / max(self.effective_window, 1)
 
     @property
@@ -168,7 +169,7 @@ class ContextBudget:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether no request may be sent before there is more room."""
+        """Whether no request may be sent until room is made."""
         return self.used > self.window.hard_block * self.effective_window
 
     @property
@@ -190,8 +191,8 @@ def measure(
     estimator: Estimator = COLD,
     ruler: Ruler = BYTES,
 ) -> ContextBudget:
-    """The budget of the next request, from nothing but the request. A `Meter` does the same in a session, and counts
-    nothing twice."""
+    """Compute the budget of the next request from the request alone. Within a session, `Meter` gives the same result
+    incrementally."""
     sections: dict[BudgetSection, Counts] = {
         "system": count_text(prompt.system, ruler),
         "tools": count_tools(tools, ruler),
@@ -204,7 +205,7 @@ def measure(
 
 
 def count_summary(summary: Summary, ruler: Ruler = BYTES) -> dict[BudgetSection, Counts]:
-    """Counts of what opens a compacted view: what is kept word for word, and everything else."""
+    """Count the messages that open a compacted view: the verbatim part ("retain") and the rest ("summary")."""
     rest = count_messages(summary_messages(replace(summary, retain="")), ruler)
     return {"retain": count_text(f"{RETAIN}\n{summary.retain}", ruler) if summary.retain else Counts(), "summary": rest}
 
@@ -219,10 +220,10 @@ def apportion(
     schema: int | None = None,
     scale: float = 1.0,
 ) -> ContextBudget:
-    """The budget of the next request. `counted` is what the provider has counted of the sections and of the messages
-    `seen`; None when it has counted nothing yet. `schema` is what is known of the tool definitions from an earlier
-    request. What was counted is taken as counted, and the history is what the sections leave of it. `scale`: tokens of
-    messages for one that is estimated, where nothing was counted."""
+    """Build the budget of the next request. `counted`: the provider's count of the sections and the messages `seen`, or
+    None if there is none yet; the history is then what the sections leave of it. `schema`: tokens of the tool
+    definitions, if known from an earlier request. `scale`: actual tokens per estimated token of messages, used where
+    nothing was counted."""
     sizes = {name: estimator.tokens(count) for name, count in sections.items()}
     sizes |= {name: round(sizes[name] * scale) for name in ("retain", "summary") if name in sizes}
     if schema is not None and "tools" in sizes:
@@ -236,7 +237,7 @@ def apportion(
 
 
 def _within(sizes: dict[BudgetSection, int], counted: int) -> dict[BudgetSection, int]:
-    """The sizes, made smaller in equal measure where together they exceed what was counted."""
+    """Scale the sizes down proportionally if they add up to more than `counted`."""
     whole = sum(sizes.values())
     if whole <= counted:
         return sizes
@@ -244,8 +245,7 @@ def _within(sizes: dict[BudgetSection, int], counted: int) -> dict[BudgetSection
 
 
 def shares(sizes: Sequence[int], room: int) -> tuple[int, ...]:
-    """The part of the room that each of these sizes gets: a small one all that it takes, and the large ones the same
-    part each of what the small ones leave."""
+    """Divide `room` among the sizes: small ones get all they need, large ones an equal part of what is left."""
     left, parts = max(room, 0), list(sizes)
     by_size = sorted(range(len(sizes)), key=lambda index: sizes[index])
     for passed, index in enumerate(by_size):

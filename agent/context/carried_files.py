@@ -1,7 +1,7 @@
-"""Files that stay in view over a summary, as they were read. Pure.
+"""Files that stay in view across a summary, as they were read. Pure.
 
-Of what recorded sessions needed again behind a summary, a fifth to a third were files that had been read not long
-before and not been touched since: to read each of them again costs a request.
+In recorded sessions, a fifth to a third of what was needed again after a summary were files read shortly before and not
+changed since. Each of them costs a request to read again.
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ from ebbtide.agent.context.view_items import OutputPart, view_parts
 from ebbtide.agent.messages import CarriedPart, Conversation, Text
 
 MAX_FILES, MAX_AGE_REQUESTS = 5, 20
-"""How many files, and the requests since the oldest of them was read."""
+"""Maximum number of files, and of requests since the oldest of them was read."""
 _WORTH = 0.26
-"""What it would cost to miss a file for each token that it takes, in tokens written to the cache, above which it stays:
-what it takes is written once more and read for some twenty requests, and missing something counts ten times what
-reading it again costs."""
+"""A file stays if the expected cost of missing it exceeds this share of its own size, both in tokens written to the
+cache. A file that stays is written once more and read for about twenty requests; missing something is weighted ten
+times the cost of reading it again."""
 _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
-"""What reading it again costs whatever its size, and the most of it that is read then, likewise."""
+"""Fixed cost of reading a file again, and the most of its content that is fetched then, both in tokens."""
 
 
 def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> CompactionPlan:
-    """The plan with the files that its summary leaves in view, and the names in other outputs: none where it would save
-    too little with them."""
+    """Add to the plan the files that stay in view and the names found in other outputs. Returns the plan unchanged if
+    it would then save too little."""
     cut = len(plan.covered)
     files = carried_files(conversation, cut, caps.carried)
     stays = frozenset(one.ref for one in (*files, *plan.rest.summary.kept))
@@ -41,8 +41,8 @@ def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: C
 
 
 def carried_files(conversation: Conversation, cut: int, most: int) -> tuple[CarriedPart, ...]:
-    """What of the first `cut` messages stays, in the order in which it was read: the newest reads that are shown whole,
-    of files that no call of ours has touched since, in so many tokens together."""
+    """Return what stays of the first `cut` messages, in reading order: the newest reads shown whole, of files that no
+    call has touched since, within `most` tokens in total."""
     return tuple(reversed(tuple(_newest(conversation, cut, most))))
 
 

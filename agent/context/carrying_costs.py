@@ -1,9 +1,9 @@
-"""When a rewrite pays for itself. Pure; the unit is the price of one fresh input token.
+"""When a context rewrite pays for itself. Pure; the unit is the price of one fresh input token.
 
-What could leave the view costs rent: every request reads it from the cache once more. The rent of each kind of rewrite
-is added up, and when it reaches what the rewrite would cost once, the rewrite is done. With an even growth that is the
-best there is, whatever the window, and no forecast is needed (the ski-rental problem). An output may leave by a mask
-once it has cost more itself than it would cost to bring it back, by how likely that is.
+Every request reads removable content from the cache again, which is its carrying cost. The carrying costs of each kind
+of rewrite are accumulated, and the rewrite is done when they reach its one-time cost. With even growth this is optimal
+for any window and needs no forecast (the ski-rental problem). An output may be masked once it has cost more than
+fetching it again would, weighted by how likely that is.
 """
 
 from collections.abc import Container, Sequence
@@ -18,18 +18,18 @@ from ebbtide.tools.lazy import dataclass
 MIN_MASKED_TOKENS, MIN_COMPACTED_TOKENS = 2_000, 8_000
 """Tokens that a mask and a compaction must remove at least."""
 INSTRUCTION = 400
-"""Tokens that ask for a summary."""
+"""Tokens of the instruction that asks for a summary."""
 FETCHED_TOKENS, FETCH_CALL_TOKENS = 2_500, 90
-"""Tokens that are brought back of a masked output at most, and of the call for it."""
+"""Tokens fetched again of a masked output, at most, and tokens of the call that fetches it."""
 REREAD, REREAD_CALL, REREADS = 2_200, 120, 3
-"""The same of each of the files that are read again after a summary."""
+"""Tokens of each file that is read again after a summary, of the call for it, and the number of such files."""
 
 RewriteAction: TypeAlias = Literal["nothing", "mask", "compact"]
 
 
 @dataclass(frozen=True, slots=True)
 class UnitPrices:
-    """What a token costs that is read from the cache, written to it, or produced: in tokens of fresh input."""
+    """Prices of a cached, a cache-written and an output token, in fresh input tokens."""
 
     read: float = 0.1
     write: float = 1.25
@@ -37,12 +37,12 @@ class UnitPrices:
 
 
 LOCAL = UnitPrices(0.0, 1.0, 1.0)
-"""A model that nobody pays for: what is kept in its cache is free, and time is the price of everything else."""
+"""A model without a price: cache reads are free, and everything else is priced by its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CarryingCosts:
-    """What was paid so far since the last rewrite, by the rewrite that would have saved it."""
+    """Cost carried since the last rewrite, by the rewrite that would have saved it."""
 
     mask: float = 0.0
     compact: float = 0.0
@@ -55,22 +55,22 @@ class RewriteOffer:
     removed: int = 0
     """Tokens that would leave the view."""
     behind: int = 0
-    """Tokens that stay behind the first changed byte, and have to be written to the cache again."""
+    """Tokens after the first changed byte, which have to be written to the cache again."""
     cost: float = 0.0
-    """What it costs once, with what will be fetched again because of it."""
+    """One-time cost, including content that will be fetched again because of the rewrite."""
     keys: frozenset[str] = frozenset()
-    """What would be masked."""
+    """Keys of the outputs and texts that would be masked."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteDecision:
     act: RewriteAction
     carrying_costs: CarryingCosts
-    """As they are now: none after a rewrite."""
+    """Costs carried after this decision; zero after a rewrite."""
     accrued: float = 0.0
-    """What had been paid for the rewrite that is done."""
+    """Carrying cost that had accumulated for the rewrite."""
     offer: RewriteOffer = RewriteOffer()
-    """The rewrite that is done, or the mask that is not."""
+    """The chosen rewrite, or the mask that was not chosen."""
 
 
 def accrue(
@@ -82,8 +82,9 @@ def accrue(
     *,
     is_cold: bool,
 ) -> RewriteDecision:
-    """What is done before the next request, and the rents afterwards. `is_cold`: the provider has nothing of the
-    session in its cache, so that a mask costs no more than what is fetched again; a summary would cost most then."""
+    """Decide what to do before the next request, and return the carrying costs afterwards. `is_cold`: nothing of the
+    session is in the provider's cache, so a mask costs only what is fetched again, while a summary is at its most
+    expensive."""
     paid = CarryingCosts(rents.mask + prices.read * mask.removed, rents.compact + prices.read * compaction.removed)
     if is_cold:
         pays = mask.removed >= MIN_MASKED_TOKENS and prices.write * mask.removed >= mask.cost
@@ -97,8 +98,8 @@ def accrue(
 
 
 def will_pay_off(compaction: RewriteOffer, rents: CarryingCosts, prices: UnitPrices) -> bool:
-    """Whether a summary that is made while nobody waits will have paid for itself, if as many requests follow as there
-    were since the last rewrite. Where tokens cost nothing, the time that nobody waits for is all there is to gain."""
+    """Whether a summary made while the session is idle will have paid for itself, if as many requests follow as since
+    the last rewrite. If tokens are free, the waiting time saved is the whole gain."""
     if compaction.removed <= MIN_COMPACTED_TOKENS:
         return False
     return prices.read <= 0 or 2 * (rents.compact + prices.read * compaction.removed) >= compaction.cost
@@ -115,9 +116,9 @@ def mask_offer(
     is_cold: bool = False,
     inventory: Inventory | None = None,
 ) -> RewriteOffer:
-    """What masking all that is due would remove and cost. `size`: tokens of the next request; `fixed`: of what stands
-    before its messages, by which the estimates of single messages are put right. With the session's `inventory` it
-    costs as much as the conversation has grown."""
+    """Return the offer to mask everything that is due. `size`: tokens of the next request; `fixed`: tokens before its
+    messages, used to calibrate the estimates of single messages. With the session's `inventory` the work is
+    proportional to the growth of the conversation."""
     stock = (inventory or Inventory()).of(conversation)
     due = [
         item
@@ -130,7 +131,7 @@ def mask_offer(
 def masked_offer(
     conversation: Conversation, keys: Container[str], size: int, fixed: int, prices: UnitPrices, *, is_cold: bool
 ) -> RewriteOffer:
-    """The same of what is masked whatever it is worth, by the keys of outputs and texts."""
+    """Return the offer to mask the outputs and texts with these keys, whatever they are worth."""
     stock = Inventory().of(conversation)
     chosen = [item for item in reversed(stock.items) if item.key in keys]
     return _offer_of(chosen, stock, size, fixed, prices, is_cold=is_cold)
@@ -139,7 +140,7 @@ def masked_offer(
 def _offer_of(
     chosen: Sequence[MaskableItem], stock: MaskableOutputs, size: int, fixed: int, prices: UnitPrices, *, is_cold: bool
 ) -> RewriteOffer:
-    """`chosen`: the newest first."""
+    """Return the offer for `chosen`, the newest first."""
     if not chosen:
         return RewriteOffer()
     whole = stock.sums[-1]
@@ -161,8 +162,8 @@ def _is_due(
     *,
     is_cold: bool,
 ) -> bool:
-    """Whether something may leave: it is not among the newest, unless all of them are written to the cache anew now,
-    and what it has cost so far is more than missing it would."""
+    """Whether an item may be masked: it is not protected as one of the newest (unless the cache is cold), and it has
+    cost more so far than missing it would."""
     if item.is_reply:
         return stock.tokens_since(item) > protect
     if item.is_repeated:
@@ -175,8 +176,8 @@ def _is_due(
 
 
 def _price_of_missing(item: MaskableItem, stock: MaskableOutputs, size: int, prices: UnitPrices) -> float:
-    """What it costs to bring an output back, by how likely that is: one more request, what it fetches, and its call.
-    The words of a text of the model stand in what was done since."""
+    """Expected cost of fetching an output again: one more request, the fetched tokens and the call, times the
+    probability. Zero for a reply, since later work already contains what it said."""
     if item.is_reply:
         return 0.0
     fetched = prices.write * min(item.tokens, FETCHED_TOKENS)
@@ -184,8 +185,8 @@ def _price_of_missing(item: MaskableItem, stock: MaskableOutputs, size: int, pri
 
 
 def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> RewriteOffer:
-    """What a summary by the model that has the conversation in its cache would remove and cost. `fixed`: tokens of the
-    system text and the tool definitions; `pinned`: of what stays whatever leaves."""
+    """Return the offer of a summary written by the model that has the conversation in its cache. `fixed`: tokens of
+    system prompt and tool definitions; `pinned`: tokens that stay in any case."""
     written = caps.summary
     stays = written + min(caps.tail + pinned, max(size - fixed, 0))
     left = fixed + stays

@@ -1,4 +1,4 @@
-"""The pieces of code in a text of Markdown. Pure."""
+"""Code blocks in Markdown text. Pure."""
 
 import re
 
@@ -10,7 +10,7 @@ _FENCE = regex(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ 
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """What stands in a fence."""
+    """The content of a fenced code block."""
 
     language: str
     text: str

@@ -1,10 +1,10 @@
-"""What leaves the view when it gets too large, and what the conversation is afterwards. Pure.
+"""What is removed from the view when it gets too large, and the conversation after that. Pure.
 
-From the cheapest to the last resort: outputs as one line each, what the model has not seen yet cut to a fair share, a
-summary by a model, the facts that code can tell, what came with the open request in part, unseen outputs cut to what is
-left, the older half of the turns dropped, nothing but the user's last message and the newest step, that message without
-its pictures, the newest outputs by their references; and only then the step itself, which is named. Where no
-model takes even that, long words of the user are shown by both ends.
+The strategies, from the cheapest to the last resort: old outputs become one line each; unseen outputs are cut to a fair
+share; a model writes a summary; the ledger's facts replace the history; attachments of the open request are shortened;
+unseen outputs are cut to the remaining room; the older half of the turns is dropped; only the user's last message and
+the newest step stay; that message loses its pictures; the newest outputs become references; the step itself is dropped
+and named. If no model accepts even that, long user text is reduced to head and tail.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,66 +29,65 @@ from ebbtide.agent.context.unseen_outputs import (
 from ebbtide.agent.messages import Assistant, CarriedPart, Conversation, Image, Message, Summary, Text, User
 
 MAX_REMAINING_SHARE = 0.9
-"""A summary must leave less than this of what there was."""
+"""A summary must leave less than this share of the previous size."""
 
 OUTPUT_SHARE = 0.5
-"""Of the room that messages have in a window, what the outputs of one step may take when not all of them fits."""
+"""Share of the room for messages that the outputs of one step may take if they do not all fit."""
 
 MIN_OUTPUT_SHARE = 0.2
-"""Of the window, what they should have before anything else that was said stays beside them."""
+"""Share of the window that these outputs get before any other message may stay."""
 
 FLOOR = 0.6
-"""What is there after any compaction should take no more than this share of the window."""
+"""Target share of the window after any compaction."""
 
 MIN_CAP_TOKENS = 900
 
 MIN_SUMMARY_TOKENS = 200
-"""Tokens below which a summary says nothing that is worth its price."""
+"""Below this many tokens a summary is not worth its price."""
 
 _HEADINGS = 40
-"""Tokens that a summary's own headings take at most."""
+"""Maximum tokens of a summary's own headings."""
 
 MESSAGE, STEP = "your message", "the newest step"
-"""What may be the largest part of what stays."""
+"""Names of the largest part that may remain."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Where a conversation is cut: always between steps, so that no call is parted from its output."""
+    """Where a conversation is cut: always between steps, so a call is never separated from its output."""
 
     earlier: Summary
-    """What already stood for what came before."""
+    """The existing summary of what came before."""
     covered: tuple[Message, ...]
-    """What the new summary will stand for."""
+    """Messages that the new summary replaces."""
     tail: tuple[Message, ...]
-    """What stays as it is."""
+    """Messages that stay unchanged."""
     request: User
-    """The open turn's user message, when it is covered: it is kept unchanged."""
+    """The open turn's user message, if it is covered: it is kept unchanged."""
     facts: Ledger
-    """What code can tell of all of it, the tail included."""
+    """Facts that code can extract from all of it, the tail included."""
     rest: Conversation = Conversation()  # noqa: RUF009  # a frozen value
-    """The tail as it is shown, with what is pinned of all before it in the place of a summary."""
+    """The tail as it is shown, with everything pinned before it in place of a summary."""
     outputs_before: int = 0
-    """How many outputs the session had before what is covered."""
+    """Number of outputs in the session before `covered`."""
     carried: tuple[CarriedPart, ...] = ()
-    """Files of what is covered that a model's summary leaves as they were read."""
+    """Covered files that a model's summary keeps in view as they were read."""
     names: str = ""
-    """The outputs of what is covered, a line for each, with names that stand in them."""
+    """One line for each covered output, with the names found in it."""
 
 
 def plan_compaction(
     conversation: Conversation, tail_tokens: int, *, least: int = 1, newest: int = 1
 ) -> CompactionPlan | None:
-    """The plan that keeps the newest whole steps up to `tail_tokens`, and at least the last finished one; of the turns
-    before the last only whole ones, and no more than the `newest`. None when nothing stands before them. With `least` 0
-    a message that nothing has answered yet may stand alone, unless outputs that the model has not seen stand before
-    it."""
+    """Return the plan that keeps the newest whole steps up to `tail_tokens`, and at least the last finished one. Of
+    earlier turns it keeps only whole ones, and at most the `newest`. None if nothing precedes them. With `least` 0 an
+    unanswered message may stay alone, unless unseen outputs precede it."""
     cut = _tail_start(conversation, tail_tokens, least, newest)
     return plan_at(conversation, cut) if cut else None
 
 
 def _tail_start(conversation: Conversation, tail_tokens: int, least: int, newest: int) -> int:
-    """The index at which the tail begins: what the model has not seen is always tail."""
+    """Return the index at which the tail begins. Everything that the model has not seen belongs to the tail."""
     return min(
         _tail_start_by_size(visible_messages(conversation), tail_tokens, least, newest),
         unseen_from(conversation.messages),
@@ -96,7 +95,7 @@ def _tail_start(conversation: Conversation, tail_tokens: int, least: int, newest
 
 
 def _tail_start_by_size(messages: Sequence[Message], tail_tokens: int, least: int, newest: int) -> int:
-    """The index at which the tail begins; 0 when all of it is tail."""
+    """Return the index at which the tail begins; 0 if everything is tail."""
     turns = turn_starts(messages)
     last_turn, first_turn = (turns[-1], turns[-newest:][0]) if turns else (0, 0)
     bounds = {*turns, *(index for index in range(last_turn, len(messages)) if starts_step(messages[index]))}
@@ -113,7 +112,7 @@ def _tail_start_by_size(messages: Sequence[Message], tail_tokens: int, least: in
 
 
 def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
-    """The plan that keeps all messages from an index on, which is the beginning of a step."""
+    """Return the plan that keeps all messages from index `cut` on, which must begin a step."""
     messages, earlier = conversation.messages, conversation.summary
     facts = keep_ledger(earlier.facts or earlier.ledger, messages, conversation.outputs_before)
     request = _open_request(conversation, cut)
@@ -122,8 +121,8 @@ def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
 
 
 def _open_request(conversation: Conversation, cut: int) -> User:
-    """What the user wants now, when the tail does not show it: their last message, with those right before it and what
-    they said while it was worked on, unless it has been answered."""
+    """Return the open request if the tail does not show it: the user's last message, those directly before it and those
+    sent while it was worked on. Empty if it has been answered."""
     messages = conversation.messages
     if messages and _is_answer(messages[-1]):
         return User(())
@@ -138,7 +137,7 @@ def _open_request(conversation: Conversation, cut: int) -> User:
 
 
 def _iter_open_request(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
-    """What the user wants now, as far as it stands in the messages, with their indices."""
+    """Yield the messages of the open request with their indices."""
     if messages and _is_answer(messages[-1]):
         return
     starts = turn_starts(messages)
@@ -151,7 +150,7 @@ def _iter_open_request(messages: Sequence[Message]) -> Iterator[tuple[int, User]
 
 
 def _is_answer(message: Message) -> bool:
-    """Whether the message ends a turn: it says something and asks for nothing."""
+    """Whether the message ends a turn: it has text and no calls."""
     if not isinstance(message, Assistant) or message.is_paused:
         return False
     return not message.calls and isinstance(message.parts[-1], Text)
@@ -159,26 +158,26 @@ def _is_answer(message: Message) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What will be there whatever a summary says, and the caps with which it fits."""
+    """Content that remains after any summary, and the caps with which it fits."""
 
     caps: Caps
     least: int
-    """Finished steps that the tail must hold."""
+    """Finished steps that the tail must contain."""
     problem: str = ""
-    """Which component is too large, when even the smallest caps leave too little room."""
+    """Names the component that is too large, if even the smallest caps leave too little room."""
     deferred: int = 0
-    """Tokens of the tool definitions that must be held back for it."""
+    """Tokens of the tool definitions that must be deferred."""
     pins: PinSize = "whole"
-    """How much of what is pinned there is room for."""
+    """How much of the pinned content fits."""
     request: int = MIN_CAP_TOKENS
-    """Tokens that the open request may take with all that came with it, before anything else of the turn must go."""
+    """Tokens that the open request may take with its attachments before anything else of the turn is dropped."""
 
 
 def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
-    """Caps with which system text, tools, ledger and tail take at most 60 % of the window: those of tail and ledger are
-    halved until they do, down to one step and 900 tokens; then tools are held back, and then what is pinned is shown
-    by its ends, and then by a line each; then what came with the open request is shown in part. What the model has not
-    seen yet counts with its share of the window. It always ends."""
+    """Return caps with which system prompt, tools, ledger and tail take at most 60 % of the window. The caps of tail
+    and ledger are halved, down to one step and 900 tokens; then tools are deferred; then pinned content is reduced to
+    previews and then to one line each; then attachments of the open request are shortened. Unseen outputs count with
+    their share of the window. Always terminates."""
     least, whole, leaner = 1, room.tools, 0
     conversation = limit_unseen_outputs(conversation, room)
     pins: PinSize = "whole"
@@ -224,7 +223,7 @@ def _halve_cap(cap: int) -> int:
 
 
 def fitting_caps(caps: Caps, room: Room) -> Caps:
-    """The caps with which the newest outputs get their share of what messages may take, whatever else stays."""
+    """Lower the caps so that the newest outputs get their share of the room for messages."""
     messages = room.with_tools_deferred.messages
     return replace(
         caps,
@@ -238,13 +237,13 @@ def fitting_caps(caps: Caps, room: Room) -> Caps:
 
 
 def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
-    """Tokens that are left to the open request by everything else."""
+    """Tokens that everything else leaves to the open request."""
     others = sum(size for name, size in sizes.items() if name != MESSAGE)
     return max(int((FLOOR * room.effective - room.fixed_tokens) / room.scale) - others, MIN_CAP_TOKENS)
 
 
 def _floor_sizes(conversation: Conversation, caps: Caps, least: int) -> dict[str, int]:
-    """Estimated tokens of what stays behind system text and tools, by its names."""
+    """Estimated tokens of what remains after system prompt and tools, by name."""
     messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, least, caps.turns)
     tail, request = messages[cut:], _open_request(conversation, cut)
     asked, newest = estimate_message(request) if request.parts else 0, estimate_messages(tail)
@@ -258,9 +257,9 @@ def _floor_sizes(conversation: Conversation, caps: Caps, least: int) -> dict[str
 
 
 def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversation:
-    """The conversation after the compaction: what a model wrote, with what it left out of what must be said, and half
-    of the ledger, the rest of which is kept for the next one; the open request; the tail. Without a draft the ledger
-    stands for everything that was said since."""
+    """Build the compacted conversation: the draft with the required facts that it omits, half of the ledger (the rest
+    is stored for the next compaction), the open request, and the tail. Without a draft the ledger replaces everything
+    since the earlier summary."""
     kept = plan.rest.summary.kept
     ledger = whole = render_ledger(plan.facts, caps.ledger)
     if draft is None:
@@ -279,23 +278,23 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> C
 
 
 def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: Caps) -> tuple[str, ...]:
-    """What a summary and the half of the ledger beside it leave out of what must be said, as lines to be added."""
+    """Return the required facts, as lines, that neither the summary nor its half of the ledger contains."""
     retain, said = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
     return missing_facts(plan.facts, "\n".join((retain, said, render_ledger(plan.facts, caps.ledger // 2))))
 
 
 def is_worth_it(before: Conversation, after: Conversation) -> bool:
-    """Whether a tenth is saved at least."""
+    """Whether at least a tenth is saved."""
     return size_of(after) < MAX_REMAINING_SHARE * size_of(before)
 
 
 def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
-    """Whether a tenth could be saved if the summary were empty."""
+    """Whether a tenth would be saved with an empty summary."""
     return is_worth_it(conversation, replace(plan.rest, summary=replace(plan.rest.summary, request=plan.request)))
 
 
 def worthwhile_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> Caps | None:
-    """The caps with no more room for a summary than saves a tenth; None where too little is left for one."""
+    """Lower the caps of the summary so that a tenth is saved; None if too little room is left for one."""
     least = apply_compaction(replace(plan, carried=(), names=""), Draft("", ""), caps)
     room = int(MAX_REMAINING_SHARE * size_of(conversation)) - size_of(least) - _HEADINGS
     if room < MIN_SUMMARY_TOKENS:
@@ -307,10 +306,9 @@ def worthwhile_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps
 def lean_request(
     conversation: Conversation, caps: Caps, most: int, *, pictures: bool = True, words: bool = False
 ) -> Conversation | None:
-    """The conversation in which all that the user wants now takes so many tokens, as far as less of what came with it
-    makes that possible; `pictures`: they stay; `words`: long ones of the user may be
-    shown in part. It stands with the summary then, and the facts for whatever was said
-    before it. None when nothing gets smaller."""
+    """Shorten the attachments of the open request to `most` tokens, as far as possible. `pictures`: keep them; `words`:
+    long user text may be shortened. The request then moves next to the summary, with the ledger for everything before
+    it. None if nothing gets smaller."""
     seen = unseen_from(conversation.messages)
     large = [
         index
@@ -327,8 +325,8 @@ def _with_request(conversation: Conversation, request: User) -> Conversation:
 
 
 def fewer_pictures(conversation: Conversation, caps: Caps, most: int) -> Conversation | None:
-    """The conversation in which all that the user wants now takes so many tokens without its pictures. Where it takes
-    no more as it is, neither it nor any output that the model has not seen shows one. None when there are none."""
+    """Remove the pictures from the open request until it takes at most `most` tokens. If it already does, its pictures
+    and those of unseen outputs are removed. None if there are none."""
     less = lean_request(conversation, caps, most, pictures=False)
     if less is not None:
         return less
@@ -342,19 +340,18 @@ def fewer_pictures(conversation: Conversation, caps: Caps, most: int) -> Convers
 
 
 def share_of_outputs(conversation: Conversation, room: Room) -> int:
-    """Tokens that the outputs of one step may take when not all of them fits: a share of what messages may take beside
-    the open request."""
+    """Tokens that the outputs of one step may take if they do not all fit: a share of the room for messages less the
+    open request."""
     asked = estimate_message(_open_request(conversation, len(conversation.messages)))
     return int(OUTPUT_SHARE * max(room.messages - asked, 0))
 
 
 def fair_share(conversation: Conversation, budget: ContextBudget) -> int:
-    """Tokens that the outputs of one step may take in the window after a compaction."""
+    """Tokens that the outputs of one step may take after a compaction."""
     room = room_of(budget, conversation, None)
     return int(share_of_outputs(conversation, room) * room.scale)
 
 
 def limit_unseen_outputs(conversation: Conversation, room: Room) -> Conversation:
-    """The conversation with its unseen outputs in no more than their share. The same conversation when they take no
-    more."""
+    """Cut unseen outputs to their share. Returns the same conversation if they take no more."""
     return cut_to_fit(conversation, share_of_outputs(conversation, room))

@@ -1,5 +1,5 @@
-"""Calls by which the model steers the session itself: its list, its wish for a compaction, and the report of a final
-turn, when the window is full. Pure."""
+"""Calls by which the model controls the session: its todo list, a request to compact, and the report of a final turn
+when the window is full. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ LAST = "not run: the turn had reached its limit of steps"
 
 
 def is_final_turn_announced(conversation: Conversation) -> bool:
-    """Whether the model has been told since the turn began that this is the final one."""
+    """Whether the model has been told, since the turn began, that this turn is the final one."""
     for message in reversed(conversation.messages):
         if isinstance(message, User) and message.has_note("final"):
             return True
@@ -34,8 +34,7 @@ def is_final_turn_announced(conversation: Conversation) -> bool:
 
 
 def report_in(reply: Assistant, outputs: Iterable[ToolOutput], *, takes_plans: bool) -> str | None:
-    """The report that the model hands in, or None when it does not. `takes_plans`: a plan is one, too, if it is one to
-    decide about."""
+    """Return the report that the model submits, or None. `takes_plans`: an approved plan counts as a report."""
     done = {output.call_id for output in outputs if output.status == "done"}
     reports = [call.arguments.get("report") for call in reply.calls if call.name == REPORT and not call.problem]
     if takes_plans:
@@ -44,7 +43,7 @@ def report_in(reply: Assistant, outputs: Iterable[ToolOutput], *, takes_plans: b
 
 
 def not_run(reply: Assistant, why: str, *, takes_plans: bool) -> tuple[ToolOutput, ...]:
-    """Outputs for calls that come too late; what hands in the answer is taken all the same."""
+    """Return outputs for calls that come too late. A call that submits the answer is accepted nevertheless."""
     return tuple(
         ToolOutput(call.id, f"the {'report' if call.name == REPORT else 'plan'} is taken")
         if call.name == REPORT or (takes_plans and _is_plan(call))
@@ -54,7 +53,7 @@ def not_run(reply: Assistant, why: str, *, takes_plans: bool) -> tuple[ToolOutpu
 
 
 def _is_plan(call: ToolCall) -> bool:
-    """Whether a call hands in a plan that there is something to decide about."""
+    """Whether the call submits a valid plan."""
     try:
         return call.name == PLAN and not call.problem and bool(plan_of(call.arguments))
     except ToolError:
@@ -67,8 +66,8 @@ class CompactionRequest:
 
 
 def compaction_request(messages: Sequence[Message]) -> CompactionRequest | None:
-    """What the last step's `compact_context` call asks for, or None without one. Once anything was said after that
-    step, its wish is over."""
+    """Return the request of the last step's `compact_context` call, or None without one. Any later message cancels
+    it."""
     match messages:
         case (*_, Assistant() as reply, User() as outputs) if not outputs.text:
             done = {output.call_id for output in outputs.outputs if output.status == "done"}
@@ -90,15 +89,15 @@ class TodoItem:
 
 @dataclass(frozen=True, slots=True)
 class TodoState:
-    """The list and the notes as `todo` calls have left them; None where no call has set them."""
+    """The list and notes as set by `todo` calls; None if no call has set them."""
 
     todos: tuple[TodoItem, ...] | None = None
     notes: str | None = None
     asked: tuple[ToolCall, ...] = ()
-    """Calls that are not answered yet."""
+    """Calls without an output so far."""
 
     def plus(self, message: Message) -> "TodoState":
-        """This with what a message says of it. Only a successful call counts."""
+        """Return the state updated by a message. Only successful calls count."""
         if isinstance(message, Assistant):
             asked = tuple(call for call in message.calls if call.name == "todo")
             return replace(self, asked=asked) if asked or self.asked else self
@@ -114,7 +113,7 @@ class TodoState:
 
 
 def todo_state(messages: Iterable[Message]) -> TodoState:
-    """The list and the notes as the calls in the messages have left them."""
+    """Return the list and notes as set by the calls in the messages."""
     kept = TodoState()
     for message in messages:
         kept = kept.plus(message)
@@ -122,12 +121,12 @@ def todo_state(messages: Iterable[Message]) -> TodoState:
 
 
 def last_todos(messages: Iterable[Message]) -> tuple[TodoItem, ...] | None:
-    """The list that the last successful `todo` call set, or None when the messages hold no such call."""
+    """Return the list set by the last successful `todo` call, or None."""
     return todo_state(messages).todos
 
 
 def open_items(items: Sequence[TodoItem]) -> str:
-    """What is not done yet, a line each."""
+    """Return the unfinished items, one a line."""
     return "\n".join(f"- [{item.status}] {item.text}" for item in items if item.status != "done")
 
 

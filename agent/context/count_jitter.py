@@ -1,10 +1,10 @@
-"""Whether low counts come from a server that leaves something out, or from one that counts at random. Pure.
+"""Decide whether low token counts come from a server that truncates or from one with noisy counts. Pure.
 
-Both count less than can be now and then. What tells them apart is all the rest. A server that leaves something out
-counts what it reads to the token: a count is the one before and what is new, or the same again, or less by what was
-dropped, and never more than its window. A server that counts at random is off at every request, in both directions;
-one that hands requests to several others is off by the same share each time. Either way its counts grow with what it
-is sent. So each count is asked how likely it was of either, after those before it, and the answers are multiplied.
+Both occasionally report impossibly low counts; the other counts tell them apart. A truncating server counts what it
+reads exactly: each count is the previous one plus the new text, or the same again, or lower by what was dropped, and
+never above its window. A noisy server is off at every request, in both directions; one that forwards requests to
+several backends is off by the same share each time. In both cases the counts grow with the request. So each count is
+rated by its likelihood under either model, given the earlier ones, and the likelihoods are multiplied.
 """
 
 import math
@@ -14,52 +14,51 @@ from itertools import product
 from ebbtide.tools.lazy import dataclass
 
 _SPREADS = (0.03, 0.06, 0.12, 0.25)
-"""By how much of a request the counts of servers may be off that count at random, as standard deviations: ±5 % to ±40 %
-where each share is as likely."""
+"""Relative errors of noisy servers, as standard deviations: ±5 % to ±40 % if uniformly distributed."""
 _FACTORS = (0.5, 0.7, 1.0, 1.4)
-"""Tokens that such a server may count for one that is estimated."""
+"""Tokens that such a server may count per estimated token."""
 _NEW, _MIN_NEW_ERROR_TOKENS = 0.1, 8.0
-"""By how much of what is new a good count may be off from its estimate, in tokens at least so many."""
+"""Error of a good count as a share of the new text, and at least this many tokens."""
 _REWRITE_ERROR_SHARE = 0.03
-"""By how much of the whole, when a view was rewritten."""
+"""Error as a share of the whole after the view was rewritten."""
 _EVEN = 0.0015
-"""By how much of the whole counts may differ that are the same: a template may add some tokens."""
+"""Relative difference at which two counts still are the same: a template may add some tokens."""
 _ANYTHING, _AGAIN = 0.05, 0.2
-"""How often a count that is off at random is off by any amount, and how often by the share that was last too low."""
+"""Probability that a noisy count is off by any amount, and that it repeats the share of the last low count."""
 _SMALLER, _BETWEEN, _LARGER = 0.9, 0.6, 0.1
-"""How often such a server reads all of a request that is smaller than one it has read, and larger than one it has not;
-not always, since requests may go to several servers."""
+"""Probability that a truncating server reads all of a request that is smaller than one it has read, in between, and
+larger than one it has not. Not 0 or 1, because requests may go to several servers."""
 _LOWEST = 0.45
-"""What a server still reads of its window when it has dropped as much as it ever does at once."""
+"""Share of its window that a server still reads after its largest single drop."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCount:
-    """What a server counted of a request."""
+    """A server's count of one request."""
 
     counted: int
     expected: int
-    """Estimated tokens of the request, by the last count that may be of all."""
+    """Estimated tokens of the request, based on the last count that may be complete."""
     plain: int
-    """Estimated tokens of its messages, by weights that learn nothing."""
+    """Estimated tokens of its messages, by fixed weights."""
     is_low: bool
-    """Less was counted than can be."""
+    """The count is lower than possible."""
     is_first: bool
-    """Nothing is known of the counts before, or the view was rewritten since."""
+    """There is no earlier count, or the view was rewritten since."""
     fitting: int = 0
-    """Estimated tokens of it without the oldest messages, so that no more is left than was read before."""
+    """Estimated tokens without the oldest messages, so that no more is left than was read before."""
 
 
 def truncation_odds(counts: Sequence[RequestCount]) -> float:
-    """How many times likelier these counts are of a server that leaves something out than of one that counts at random,
-    however much it is off, as a natural logarithm; 0 of fewer than two."""
+    """Log-likelihood ratio (natural logarithm) of a truncating server against a noisy one with any spread; 0 for fewer
+    than two counts."""
     random = [_if_random(counts, spread, factor) for spread, factor in product(_SPREADS, _FACTORS)]
     most = max(random)
     return _if_truncating(counts) - most - math.log(sum(math.exp(one - most) for one in random) / len(random))
 
 
 def _if_truncating(counts: Sequence[RequestCount]) -> float:
-    """The logarithm of how likely the counts are of a server that reads all of a request up to some size."""
+    """Log-likelihood of the counts for a server that reads requests only up to some size."""
     likely, before = 0.0, counts[0]
     whole = read = before.counted
     low = highest = before.counted if before.is_low else 0
@@ -93,8 +92,8 @@ def _if_truncating(counts: Sequence[RequestCount]) -> float:
 
 
 def _if_random(counts: Sequence[RequestCount], spread: float, factor: float) -> float:
-    """The same of a server that counts so many tokens for one that is estimated, and is off at random by a share of
-    them. What it would count if it were not is followed through its counts (a Kalman filter)."""
+    """Log-likelihood for a server that counts `factor` tokens per estimated token, with a relative error of `spread`.
+    Its error-free count is tracked through the sequence with a Kalman filter."""
     likely, plain, low = 0.0, counts[0].plain, 0.0
     size, doubt = float(counts[0].counted), (spread * counts[0].counted) ** 2
     for now in counts[1:]:
@@ -115,7 +114,7 @@ def _if_random(counts: Sequence[RequestCount], spread: float, factor: float) -> 
 
 
 def _near(now: RequestCount, meant: float, off: float) -> float:
-    """How likely a count is that is meant to be so many tokens: mostly that, and anything now and then (Cauchy's
+    """Likelihood of a count that should be `meant` tokens: usually close to it, sometimes far off (Cauchy
     distribution)."""
     off += _EVEN * meant + 1
     return off / (math.pi * (off * off + (now.counted - meant) ** 2))

@@ -1,7 +1,7 @@
-"""What names the outputs that leave with a summary: a line for each, with names that stand in it. Pure.
+"""Names for the outputs that a summary removes: one line each, with identifiers found in it. Pure.
 
-A summary tells what was found out; what a later step needs is often a single name in an output, which it then searches
-for, reads or changes. With the names in view it knows what to bring back, or needs nothing more.
+A summary reports results; a later step often needs a single name from an output, which it then searches for, reads or
+changes. With these names in view the model knows what to fetch, or needs nothing more.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,13 @@ from ebbtide.agent.context.name_index import name_index
 from ebbtide.agent.messages import Conversation
 
 SHARE, MIN_NAME_BYTES, MAX_NAME_BYTES = 0.12, 40, 900
-"""The part of an output that its names take, and bytes of them at least and at most."""
+"""Share of an output that its names may take, and their minimum and maximum size in bytes."""
 
 
 def dropped_outputs(conversation: Conversation, cut: int, most: int, stays: frozenset[str], told: str) -> str:
-    """Lines of the outputs in the first `cut` messages, those first that are wanted most, in so many tokens. `stays`:
-    references of outputs that stay in view as they are; `told`: what stays of words, whose names are not said again."""
+    """Return lines for the outputs in the first `cut` messages, the most likely needed first, within `most` tokens.
+    `stays`: references of outputs that remain in view; `told`: text that remains in view, whose names are not
+    repeated."""
     lines, room = list[str](), most
     for line in _lines(conversation, cut, stays, told):
         room -= estimate_text(line) + 1

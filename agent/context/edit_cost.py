@@ -1,7 +1,7 @@
-"""What a change of a view by hand frees and costs, before it is done. Pure.
+"""Cost and savings of a manual view edit, before it is applied. Pure.
 
-Prices are in tokens of fresh input. What stays behind the first byte that changes has to be written to the provider's
-cache again; what leaves is not read from it any more with each request.
+Prices are in fresh input tokens. Everything after the first changed byte has to be written to the provider's cache
+again; what is removed is no longer read from it with each request.
 """
 
 import math
@@ -19,59 +19,58 @@ from ebbtide.agent.messages import Conversation, Message, User
 
 @dataclass(frozen=True, slots=True)
 class EditPricing:
-    """By what acts are measured and priced."""
+    """How view edits are measured and priced."""
 
     size: Callable[[Message], int]
-    """Estimated tokens of a message by itself."""
+    """Estimated tokens of a single message."""
     used: int
     """Tokens of the next request."""
     fixed: int
-    """Of those, what stands before the messages: system text and tools."""
+    """Tokens before the messages: system prompt and tools."""
     effective: int
-    """What a request may take."""
+    """Tokens available to a request."""
     prices: UnitPrices = UnitPrices()  # noqa: RUF009  # a frozen value
     caps: Caps = Caps()  # noqa: RUF009  # a frozen value
     is_cold: bool = False
-    """The provider has nothing of the session in its cache any more."""
+    """Nothing of the session is in the provider's cache."""
     cached: int | None = None
-    """How many of the messages that are sent were left as they are by what was changed since the last request; None:
-    all."""
+    """Number of sent messages left unchanged since the last request; None means all."""
     scale: float = 1.0
-    """Tokens that the provider counts for one that is estimated."""
+    """Actual tokens per estimated token."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewEditPlan:
-    """What an act would do."""
+    """The effect of a view edit."""
 
     act: Act
     name: str
-    """The reference of what is meant, or the name of a tool."""
+    """The reference of the item, or the name of a tool."""
     what: str
     after: Conversation
-    """What the act makes of the conversation; where a model has to be asked, what is known of that before."""
+    """The conversation after the edit; if a model has to be asked, as far as it is known before."""
     unchanged_messages: int
-    """How many of the messages that are sent stay as they are."""
+    """Number of sent messages that stay unchanged."""
     freed: int = 0
-    """Tokens that no further request takes; below zero where it gets larger."""
+    """Tokens saved in every further request; negative if the view grows."""
     behind: int = 0
     """Tokens that have to be written to the cache again."""
     cost: float = 0.0
-    """What it costs now, in tokens of fresh input."""
+    """One-time cost, in fresh input tokens."""
     saves: float = 0.0
-    """What each further request costs less, in tokens of fresh input."""
+    """Saving for each further request, in fresh input tokens."""
     asks: bool = False
-    """A model has to be asked."""
+    """Whether a model has to be asked."""
     key: str = ""
-    """Of the item that a model sums up."""
+    """Key of the item that a model summarises."""
     cut: int = 0
-    """How many messages a summary would stand for."""
+    """Number of messages that a summary would replace."""
     is_rewrite: bool = True
     """Whether it changes what was sent before."""
 
     @property
     def break_even_requests(self) -> int | None:
-        """The requests after which it has paid for itself; None when it never does."""
+        """Number of requests after which the edit has paid for itself; None if it never does."""
         if self.cost <= 0:
             return 0
         return math.ceil(self.cost / self.saves) if self.saves > 0 else None
@@ -80,7 +79,7 @@ class ViewEditPlan:
 def price_edit(
     act: Act, name: str, what: str, before: Conversation, after: Conversation, terms: EditPricing
 ) -> ViewEditPlan:
-    """The plan of a change that needs nobody to be asked."""
+    """Return the plan of an edit that needs no model."""
     kept, first = first_change(before, after)
     if first is None:
         return ViewEditPlan(act, name, what, after, kept, is_rewrite=before.held_back != after.held_back)
@@ -92,8 +91,8 @@ def price_edit(
 
 
 def written_behind(before: Conversation, after: Conversation, terms: EditPricing) -> int:
-    """Tokens of a view that a provider has to write to its cache again because the one before it was another: those
-    from the first change on that were sent, and that no change since then has already cost."""
+    """Tokens that have to be written to the cache again after the view changed from `before` to `after`: the sent ones
+    from the first change on that no earlier change has already invalidated."""
     kept, first = first_change(before, after)
     if first is None:
         return 0
@@ -112,8 +111,8 @@ def _size(conversation: Conversation, terms: EditPricing) -> int:
 
 
 def first_change(before: Conversation, after: Conversation) -> tuple[int, int | None]:
-    """How many of the messages that are sent stay as they are, and the index of the first message of the later view
-    that may not; None when all are shown as before."""
+    """Return the number of sent messages that stay unchanged, and the index of the first message of `after` that may
+    differ (None if all are unchanged)."""
     places = places_in_prompt(after)
     if (
         summary_messages(before.summary) != summary_messages(after.summary)
@@ -130,7 +129,8 @@ def first_change(before: Conversation, after: Conversation) -> tuple[int, int | 
 
 
 def places_in_prompt(conversation: Conversation) -> tuple[int, ...]:
-    """For each message, which of the messages that are sent it is, or is a part of: neighbours of one role are one."""
+    """Return, for each message, the index of the sent message that contains it. Adjacent messages of one role are
+    merged."""
     places, place = list[int](), 0 if summary_messages(conversation.summary) else -1
     before: Message | None = User(()) if place == 0 else None
     for message in conversation.messages:
@@ -142,36 +142,36 @@ def places_in_prompt(conversation: Conversation) -> tuple[int, ...]:
 
 
 def _index_at(conversation: Conversation, place: int) -> int:
-    """The index of the first message that is not among so many of those that are sent."""
+    """Return the index of the first message after the first `place` sent ones."""
     places = places_in_prompt(conversation)
     return next((index for index, found in enumerate(places) if found >= place), len(places))
 
 
 def _sent_message_count(conversation: Conversation) -> int:
-    """How many of the messages the last request held: all before the newest reply."""
+    """Number of messages in the last request: all before the newest reply."""
     messages = conversation.messages
     return next((index for index in range(len(messages) - 1, -1, -1) if not isinstance(messages[index], User)), 0)
 
 
 MAX_HOLD_TOKENS, PART = 20_000, 10
-"""Tokens that must come before a rewrite that was undone may happen again unasked: at most so many, or that part of
-what a request may take."""
+"""After an undo, the view must grow by this many tokens, or by 1/`PART` of the effective window if that is less, before
+an automatic rewrite may happen again."""
 
 
 def hold_after(used: int, effective: int) -> int:
-    """The size of a request below which nothing is rewritten unasked, after an undo has made it `used` tokens. A window
-    that is nearly full does not wait for it."""
+    """Size of a request below which nothing is rewritten automatically, after an undo has made it `used` tokens. A
+    nearly full window does not wait for it."""
     return used + max(min(effective // PART, MAX_HOLD_TOKENS), 1)
 
 
 def written_again(budget: ContextBudget) -> int:
-    """Tokens of a request that stand behind its system text and its tools, which a rewrite leaves in the cache."""
+    """Tokens after system prompt and tools, which a rewrite leaves in the cache."""
     fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
     return max(budget.used - fixed, 0)
 
 
 def undo_refusal(before: ContextBudget) -> str:
-    """Why the view from before cannot be shown again; empty when it can."""
+    """Return why the earlier view cannot be restored; empty if it can."""
     if before.verdict == "fits":
         return ""
     return (

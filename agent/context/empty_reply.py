@@ -1,5 +1,5 @@
-"""The end of a turn whose model falls silent after its calls: it is asked for a sentence, or else a line says what was
-done. Pure."""
+"""Handle a turn in which the model falls silent after its calls: ask it for a sentence, or else report what was done.
+Pure."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ ANSWER_REQUEST = Note(
     "[Your reply was empty. Say in a sentence what you have done and what it gave, or make the next call.]"
 )
 _MAX_NAMED_CALLS = 3
-"""Calls that the line names, the newest ones."""
+"""Maximum number of calls named in the report; the newest are named."""
 _MAX_CALL_CHARS = 80
-"""Characters that it says of each."""
+"""Maximum characters for each call."""
 
 
 def follows_success(messages: Sequence[Message]) -> bool:
-    """Whether messages end in the output of a call that did what it was to do, notes of the program aside."""
+    """Whether the messages end in a successful output, notes of the program aside."""
     for message in reversed(messages):
         is_note = isinstance(message, User) and all(isinstance(part, Note) for part in message.parts)
         if not is_note:
@@ -27,8 +27,8 @@ def follows_success(messages: Sequence[Message]) -> bool:
 
 
 def ask_for_answer(conversation: Conversation, *, is_led: bool = False) -> User | None:
-    """What asks a model for a sentence that has answered a conversation with nothing; None where there is nothing to
-    say, and where it was asked already. `is_led`: it is a small one, which is asked behind a failure as well."""
+    """Return the message that asks a silent model for an answer. None if there is nothing to report or it was already
+    asked. `is_led`: a small model, which is asked after a failed call as well."""
     messages = conversation.messages
     if not messages or messages[-1].parts == (ANSWER_REQUEST,):
         return None
@@ -37,8 +37,7 @@ def ask_for_answer(conversation: Conversation, *, is_led: bool = False) -> User 
 
 
 def work_summary(conversation: Conversation) -> str:
-    """What the calls of the turn have done, in the program's words and marked as such; empty where the last one has
-    failed."""
+    """Return what the calls of the turn have done, marked as the program's words; empty if the last one failed."""
     if not follows_success(conversation.messages):
         return ""
     done = list[str]()
@@ -57,6 +56,6 @@ def work_summary(conversation: Conversation) -> str:
 
 
 def _call_label(call: ToolCall) -> str:
-    """The call in a few words: its tool, and the file or the command that it is about."""
+    """Describe the call by its tool and the file or command it is about."""
     about = next((call.arguments[name] for name in ("path", "command", "pattern") if name in call.arguments), "")
     return ellipsize(f"`{call.name}` {' '.join(str(about).split())}".strip(), _MAX_CALL_CHARS)

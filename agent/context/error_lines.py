@@ -1,5 +1,5 @@
-"""Which lines of an output tell of errors, and how much each tells: a table of shapes, and the best of a long output
-kept as it goes by. Pure; previews, stubs and the ledger ask it."""
+"""Rate how strongly an output line reports an error: a table of patterns and weights. Pure; used by previews, stubs and
+the ledger."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_LINE_CHARS = 600
-"""Characters of a line that are looked at."""
+"""Characters of a line that are examined."""
 
 CAUSE, VERDICT, WORDS, PASSING_MENTION = 4, 3, 2, 1
-"""Says what is wrong; names what failed; has words of failure; has them in passing."""
+"""States what is wrong; names what failed; has words of failure; mentions them in passing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A form in which tools tell of errors."""
+    """A pattern in which tools report errors."""
 
     signs: tuple[str, ...]
-    """One of these is in a line of this shape, in lower case: to look for them is quicker than for the shape."""
+    """A line of this shape contains one of these in lower case. Substring search is faster than the pattern."""
     pattern: "re.Pattern[str]"
     weight: int
 
@@ -29,23 +29,23 @@ def _shapes(weight: int, *rows: tuple[str, str]) -> Iterator[Shape]:
 
 
 _AT = r"[:(]\d{1,7}(?:[:,.]\d{1,7}){0,3}\)?"
-"""Where in a file, behind its name."""
+"""A position in a file, after the file's name."""
 
 SHAPES: tuple[Shape, ...] = (
     *_shapes(
         CAUSE,
         ("error", rf"{_AT}\s?:\s(?:\w+\s)?[Ee]rror\b"),  # compilers, type checkers
         ("error", r"^(?:\w+: )?(?:fatal |internal |syntax |parse )?[Ee]rror(?:\[\w+\]|\s[A-Z]{1,4}\d+)?: \S"),
-        ("error", r"\berror [A-Z]{2,8}\d{2,5}\b"),  # of .NET, of TypeScript
+        ("error", r"\berror [A-Z]{2,8}\d{2,5}\b"),  # .NET, TypeScript
         ("error", r"^\[ERROR\] \S+:\[\d"),  # Maven
-        ("error", r"^\d+:\d+\s+error\s"),  # linters of JavaScript
+        ("error", r"^\d+:\d+\s+error\s"),  # JavaScript linters
         ("error", r"^CMake Error\b|^Error: \S|^ERROR: (?!test|.*\bfailed with exit\b)\S|^Error in "),
-        ("error", r"^(?:[\w$]+\.)*\w*(?:Error|ERROR)(?: \[\w+\])?: \S"),  # exceptions by their names
+        ("error", r"^(?:[\w$]+\.)*\w*(?:Error|ERROR)(?: \[\w+\])?: \S"),  # exceptions by name
         ("exception|exit|fault", r"^(?:[\w$]+\.)+\w*(?:Exception|Fault|Exit)(?:: \S|$)"),
         ("exception|uncaught|unhandled", r"^\w*Exception: \S|^Exception in thread|^\(?Uncaught |^Unhandled "),
         ("caused by", r"^Caused by: \S"),
         ("panic", r"^panic: |^thread '.*' .*panicked at|\bkernel panic\b"),
-        # Rust says what it panicked of in the line behind
+        # Rust prints the reason of a panic on the next line
         ("called `", r"^called `\w+::\w+\(\)` on an? `\w+` value"),
         (
             "out of bounds|attempt to",
@@ -97,7 +97,7 @@ SHAPES: tuple[Shape, ...] = (
         ("conflict", r"^CONFLICT \("),
     ),
 )
-"""What tells more comes first."""
+"""The highest weight comes first."""
 
 _WORDS = regex(
     r"(?<![\w./-])(?:errors?|fail(?:s|ed|ure|ures)?|exceptions?|fatal|can(?:no|')t|could(?: not|n't)|unable to|"
@@ -116,7 +116,7 @@ _ALL_SIGNS = (*(sign for shape in SHAPES for sign in shape.signs), *_WORD_SIGNS)
 SIGNS: tuple[str, ...] = tuple(
     dict.fromkeys(sign for sign in _ALL_SIGNS if not any(other in sign and other != sign for other in _ALL_SIGNS))
 )
-"""What every line that tells of errors holds one of, in lower case."""
+"""Every line that reports an error contains one of these in lower case."""
 
 _FLAGS = regex(r"(?<![\w-])--?[A-Za-z][^\s\]]*")
 _NOTHING = regex(
@@ -154,14 +154,14 @@ _FOOTERS = regex(
     r"|.*\b(?:non-zero|exit (?:code|status))\b|FAILURE: Build failed|BUILD FAILED|collect2: |FAIL$|FAIL\t|FAILED$"
     r"|error Command failed|Errors? while running|.*stderr for |failures:$|Traceback \("
 )
-"""They stand behind what they are about, which tells more."""
+"""Summaries of an error reported before, which says more."""
 _DECORATION = regex(
-    r"^\s*(?:#\d+ \d+\.\d+ |[\w.-]+ +\| )?"  # of builds in containers, of several programs at once
-    r"(?:(?:npm (?:ERR!|error) )?gyp (?:ERR!|verb|info|http|WARN) (?:stack )?)?"  # each line that npm's builds print
+    r"^\s*(?:#\d+ \d+\.\d+ |[\w.-]+ +\| )?"  # container builds, several programs at once
+    r"(?:(?:npm (?:ERR!|error) )?gyp (?:ERR!|verb|info|http|WARN) (?:stack )?)?"  # prefix of npm's build output
     r"(?:\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? +)?"
     r"[\s│┃|╷╵├└─╰╭>•#]*"
 )
-"""What stands before what a line says: boxes, times, which program says it."""
+"""Prefix of a line's message: boxes, times, the name of the program."""
 
 _QUOTED_TEXT = regex(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|‘[^’]{0,200}’")
 _PLACE = regex(r"(?<![^\s:('\"])[^\s:('\"]{1,200}(?=[:(]\d)")
@@ -170,7 +170,8 @@ _NUMBER = regex(r"\b0x[0-9a-f]+\b|\d+(?:\.\d+)*|\b[0-9a-f]{12,}\b")
 
 
 def weight_of(line: str) -> int:
-    """How much a line tells of an error: `CAUSE`, `VERDICT`, `WORDS`, `PASSING_MENTION`, or 0 for nothing."""
+    """Return how strongly a line reports an error: `CAUSE`, `VERDICT`, `WORDS`, `PASSING_MENTION`, or 0 for not at
+    all."""
     line = line[:MAX_LINE_CHARS]
     bare = _NOTHING.sub("", _FLAGS.sub("", _DECORATION.sub("", line, count=1)))
     if _PASSES.search(bare) and not _COUNTS.search(bare):
@@ -189,7 +190,7 @@ def weight_of(line: str) -> int:
 
 
 def most_telling(lines: Sequence[str]) -> str:
-    """The first of the lines that tell most of an error; empty when none tells of one."""
+    """Return the first line with the highest weight; empty if no line reports an error."""
     best, most = "", 0
     for line in lines:
         weight = weight_of(line) if most < CAUSE else 0
@@ -199,7 +200,7 @@ def most_telling(lines: Sequence[str]) -> str:
 
 
 def is_routine(line: str) -> bool:
-    """Whether a line tells that all goes well, or on: a pass, progress, a warning, chatter."""
+    """Whether a line reports success, progress, a warning or other routine."""
     bare = _DECORATION.sub("", line[:MAX_LINE_CHARS], count=1)
     is_quiet = (
         _PASSES.search(bare)
@@ -212,10 +213,10 @@ def is_routine(line: str) -> bool:
 
 
 def shape_of(line: str) -> str:
-    """The line without what differs between lines that say the same: numbers, places and names in quotes."""
+    """Normalise a line for grouping: numbers, positions and quoted names are replaced."""
     return _NUMBER.sub("0", _PLACE.sub("@", _QUOTED_TEXT.sub("''", line)))
 
 
 def named_alike(line: str) -> str:
-    """The same without the numbers in names only: a table of figures is no repetition."""
+    """Normalise only the numbers within names: a table of figures is not a repetition."""
     return _NUMBERED_NAME.sub("0", line)

@@ -1,4 +1,4 @@
-"""The lines of a long output that tell most of errors, found as it goes by, and how they are shown. Pure."""
+"""Find the most important error lines of a long output while it streams, and render them. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,24 +9,24 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.plain_text import plain
 
 MAX_MATCH_BYTES, MIN_MATCH_BYTES = 1024, 512
-"""Bytes of what is shown of them, in large previews and in small ones."""
+"""Bytes of error lines shown, in large previews and in small ones."""
 _MAX_LINE_CHARS = 240
-"""Characters of a line that are shown."""
+"""Characters shown of a line."""
 _AROUND, _REACH = 2, 6
-"""Lines with something in them that are shown on each side, and how far away they may stand."""
+"""Non-blank context lines shown on each side, and how far away they may be."""
 _ALONE = 0.4
-"""The part of the room that is kept for lines without those around them."""
+"""Share of the room reserved for lines without context."""
 _MIN_STRONG_SHAPES = 3
-"""Shapes that say what is wrong or what failed, beside which lines with words of failure tell nothing."""
+"""Number of strong shapes (cause or verdict) from which lines with mere words of failure are left out."""
 _MOST_SHAPES, _OLDEST = 256, 8
 _MOST_JUDGED = 4096
 _MOST_LOOKS, _RARE = 20_000, 100
-"""Lines that are judged whatever they hold, and how many of them may hold a sign that still tells something then."""
+"""Lines that are judged in any case. After that, a sign counts only if fewer than `_RARE` of them contained it."""
 _BLOCK = 1 << 16
 
 _SIGNS = tuple(sign.encode() for sign in SIGNS)
 _ALIKE = bytes.maketrans(b"23456789", b"1" * 8)
-"""Numbers that make no difference to what a line tells; that something is 0 does."""
+"""Digits that are treated as equal; 0 is not, because "0 errors" differs."""
 _WORD = regex(r"(?i)error|fail|fatal|panic|exception|cannot|not found|expected")
 
 
@@ -45,23 +45,23 @@ class _ShapeGroup:
 
 @dataclass(slots=True)
 class ErrorMatches:
-    """Is given an output in whole lines, in order, and knows those that tell of errors, by their shapes."""
+    """Collects error lines by shape from an output that is passed in whole lines, in order."""
 
     _by_shape: dict[str, _ShapeGroup] = field(default_factory=dict)
     _judged: dict[bytes, tuple[int, str]] = field(default_factory=dict)
-    """Weight and shape of lines, but for their numbers."""
+    """Weight and shape of lines, with digits normalised."""
     _looks: int = 0
     _sign_counts: Counter[bytes] = field(default_factory=Counter)
-    """How many of the lines that were judged held each sign."""
+    """Number of judged lines that contained each sign."""
     _signs: tuple[bytes, ...] = _SIGNS
-    """Those that are looked for."""
+    """Signs still searched for."""
     _last: list[bytes] = field(default_factory=list)
-    """The lines before those that come next."""
+    """The lines before the next ones."""
     _open: list[_ShapeGroup] = field(default_factory=list)
-    """Those after which there are not lines enough yet."""
+    """Groups whose following lines are not yet complete."""
 
     def take(self, text: bytes, first: int) -> None:
-        """`text` ends with a line end; `first` is the number of its first line."""
+        """Process more output. `text` ends with a newline; `first` is the number of its first line."""
         at = 0
         while at < len(text):
             end = text.rfind(b"\n", at, at + _BLOCK) + 1 or text.find(b"\n", at) + 1
@@ -75,11 +75,11 @@ class ErrorMatches:
             at = end
 
     def _present(self, small: bytes) -> list[bytes]:
-        """The signs that are in the text."""
+        """Return the signs found in the text."""
         return [sign for sign in self._signs if sign in small]
 
     def _pass_over(self, block: bytes, first: int) -> None:
-        """Takes lines of which none tells of errors, more than `2 * _REACH`, without dividing all of them."""
+        """Skip a block of more than `2 * _REACH` lines without any error line, without splitting all of it."""
         near = self._last + [line[:MAX_LINE_CHARS] for line in block.split(b"\n", _REACH)[:_REACH]]
         _set_around(self._open, near, first - len(self._last))
         self._open = []
@@ -101,7 +101,7 @@ class ErrorMatches:
         self._last = near[-2 * _REACH :]
 
     def _telling(self, lines: Sequence[bytes]) -> Iterator[tuple[int, int, str]]:
-        """Those that tell of errors, by their indices, with their weights and shapes."""
+        """Yield index, weight and shape of the lines that report errors."""
         small = b"\n".join(lines).lower()
         present = self._present(small)
         for index, line in enumerate(small.split(b"\n") if present else ()):
@@ -113,8 +113,8 @@ class ErrorMatches:
                     yield index, weight, shape
 
     def _judge(self, line: bytes, small: bytes) -> tuple[int, str]:
-        """Weight and shape. Where very many lines differ in more than numbers, signs that many of them hold tell
-        nothing more."""
+        """Return weight and shape. If very many lines differ in more than numbers, signs that many of them contain are
+        ignored from then on."""
         alike = line.translate(_ALIKE)
         known = self._judged.get(alike)
         if known is None:
@@ -131,7 +131,7 @@ class ErrorMatches:
         return known
 
     def _forget_some(self) -> None:
-        """Of too many shapes those stay that weigh most, of these the oldest few and the newest."""
+        """If there are too many shapes, keep the heaviest: the newest of them, and a few of the oldest."""
         if len(self._by_shape) < _MOST_SHAPES:
             return
         order = sorted(self._by_shape, key=lambda shape: (-self._by_shape[shape].weight, -self._by_shape[shape].number))
@@ -140,9 +140,8 @@ class ErrorMatches:
         self._by_shape = {shape: self._by_shape[shape] for shape in (*order[: _MOST_SHAPES // 2], *oldest)}
 
     def excerpt_between(self, head: int, tail: int, room: int = MAX_MATCH_BYTES) -> str:
-        """Those behind line `head` and before line `tail`, what tells most first and of that the newest, with lines
-        around them as in the output of `grep -C`, in no more bytes than there is room for. Empty when there are
-        none."""
+        """Return the error lines after line `head` and before line `tail`, the heaviest first and then the newest, with
+        context as in `grep -C`, within `room` bytes. Empty if there are none."""
         blocks, told, left = list[str](), set[int](), room
         for found in self._best(head, tail):
             if found.number in told:
@@ -170,14 +169,14 @@ class ErrorMatches:
 
 
 def _set_around(found: Iterable[_ShapeGroup], near: Sequence[bytes], start: int) -> None:
-    """Gives each the lines around it. `near`: lines from the number `start` on."""
+    """Set the context lines of each group. `near`: lines from number `start` on."""
     for each in found:
         at = each.number - start
         each.before, each.after = near[max(at - _REACH, 0) : at], near[at + 1 : at + 1 + _REACH]
 
 
 def found_lines(found: _ShapeGroup, around: bool) -> list[tuple[int, str, str]]:
-    """Number, sign and words of a line and, if wanted, of those around it."""
+    """Return number, separator and text of a line and, if `around`, of its context lines."""
     alike = f" (and {found.count - 1} like it, from line {found.first})" if found.count > 1 else ""
     line = (found.number, ":", _truncate_line(readable(found.line)) + alike)
     if not around:
@@ -187,12 +186,12 @@ def found_lines(found: _ShapeGroup, around: bool) -> list[tuple[int, str, str]]:
 
 
 def readable(line: bytes) -> str:
-    """A line as a terminal would leave it."""
+    """Return the line as a terminal would show it."""
     return plain(line.decode("utf-8", "replace")).rstrip()
 
 
 def _context_lines(lines: Sequence[tuple[int, bytes]]) -> list[tuple[int, str, str]]:
-    """The first of the lines in which there is more than routine."""
+    """Return the first lines that are not routine."""
     words = ((number, "-", readable(line)) for number, line in lines)
     return [
         (number, sign, _truncate_line(text)) for number, sign, text in words if text.strip() and not is_routine(text)
@@ -200,7 +199,7 @@ def _context_lines(lines: Sequence[tuple[int, bytes]]) -> list[tuple[int, str, s
 
 
 def _truncate_line(line: str) -> str:
-    """As much of a line as is shown: its beginning, or what is around its first word of failure."""
+    """Truncate a line to its beginning, or to the part around its first word of failure."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
     word = _WORD.search(line)

@@ -1,9 +1,9 @@
-"""How many tokens a text will take, before a provider has counted it. Pure; knows characters and weights, no model.
+"""Estimate the tokens of text before a provider has counted it. Pure; independent of any model.
 
-A text is counted by class of byte (or by a tokenizer, where one is at hand), and an `Estimator` weighs the counts. Its
-weights begin as measured over source code, prose and tool output with current tokenizers: 0.33 token for an ASCII
-letter or blank, 0.6 for an ASCII digit, newline or sign, 1.5 for any other character, 12 for each message. Every usage
-that a provider reports moves them (`learn`).
+Text is counted by class of byte (or by a tokenizer, if one is available), and an `Estimator` weights the counts. The
+initial weights were measured over source code, prose and tool output with current tokenizers: 0.33 token for an ASCII
+letter or blank, 0.6 for an ASCII digit, newline or sign, 1.5 for any other character, 12 for each message. Each usage
+report of a provider adjusts them (`learn`).
 """
 
 import json
@@ -25,40 +25,42 @@ EstimatedPart: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCa
 Vector = tuple[float, ...]
 
 WEIGHTS: Vector = (LETTER, SIGN, OTHER, 1.0, MESSAGE, 0.0)
-"""What a letter, a sign, another character, a tokenizer's token, an item and a reply that goes back count for, before
-anything is learned."""
+"""Initial weights of a letter, a sign, another character, a tokenizer's token, an item, and a reply that is sent
+back."""
 _MIN_WEIGHTS: Vector = (0.1, 0.15, 0.3, 0.4, 0.0, -100.0)
 _MAX_WEIGHTS: Vector = (1.2, 1.8, 4.5, 3.0, 80.0, 100.0)
 _SPREAD: Vector = (0.15, 0.3, 0.6, 0.15, 10.0, 15.0)
-"""How far the true weight of each may be from the first guess, apart from what all kinds of text share."""
+"""Standard deviation of each initial weight, apart from the error common to all kinds of text."""
 _SHARED_SPREAD = 0.4
-"""How far all kinds of text together may be from the first guess, as a share: a tokenizer is coarse or fine for all."""
+"""Standard deviation of the error common to all kinds of text, as a share: a tokenizer is coarse or fine for all of
+them."""
 _TEXT = 4
-"""How many of the weights are for text."""
+"""Number of weights that concern text."""
 _FADING = 0.001
-"""How much of what is known of the weights is forgotten with each request."""
+"""Share of the knowledge about the weights that is forgotten with each request."""
 
 SAMPLES = 100
-"""How many errors an estimator remembers."""
+"""Number of errors that an estimator remembers."""
 LARGE = 40_000
-"""Errors are shares of a request of at least this size: only near the end of a window do they matter."""
+"""Errors are shares of a request of at least this size: they only matter near the end of a window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is in a text or in messages, by kind; what it is worth in tokens, an `Estimator` says."""
+    """Counts of text or messages by kind. An `Estimator` turns them into tokens."""
 
     letters: int = 0
     signs: int = 0
     others: int = 0
     tokens: float = 0.0
-    """What a tokenizer counted, of text that is then in none of the classes above."""
+    """A tokenizer's count; text counted this way is in none of the classes above."""
     items: int = 0
     """Messages, and outputs beyond the first of a message."""
     replies: int = 0
-    """Replies of the model that go back to it for the first time: their size was reported, their frame was not."""
+    """Replies sent back to the model for the first time: their size was reported, the tokens of their frame were
+    not."""
     exact: int = 0
-    """Tokens that are known by a rule: images."""
+    """Tokens known by a rule: images."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
@@ -78,10 +80,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """How texts and images are counted, for one model."""
+    """How text and images are counted for one model."""
 
     tokenize: Callable[[str], float] | None = None
-    """A tokenizer's count of a text. None: by class of byte."""
+    """A tokenizer's count of a text; None counts by class of byte."""
     images: ImageRule = "area"
 
 
@@ -102,14 +104,14 @@ def count_text(text: str, ruler: Ruler = BYTES) -> Counts:
 
 @memoized
 def count_message(message: Message, ruler: Ruler) -> Counts:
-    """What is in a message, counted once as long as it lives."""
+    """Count a message; cached for its lifetime."""
     extra = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
     return _count_parts(message.parts, 1 + extra, ruler)
 
 
 @memoized
 def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
-    """What is in a message with nothing but that output."""
+    """Count a message that contains only this output."""
     return _count_parts((output,), 1, ruler)
 
 
@@ -128,7 +130,7 @@ def _count_parts(parts: Iterable[EstimatedPart], items: int, ruler: Ruler) -> Co
                 texts.append(_json(native))
             case ToolCall(name=name, arguments=arguments, source=source):
                 texts += name, source or _json(arguments)
-    # Of bytes those of all texts are counted together: that is the same, and quicker.
+    # The bytes of all texts are counted together: the result is the same, and it is faster.
     said = total(count_text(text, ruler) for text in (texts if ruler.tokenize is not None else ["".join(texts)]))
     return Counts(said.letters, said.signs, said.others, said.tokens, items, exact=exact)
 
@@ -138,13 +140,12 @@ def count_messages(messages: Iterable[Message], ruler: Ruler = BYTES) -> Counts:
 
 
 def count_tools(specs: Iterable[ToolSpec], ruler: Ruler = BYTES) -> Counts:
-    """What the tool definitions of a request hold, as far as the model is shown them: of those that are deferred, the
-    groups."""
+    """Count the tool definitions of a request as the model sees them; deferred tools count by their groups."""
     return total(count_text(text, ruler) for text in _tool_texts(specs))
 
 
 def tools_text(specs: Iterable[ToolSpec]) -> str:
-    """The tool definitions as a text of about the size that they have for the model."""
+    """Return the tool definitions as text of about the size they have for the model."""
     return "".join(_tool_texts(specs))
 
 
@@ -179,11 +180,11 @@ def _first_doubt() -> tuple[Vector, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """The weights of one model, what is not yet known of them, and how well they have done."""
+    """The weights for one model, their uncertainty, and their recent errors."""
 
     weights: Vector = WEIGHTS
     doubt: tuple[Vector, ...] = _first_doubt()
-    """The covariance of the weights: large where the samples have said little."""
+    """Covariance of the weights: large where samples have said little."""
     samples: int = 0
     errors: Vector = ()
     """The last errors, as shares of the request."""
@@ -199,7 +200,7 @@ class Estimator:
 
     @property
     def error(self) -> float | None:
-        """The 95th percentile of the errors as a share of the request, once there are 20."""
+        """The 95th percentile of the errors as a share of the request; None before 20 samples."""
         if len(self.errors) < 20:
             return None
         ordered = sorted(self.errors)
@@ -207,17 +208,17 @@ class Estimator:
 
     @property
     def is_precise(self) -> bool:
-        """Whether less needs to be kept free for errors of the estimate."""
+        """Whether a smaller reserve for errors is enough."""
         return self.error is not None and self.error < 0.01
 
 
 def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, whole: bool = False) -> Estimator:
-    """The estimator after a provider has reported what the counted text took, in a request of so many tokens.
+    """Return the estimator updated by a provider's report for the counted text, in a request of `request` tokens.
 
-    Least squares with a memory that fades: each sample moves the weights it can tell apart, the more the less was known
-    of them. `whole`: the sample is an entire request, whose tool definitions take more than their text. A report that
-    no text can explain teaches nothing, nor does one of text with pictures that is far off: a server may take more for
-    these than the rule says.
+    Recursive least squares with forgetting: each sample moves the weights that it can distinguish, the more the less
+    was known of them. `whole`: the sample is an entire request, whose tool definitions take more than their text.
+    Implausible reports are ignored, and so are samples with pictures that are far off, because a server may count more
+    for pictures than the rule says.
     """
     expected, found = estimator.tokens(counts), reported - counts.exact
     if reported <= 0 or found <= 0 or not is_plausible(reported, expected):
@@ -234,7 +235,7 @@ def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, 
     miss = found - sum(weight * value for weight, value in zip(estimator.weights, values, strict=True))
     if counts.exact and miss * miss > 9 * (unsure + noise):
         return estimator
-    # A miss beyond three standard deviations is more likely a strange text than a wrong weight: it counts for less.
+    # A miss beyond three standard deviations is more likely unusual text than a wrong weight, so it counts for less.
     spread = unsure + max(noise, miss * miss / 9 - unsure)
     gain = [reach / spread for reach in effect]
     weights = tuple(
@@ -252,16 +253,16 @@ def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, 
 
 
 def is_plausible(reported: int, expected: int) -> bool:
-    """Whether a reported number can be meant: within ten times what was expected, give or take 200."""
+    """Whether a reported number is plausible: within ten times the expected one, give or take 200."""
     return expected / 10 - 200 <= reported <= 10 * expected + 200
 
 
 COLD = Estimator()
-"""Of a model of which nothing was learned."""
+"""Estimator without any samples."""
 
 
 def estimate_text(text: str) -> int:
-    """Estimated tokens of a text for a model of which nothing was learned, rounded up; 0 for an empty one."""
+    """Estimated tokens of a text for an unknown model, rounded up; 0 for an empty text."""
     return COLD.tokens(count_text(text))
 
 
@@ -285,13 +286,13 @@ def estimate_tools(specs: Sequence[ToolSpec]) -> int:
 
 
 def chars_estimate(text: str, per_token: float = 4.0) -> int:
-    """The plain rule of a number of characters a token, rounded up."""
+    """Estimated tokens by a fixed number of characters per token, rounded up."""
     return -int(-len(text) // per_token)
 
 
 def encode_estimator(estimator: Estimator, server: str = "") -> str:
-    """`server`: the digest of the address at which the model has answered. Nothing is rounded: what reads it estimates
-    to the token what the program that wrote it does."""
+    """Encode an estimator as JSON. `server`: digest of the address at which the model answered. Nothing is rounded, so
+    a decoded estimator gives identical estimates."""
     body: dict[str, object] = {
         "weights": estimator.weights,
         "doubt": estimator.doubt,
@@ -303,7 +304,7 @@ def encode_estimator(estimator: Estimator, server: str = "") -> str:
 
 
 def server_in(text: str | None) -> str:
-    """The digest that was encoded with an estimator; nothing where there is none, or where that cannot be read."""
+    """Return the server digest encoded with an estimator; empty if there is none or it cannot be read."""
     try:
         body = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -312,7 +313,7 @@ def server_in(text: str | None) -> str:
 
 
 def decode_estimator(text: str | None) -> Estimator:
-    """What was learned, or a new estimator where that cannot be read."""
+    """Decode an estimator; return a new one if it cannot be read."""
     if text is None:
         return Estimator()
     try:

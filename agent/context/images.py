@@ -1,4 +1,4 @@
-"""What an image takes, by the rule of its provider. Pure: it reads the size in the first bytes, it draws nothing."""
+"""Token counts of images by their provider's rule. Pure: reads the size from the file header, decodes no pixels."""
 
 import binascii
 import struct
@@ -11,16 +11,16 @@ ImageRule: TypeAlias = Literal["area", "tiles"]
 """`area`: a token for every 750 pixels (Anthropic). `tiles`: 170 for every square of 512 pixels (OpenAI)."""
 
 AREA_MOST = 1600
-"""The most of the area rule: larger images are scaled down first."""
+"""Maximum of the area rule: larger images are scaled down first."""
 TILES_BASE, TILE = 85, 170
 _HEAD = 64 * 1024
-"""Base64 characters in which the size of nearly every image stands; a multiple of 4."""
+"""Base64 characters that contain the size of nearly every image; a multiple of 4."""
 
 PixelSize: TypeAlias = tuple[int, int]
 
 
 def image_tokens(image: Image, rule: ImageRule = "area") -> int:
-    """Tokens of an image. One whose size cannot be read is counted as a large one."""
+    """Tokens of an image. If its size cannot be read, it counts as a large one."""
     size = image_size(image.data)
     if rule == "tiles":
         return TILES_BASE + TILE * (4 if size is None else _tiles(*size))
@@ -28,7 +28,7 @@ def image_tokens(image: Image, rule: ImageRule = "area") -> int:
 
 
 def _tiles(width: int, height: int) -> int:
-    """Squares of 512 pixels after the image was scaled into 2048 x 2048, and its shorter side to at most 768."""
+    """Squares of 512 pixels after the image is scaled into 2048 x 2048 and its shorter side to at most 768."""
     scale = min(1.0, 2048 / max(width, height))
     scale *= min(1.0, 768 / max(min(width, height) * scale, 1))
     across, down = max(round(width * scale), 1), max(round(height * scale), 1)
@@ -36,10 +36,10 @@ def _tiles(width: int, height: int) -> int:
 
 
 def image_size(data: str) -> PixelSize | None:
-    """Width and height of the PNG, GIF, WebP or JPEG in a base64 text, or None."""
+    """Return width and height of a base64-encoded PNG, GIF, WebP or JPEG, or None."""
     size = _pixel_size(data[:_HEAD])
     if size is None and len(data) > _HEAD and data.startswith("/9j/"):
-        size = _pixel_size(data)  # a JPEG may carry pictures of itself before its size
+        size = _pixel_size(data)  # a JPEG may contain thumbnails before its size
     return size if size and size[0] > 0 and size[1] > 0 else None
 
 
@@ -77,7 +77,7 @@ def _webp(raw: bytes) -> PixelSize | None:
 
 
 def _jpeg(raw: bytes) -> PixelSize | None:
-    """The size in the first frame header: the markers before it are skipped by their lengths."""
+    """Return the size from the first frame header; earlier markers are skipped by their lengths."""
     at = 2
     while at + 4 <= len(raw):
         if raw[at] != 0xFF:

@@ -1,8 +1,8 @@
-"""What is derived from the messages of a session, once for each message and not once for each request. Pure.
+"""Values derived from a session's messages, computed once per message instead of once per request. Pure.
 
-A conversation grows at its end. What was made of its beginning stays true as long as that beginning is the same
-objects; a rewrite makes other ones, and everything is derived anew then, but for what single messages take: most of
-them are the same objects still.
+A conversation grows at its end. A value derived from its beginning stays valid as long as that beginning consists of
+the same objects. A rewrite creates other objects, so the value is derived again; per-message values survive, because
+most messages are still the same objects.
 """
 
 from collections.abc import Callable, Hashable
@@ -21,7 +21,7 @@ V = TypeVar("V", bound=Callable[..., Any])
 
 
 def is_prefix(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
-    """Whether `now` is `before` and more, the very same objects. Equal ones may be sent as other bytes."""
+    """Whether `now` begins with the very same objects as `before`. Equal ones may be sent as other bytes."""
     if before is now or len(before) > len(now):
         return before is now
     if isinstance(before, SharedTuple) and isinstance(now, SharedTuple) and before.log is now.log:
@@ -31,21 +31,21 @@ def is_prefix(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
 
 @dataclass(slots=True)
 class IncrementalFold(Generic[T, M]):
-    """A value that each message adds to, or each of whatever is made of messages."""
+    """A value accumulated over messages, or over objects made from messages."""
 
     start: Callable[[], T]
     add: Callable[[T, M], T]
-    """The value with one more message; it may change the value that it is given."""
+    """Return the value with one more message; may modify its argument."""
     seen: tuple[M, ...] = ()
-    """The messages whose value was asked for last."""
+    """The messages of the last value."""
     _value: T | None = field(default=None)
 
     def left_of(self, messages: tuple[M, ...]) -> int:
-        """How many of these messages have to be added for their value."""
+        """Number of messages that would have to be added to get their value."""
         return len(messages) - (len(self.seen) if is_prefix(self.seen, messages) else 0)
 
     def of(self, messages: tuple[M, ...]) -> T:
-        """The value for these messages."""
+        """Return the value for these messages."""
         if self._value is None or not is_prefix(self.seen, messages):
             self.seen, self._value = (), self.start()
         value = self._value
@@ -56,7 +56,7 @@ class IncrementalFold(Generic[T, M]):
 
 
 class _Living(ref[Any]):
-    """A value as long as it lives, with what was derived from it."""
+    """A weak reference to a value, with what was derived from it."""
 
     __slots__ = ("made", "place", "where")
     made: object
@@ -65,8 +65,8 @@ class _Living(ref[Any]):
 
 
 def memoized(derive: V) -> V:
-    """The function, whose first argument is asked about once for the same other ones, as long as it lives. It is known
-    by identity: to compare it would take as long as to look at all of it. May be called from any thread."""
+    """Cache a function by the identity of its first argument and the values of the others, for as long as the first
+    argument lives. Comparing by value would take as long as computing. Thread-safe."""
     known: dict[tuple[Hashable, ...], dict[int, _Living]] = {}
 
     @wraps(derive)

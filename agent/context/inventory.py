@@ -1,5 +1,5 @@
-"""What the outputs and messages of a session take, which outputs and long texts could be masked, and what has happened
-to the files that outputs show: each weighed once. Pure."""
+"""Sizes of a session's outputs and messages, which of them can be masked, and whether the files they show have changed
+since. Each is measured once. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -28,60 +28,60 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(slots=True)
 class MaskableItem:
-    """An output or a long text of the model that a mask would make shorter."""
+    """An output or a long reply that a mask would shorten."""
 
     key: str
-    """`r12`, or that of the message."""
+    """`r12`, or the key of the message."""
     place: int
-    """The message that it is in."""
+    """Index of its message."""
     tokens: int
-    """What it takes when it is shown as it is."""
+    """Tokens when shown in full."""
     before: int
-    """What the outputs before it take as they are shown; for a text of the model, together with such texts."""
+    """Tokens of the outputs before it, as shown; for a long reply, also of the long replies before it."""
     content: OutputContent = "other"
     is_repeated: bool = False
     """Whether something newer shows all that it shows."""
     is_stale: bool = False
-    """Whether the file that it shows was changed or read again since."""
+    """Whether its file was changed or read again since."""
     left: int = STUB_TOKENS
-    """What would stand for it takes."""
+    """Tokens of its stub."""
     is_reply: bool = False
-    """Whether it is a text of the model."""
+    """Whether it is a long reply of the model."""
 
     @property
     def freed_tokens(self) -> int:
-        """Tokens that a mask of it takes away."""
+        """Tokens saved by masking it."""
         return self.tokens - self.left
 
 
 @dataclass(slots=True)
 class MaskableOutputs:
-    """The messages so far, weighed. `masked`, `pinned` and `retold` are those of the conversation."""
+    """Measurements of the messages so far. `masked`, `pinned` and `retold` are those of the conversation."""
 
     masked: frozenset[str]
     pinned: frozenset[str]
     retold: Mapping[str, ShortenedPart]
     number: int
-    """Outputs that the session has so far."""
+    """Number of outputs in the session so far."""
     reuse_factors: Mapping[str, float] = field(default_factory=dict)
-    """How many times as likely as by its curve something is wanted again, by what the session has brought back."""
+    """Factors on the reread probability by content, learned from what the session has brought back."""
     messages_before: int = 0
     items: list[MaskableItem] = field(default_factory=list)
     output_tokens: int = 0
-    """What all outputs take as they are shown."""
+    """Tokens of all outputs as shown."""
     reply_tokens: int = 0
-    """What all long texts of the model take."""
+    """Tokens of all long replies."""
     sums: list[int] = field(default_factory=lambda: [0])
-    """What the messages before each place take, and all of them."""
+    """Tokens of the messages before each index, and of all of them."""
     replies: list[int] = field(default_factory=lambda: [0])
-    """How many of them are the model's, likewise."""
+    """Number of replies before each index, and of all of them."""
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
     _lines: StubIdentifiers = field(default_factory=StubIdentifiers)
     _named: NamedOutputs = field(default_factory=NamedOutputs)
     _viewed: dict[str, list[tuple[ViewedLines, MaskableItem]]] = field(default_factory=dict)
-    """The reads of each file that may be repeated."""
+    """Reads of each file that a later read may repeat."""
     _files: dict[str, list[MaskableItem]] = field(default_factory=dict)
-    """Those that may become stale, by the same paths."""
+    """Reads that may become stale, by path."""
     _last: Message | None = None
 
     def plus(self, message: Message) -> "MaskableOutputs":
@@ -149,27 +149,27 @@ class MaskableOutputs:
                 earlier.append(item)
 
     def age(self, item: MaskableItem) -> int:
-        """Replies since it came in."""
+        """Number of replies since it was added."""
         return self.replies[-1] - self.replies[item.place + 1]
 
     def idle(self, item: MaskableItem) -> int:
-        """Replies since it came in, or since something that stands in hardly another output was last named."""
+        """Number of replies since it was added, or since a name that occurs in few other outputs was last mentioned."""
         return self.replies[-1] - max(self.replies[item.place + 1], self._named.last.get(item.key, 0))
 
     def reread_probability(self, item: MaskableItem) -> float:
-        """How likely an output is wanted again."""
+        """Probability that an output is needed again."""
         usual = reread_probability(
             item.content, item.tokens, self.idle(item), is_stale=item.is_stale or item.is_repeated
         )
         return min(usual * self.reuse_factors.get(item.content, 1.0), 1.0)
 
     def tokens_since(self, item: MaskableItem) -> int:
-        """What it and all that is newer take: of outputs alone, or for a text of the model of both."""
+        """Tokens of this item and everything newer: outputs only, or outputs and long replies if it is a reply."""
         return self.output_tokens + (self.reply_tokens if item.is_reply else 0) - item.before
 
 
 class Inventory:
-    """One session's stock, kept from request to request while nothing is masked, pinned or retold otherwise."""
+    """One session's measurements, kept between requests until masks, pins or replacements change."""
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
@@ -193,8 +193,8 @@ class Inventory:
 
 
 def maskable(conversation: Conversation, stock: MaskableOutputs, newest: int = 0) -> list[MaskableItem]:
-    """The outputs and texts that may be masked at all, the newest first: none that the model has not seen, none of the
-    last step and of the `newest` messages, not what the model said last, and nothing that is pinned."""
+    """Return the items that may be masked, the newest first. Excluded are unseen outputs, the last step, the `newest`
+    messages, the model's last reply, and pinned items."""
     messages = conversation.messages
     end = min(unseen_from(messages), max(len(messages) - newest, 0))
     last = next((place for place in range(len(messages) - 1, -1, -1) if _outputs(messages[place])), -1)

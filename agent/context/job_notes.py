@@ -1,4 +1,4 @@
-"""What the model is told of background jobs that are over. Pure."""
+"""Notes to the model about finished background jobs. Pure."""
 
 from collections.abc import Iterable, Sequence
 from textwrap import indent
@@ -12,8 +12,8 @@ JOB_ENDED_PROMPT = (
 
 
 def job_notes(ended: Iterable[EndedJob]) -> tuple[Note, ...]:
-    """The note on these jobs; none where there are none. What they printed is indented, so that none of it looks like
-    one of ours."""
+    """Return the note about these jobs; empty without jobs. Their output is indented so that it cannot pass for a
+    note."""
     jobs = tuple(ended)
     if not jobs:
         return ()
@@ -22,12 +22,12 @@ def job_notes(ended: Iterable[EndedJob]) -> tuple[Note, ...]:
 
 
 def news_notes(news: Sequence[str]) -> tuple[Note, ...]:
-    """What else there is to tell of jobs."""
+    """Return a note with other news about jobs."""
     return (Note(f"[Background jobs: {'; '.join(news)}.]"),) if news else ()
 
 
 def reported_job_ids(message: User) -> tuple[str, ...]:
-    """The ids of the jobs that a message tells to be over."""
+    """Return the ids of the jobs that a message reports as finished."""
     notes = (part for part in message.parts if isinstance(part, Note) and part.kind == "jobs")
     return tuple(id for note in notes for id in note.name.split())
 

@@ -1,4 +1,4 @@
-"""Whether it pays to keep a provider's cache alive while the user thinks. Pure."""
+"""Decide whether keeping a provider's cache alive pays while the user thinks. Pure."""
 
 import math
 from itertools import pairwise
@@ -14,12 +14,13 @@ LONGER: tuple[tuple[float, float], ...] = (
     (3_600, 0.037),
     (14_400, 0.022),
 )
-"""Seconds, and the share of the pauses before a user speaks again that last longer: as counted in recorded sessions of
-coding agents, 325 pauses. Half of those that outlast five minutes end within ten."""
+"""Seconds, and the share of the user's pauses that last longer, from 325 pauses in recorded coding sessions. Half of
+those that exceed five minutes end within ten."""
 
 
 def outlasting(seconds: float) -> float:
-    """Share of the pauses that last longer than that. Between two counts the logarithms of both are on a line."""
+    """Share of pauses that last longer than `seconds`. Between two entries the interpolation is linear in both
+    logarithms."""
     (first, whole), (last, least) = LONGER[0], LONGER[-1]
     if seconds <= first:
         return 1 - (1 - whole) * max(seconds, 0.0) / first
@@ -31,11 +32,11 @@ def outlasting(seconds: float) -> float:
 
 
 def ends_between(begin: float, end: float, so_far: float) -> float:
-    """How likely a pause that has lasted `so_far` ends between two moments of it, all in seconds."""
+    """Probability that a pause that has lasted `so_far` ends between two of its moments, all in seconds."""
     return max(outlasting(max(begin, so_far)) - outlasting(max(end, so_far)), 0.0) / outlasting(so_far)
 
 
 def is_renewal_worthwhile(cost: float, saved: float, lasted: float, expires: float, life: float) -> bool:
-    """Whether to pay `cost` for a cache that is then kept for `life` seconds more, when the pause has lasted `lasted`
-    and the cache would be gone at `expires`. `saved`: what the next request costs less with the cache."""
+    """Whether to pay `cost` to keep the cache for another `life` seconds, if the pause has lasted `lasted` and the
+    cache expires at `expires`. `saved`: what the cache saves in the next request."""
     return saved * ends_between(expires, lasted + life, lasted) > cost

@@ -1,4 +1,4 @@
-"""What a session remembers of its last request, to compare with the first one after a new start. Pure."""
+"""Digests of a session's last request, compared with the first one after a resume. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -19,7 +19,7 @@ NAMES: Mapping[str, str] = {
     "environment": "date, mode, branch, folder or who is there",
     "appended": "what was added to it at the start",
 }
-"""What a section of the system text is for people."""
+"""Names of the system prompt's sections for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +31,37 @@ class RequestMark:
     tools: str
     system: str
     sections: Mapping[str, str] = field(default_factory=dict)
-    """Of the system text, by name."""
+    """Digests of the sections of the system prompt, by name."""
     messages: str = ""
-    """Of as many messages as `count` says; none where the view was rewritten since."""
+    """Digest of the first `count` messages; empty if the view was rewritten since."""
     count: int = 0
     window: Window | None = None
-    """What the request had to fit into."""
+    """The window that the request had to fit into."""
     tool_tokens: int | None = None
-    """What the tool definitions took that were offered."""
+    """Tokens of the tool definitions offered."""
     held_back: tuple[int, int] = (0, 0)
-    """How many tools were not, and the tokens of their definitions."""
+    """Number of deferred tools, and tokens of their definitions."""
     server: str = ""
-    """Digest of the address that the request went to."""
+    """Digest of the server address that the request went to."""
     believed: int | None = None
-    """The size that the window was believed to have before the server showed a smaller one; None where it did not."""
+    """Assumed size of the window before the server revealed a smaller one; None if it did not."""
     record: CountRecord | None = None
-    """What the server's counts had been like, so that one that leaves something out is found out as soon as without a
-    new start."""
+    """History of the server's counts, so that a truncating server is detected as soon after a resume as without one."""
     scale: float = 1.0
-    """Tokens that were counted for one that was estimated of messages, before they were rewritten last."""
+    """Actual tokens per estimated token of messages before the last rewrite."""
     misses: int | None = 0
-    """Requests that went on from one before, of which nothing was read from a cache; None once something was."""
+    """Number of follow-up requests that read nothing from a cache; None once one did."""
 
     def begins_with(self, system: str) -> bool:
-        """Whether that was the system text of the request."""
+        """Whether `system` is the system prompt of the request."""
         return self.system == digest(system.encode("utf-8", "surrogatepass"))
 
 
 def mark_of(
     sent: Fingerprint, sections: Sequence[Section], *, is_rewritten: bool = False, chain: "RequestChain | None" = None
 ) -> RequestMark:
-    """The last request; `is_rewritten`: the next one shows other messages. With the session's `chain` it costs as much
-    as the request has grown."""
+    """Return the mark of the last request. `is_rewritten`: the next request shows other messages. With the session's
+    `chain` the work is proportional to the growth of the request."""
     by_name = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
     count = 0 if is_rewritten else len(sent.messages)
     messages = chain.of(sent.messages) if chain is not None and count else digest_of(sent, count)
@@ -70,14 +69,14 @@ def mark_of(
 
 
 def digest_of(sent: Fingerprint, count: int) -> str:
-    """Of the first messages of a request in one digest; nothing of none."""
+    """Return one digest of the first `count` messages of a request; empty if `count` is 0."""
     parts = (part for message in sent.messages[:count] for part in message)
     return digest(" ".join(parts).encode()) if count else ""
 
 
 @dataclass(slots=True)
 class RequestDelta:
-    """A digest of texts with a blank between two, as far as they have come."""
+    """A running digest of texts separated by blanks."""
 
     hasher: blake2b = field(default_factory=lambda: blake2b(digest_size=DIGEST_SIZE))
     is_empty: bool = True
@@ -90,7 +89,7 @@ class RequestDelta:
 
 
 class RequestChain:
-    """What `digest_of` makes of all messages of a request, extended with the next."""
+    """Computes `digest_of` for all messages of a request incrementally."""
 
     def __init__(self) -> None:
         self._digest: IncrementalFold[RequestDelta, tuple[str, ...]] = IncrementalFold(RequestDelta, RequestDelta.plus)
@@ -100,7 +99,7 @@ class RequestChain:
 
 
 def changes_since(mark: RequestMark, sent: Fingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
-    """What the first request of a session that goes on says otherwise than the last before, each in a few words."""
+    """Return what the first request of a resumed session changes against the last one, in a few words each."""
     found: list[str] = []
     if mark.model != sent.model:
         found.append("model")

@@ -1,5 +1,5 @@
-"""The facts of a session that code can tell: what the user demands, what was touched, what runs, what failed. Pure; it
-is written as text, one fact a line, and read back from that text."""
+"""Facts of a session that code can extract: what the user demands, files touched, running jobs, failures. Pure; written
+as text, one fact a line, and parsed from that text."""
 
 import hashlib
 import re
@@ -13,37 +13,37 @@ from ebbtide.agent.context.tool_selection import executed_call
 from ebbtide.agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 
 GOAL, FINDING, DEMAND = 240, 240, 600
-"""Characters of a goal, of a finding and of a demand that are kept."""
+"""Maximum characters of a goal, of a finding and of a demand."""
 MAX_FACTS = 500
-"""Facts of one kind that are kept at all."""
+"""Maximum number of facts of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Facts, each one line, the oldest first in each list."""
+    """Facts, one line each, the oldest first in each list."""
 
     constraints: tuple[str, ...] = ()
     """`msg-<8 hex>: sentence`, word for word."""
     jobs: tuple[str, ...] = ()
-    """`job-1: command`: what runs in the background."""
+    """`job-1: command`: running background jobs."""
     todos: tuple[str, ...] = ()
-    """`[doing] text`, from the last list that the model made."""
+    """`[doing] text`, from the model's last todo list."""
     notes: tuple[str, ...] = ()
-    """What the model wrote down for itself, a line each."""
+    """Notes that the model wrote for itself, one a line."""
     goals: tuple[str, ...] = ()
-    """`msg-<8 hex>: ` and the beginning of what the user asked for."""
+    """`msg-<8 hex>: ` and the beginning of the user's request."""
     tests: tuple[str, ...] = ()
-    """The last test run, when there was one. It, files read, failures and commands end in ` [r12]`, the reference of
-    their output, where it is known."""
+    """The last test run, if any. Test runs, files read, failures and commands end in ` [r12]`, the reference of their
+    output, if it is known."""
     changed: tuple[str, ...] = ()
     """`path` or `path (sha256 <12 hex>)`."""
     read: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()
     """What the user answered or denied."""
     failures: tuple[str, ...] = ()
-    """Calls that failed; the last one is the last error."""
+    """Failed calls; the last one is the last error."""
     findings: tuple[str, ...] = ()
-    """What the model said it found out or decided."""
+    """Sentences in which the model reported a finding or decision."""
     commands: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -68,15 +68,14 @@ TITLES: Mapping[str, str] = {
 
 _FIRST = {"constraints": 10**6, "jobs": 20, "todos": 30, "notes": 20, "goals": 4, "tests": 1, "changed": 60, "read": 60,
           "decisions": 6, "failures": 6, "findings": 8, "commands": 3}  # fmt: skip
-"""How many facts of each kind, the newest, come before any further fact of another kind."""
+"""Number of newest facts of each kind that take precedence over further facts of any other kind."""
 
 _THEN = ("changed", "read", "findings", "failures", "decisions", "todos", "notes", "jobs", "commands", "goals", "tests")
 
 
 def keep_ledger(earlier: str, messages: Sequence[Message], outputs_before: int | None = None) -> Ledger:
-    """The facts of an earlier ledger's text and of what was said since. Messages that the earlier ledger has already
-    seen change nothing when they are seen again. `outputs_before`: how many outputs the session had before the
-    messages; None when outputs are not to be named."""
+    """Update an earlier ledger's text with the facts in `messages`. Messages that it already covers change nothing.
+    `outputs_before`: number of outputs in the session before the messages; None if outputs are not named."""
     ledger, number = read_ledger(earlier), outputs_before
     calls: dict[str, ToolCall] = {}
     for message in messages:
@@ -151,12 +150,12 @@ _REF = re.compile(r" \[r[1-9]\d{0,17}\]$")
 
 
 def path_of(fact: str) -> str:
-    """The path in a fact about a changed file."""
+    """Return the path in a fact about a changed file."""
     return _DIGEST.sub("", fact)
 
 
 def without_reference(fact: str) -> str:
-    """A fact without the reference at its end."""
+    """Return the fact without the reference at its end."""
     return _REF.sub("", fact)
 
 
@@ -180,7 +179,7 @@ def _notes(call: ToolCall, before: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one_line(line, FINDING) for line in _word(call, "notes").splitlines() if line.strip())
 
 
-# The long expressions are texts: `re` compiles each when it is first used and keeps it, and few runs keep a ledger.
+# The long patterns are strings: `re` compiles each on first use and caches it, and few runs have a ledger.
 _TEST_COMMAND = (
     r"\b(?:pytest|unittest|tox|nox|ctest|rspec|jest|vitest|mocha|phpunit|behave|nextest)\b"
     r"|\b(?:npm|pnpm|yarn|bun|go|cargo|make|mvn|gradle|gradlew|dotnet|mix|swift|deno|bazel|just)\s+(?:run\s+)?(?:test|check)\b"
@@ -195,7 +194,7 @@ def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger
     command = safe_line(_word(call, "command"), GOAL)
     if call.arguments.get("background") is True or call.arguments.get("terminal") is True:
         return _with_job(ledger, output.program.job, command) if output.program else ledger
-    if output.program and output.program.job:  # its time was too short
+    if output.program and output.program.job:  # it outlasted its time limit
         ledger = _with_job(ledger, output.program.job, command)
     line = outcome_line(call, output) + ref
     ledger = replace(ledger, commands=_with(ledger.commands, line))
@@ -213,7 +212,7 @@ def _with_job(ledger: Ledger, job: str, command: str) -> Ledger:
 
 
 def _looked_at_job(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
-    """A look that failed found no such job."""
+    """Remove the job if it has ended. A failed call means that there is no such job."""
     if (output.program and output.program.is_running) or output.status not in ("done", "failed"):
         return ledger
     job = _word(call, "job")
@@ -236,17 +235,17 @@ _DEMAND_ELSEWHERE = (
     r"|不要|不能|不得|不可|必须|必須|务必|禁止|只能|一定|总是|永远|绝不|しないで|するな|必ず|だけ|絶対|常に"
     r"|하지 마|반드시|절대|항상"
 )
-"""The same in other languages that users write in. A sentence too many costs a line, one too few costs their trust."""
+"""The same in other languages that users write in. A sentence too many costs a line, one too few the user's trust."""
 _FENCE = r"(?ms)^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$"
 _SENTENCE = r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\n+"
 
 
 _MAX_END_CHARS = 50_000
-"""Characters of each end of a text that are looked at: what is longer is a log or a file, not what a user wants."""
+"""Characters examined at each end of a text: anything longer is a log or a file, not a request."""
 
 
 def demands_in(text: str) -> tuple[str, ...]:
-    """The sentences in which a user says what must be, and what must not, word for word. Code in fences is left out."""
+    """Return the sentences in which the user demands or forbids something, word for word. Fenced code is left out."""
     looked_at = text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
     return tuple(
         sentence
@@ -276,14 +275,14 @@ _FINDING = (
 
 
 def findings_in(text: str) -> tuple[str, ...]:
-    """The sentences in which the model says what it found out or decided."""
+    """Return the sentences in which the model reports a finding or decision."""
     found = [sentence for sentence in _sentences(_prose(text)) if re.search(_FINDING, sentence)]
     return tuple(one_line(sentence, FINDING) for sentence in found)
 
 
 def render_ledger(ledger: Ledger, tokens: int) -> str:
-    """The ledger as text of at most so many tokens. What the user demands comes first; of everything else the newest
-    is kept, and the text says how much was left out."""
+    """Render the ledger within `tokens`. The user's demands come first; of other kinds the newest facts are kept, and
+    the text says how many were left out."""
     chosen: dict[str, list[str]] = {name: [] for name in TITLES}
     room = tokens - _HEAD
     for name, fact in _by_weight(ledger):
@@ -300,7 +299,7 @@ def render_ledger(ledger: Ledger, tokens: int) -> str:
 
 
 _HEAD = 8
-"""Tokens kept free for rounding."""
+"""Reserve for rounding, in tokens."""
 
 
 def _heading(name: str, left_out: int) -> str:
@@ -308,7 +307,7 @@ def _heading(name: str, left_out: int) -> str:
 
 
 def _by_weight(ledger: Ledger) -> Iterator[tuple[str, str]]:
-    """Every fact with its kind, the one that matters most first."""
+    """Yield every fact with its kind, the most important first."""
     for name in TITLES:
         for fact in reversed(getattr(ledger, name)[-_FIRST[name] :]):
             yield name, fact
@@ -322,7 +321,7 @@ _FIELDS = {title: name for name, title in TITLES.items()}
 
 
 def read_ledger(text: str) -> Ledger:
-    """The ledger in its own text. Lines that are no facts are passed over."""
+    """Parse a ledger from its text. Lines that are not facts are ignored."""
     found: dict[str, list[str]] = {name: [] for name in TITLES}
     name = ""
     for line in text.split("\n"):
@@ -335,15 +334,15 @@ def read_ledger(text: str) -> Ledger:
 
 @dataclass(frozen=True, slots=True)
 class MissingFact:
-    """A fact that must stand in what replaces the history, as it is to be added, and what would show that it does."""
+    """A fact that must be in what replaces the history: the line to add, and the text that proves it is present."""
 
     line: str
     sign: str
 
 
 def missing_facts(ledger: Ledger, text: str) -> tuple[str, ...]:
-    """What a summary and its ledger leave out of what they must say: each demand, open todo, running job, touched file
-    and the last error, as lines to be added word for word."""
+    """Return the required facts that `text` omits, as lines to add: each demand, open todo, running job, touched file
+    and the last error."""
     flat = " ".join(text.split())
     return tuple(fact.line for fact in _musts(ledger) if fact.sign not in flat)
 
@@ -365,11 +364,11 @@ def _musts(ledger: Ledger) -> Iterator[MissingFact]:
 
 
 def _with(facts: tuple[str, ...], *more: str) -> tuple[str, ...]:
-    """The newest of the facts with more of them, each once, where it came last, with its last reference."""
+    """Return the newest facts with more of them added. A repeated fact moves to the end, with its last reference."""
     for fact in (" ".join(fact.split()) for fact in more):
         if fact:
             same = without_reference(fact)
-            # Most facts begin otherwise: only those that do not are taken apart.
+            # Most facts differ in their beginning, so only the others are compared in full.
             others = (known for known in facts if not known.startswith(same) or without_reference(known) != same)
             facts = (*others, fact)
     return facts[-MAX_FACTS:]

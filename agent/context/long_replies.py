@@ -1,7 +1,7 @@
-"""Long texts of the model, shown by their beginning and their end. Pure.
+"""Long replies of the model, reduced to head and tail. Pure.
 
-Only plain words are ever shortened. Where a reply holds a part in its provider's own form (signed thinking, encrypted
-reasoning, citations), all of it goes back as it came. Calls stay as they are.
+Only plain text is shortened. A reply with a part in its provider's own format (signed thinking, encrypted reasoning,
+citations) is sent back unchanged. Calls are never changed.
 """
 
 from dataclasses import replace
@@ -13,25 +13,25 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 
 LONG = 1_200
-"""Tokens above which a text of the model is worth shortening."""
+"""Tokens above which a reply is worth shortening."""
 HEAD, TAIL = 900, 600
-"""Characters of its ends that are shown."""
+"""Characters shown of its head and tail."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongReply:
-    """What a long text of the model takes, and what would stand for it."""
+    """Size of a long reply, and its shortened form."""
 
     tokens: int
     left: int
-    """Tokens of what would stand for it."""
+    """Tokens of the shortened form."""
     less: str
 
 
 def long_reply(message: Message, before: Message | None) -> LongReply | None:
-    """A reply whose text could be shown by its ends in half as many tokens or fewer; None for any other message.
-    `before`: the message before it, which may be the first half of the same reply."""
-    # No character takes much more than a token, and most replies are shorter than that.
+    """Return the shortened form if it takes at most half as many tokens; None for any other message. `before`: the
+    previous message, which may be the first half of the same reply."""
+    # A character takes hardly more than a token, and most replies are shorter than that.
     if not isinstance(message, Assistant) or len(message.text) <= LONG or not is_plain(message):
         return None
     if message.is_paused or (isinstance(before, Assistant) and before.is_paused):
@@ -45,12 +45,13 @@ def long_reply(message: Message, before: Message | None) -> LongReply | None:
 
 
 def is_plain(message: Assistant) -> bool:
-    """Whether a reply is nothing but words and calls that every provider takes in any wording."""
+    """Whether a reply consists only of text and calls that any provider accepts in any wording."""
     return all(isinstance(part, ToolCall) or (isinstance(part, Text) and not part.native) for part in message.parts)
 
 
 def as_retold(message: Assistant, said: ShortenedPart | None) -> Assistant:
-    """The reply with a text in the place of all its words: the same where none is to be told, or none can be."""
+    """Return the reply with its text replaced by `said`; the same reply if there is no replacement or it is not
+    possible."""
     if said is None or len(message.text) <= LONG or not is_plain(message):
         return message
     parts, is_told = list[AssistantPart](), False
@@ -64,7 +65,7 @@ def as_retold(message: Assistant, said: ShortenedPart | None) -> Assistant:
 
 
 def _ends(text: str, ref: str) -> str:
-    """The beginning and the end of a text, at line ends where those are near, with the reference of all of it."""
+    """Return head and tail of a text, cut at nearby line ends, with the reference of the full text."""
     head, tail = text[:HEAD], text[-TAIL:]
     line = head.rfind("\n")
     head = head[:line] if line > HEAD // 2 else head

@@ -1,4 +1,4 @@
-"""What the user gives at length, shown by its beginning and its end, under the reference of all of it. Pure."""
+"""Long text from the user, reduced to head and tail under the reference of the full text. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,23 +12,23 @@ Part = TypeVar("Part", bound=Text | Note)
 _LEFT_OUT = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
 _NO_TEXT = '[not text, {:,} bytes, which begin with {} and end with {}; `read_result` with ref_id="{}" has all of it]'
 _SAMPLE = 4_096
-"""Characters of each end that tell whether a text is one."""
+"""Characters at each end that are examined to tell text from binary data."""
 _LEAST_NOISE = 200
-"""Characters below which a text is shown whatever it holds: a word in another encoding than the terminal's is one."""
+"""Anything shorter is shown as it is: it may be a word in an encoding other than the terminal's."""
 _BYTES = 32
-"""Bytes that are shown of each end of what is no text."""
+"""Bytes shown at each end of binary data."""
 
 
 def truncate_part(part: Part, most: int, ref: str) -> Part:
-    """The part, when its text takes at most so many bytes; otherwise with both ends of it, and the reference under
-    which the model finds all of it."""
+    """Return the part unchanged if its text takes at most `most` bytes, otherwise with head and tail and the reference
+    under which the model finds the rest."""
     text, gap = both_ends(part.text, most, ref, part.gap)
     return part if text == part.text else replace(part, text=text, gap=gap, whole=part.whole or part.text)
 
 
 def both_ends(text: str, most: int, ref: str, gap: Elision | None) -> tuple[str, Elision | None]:
-    """The text, when it takes at most so many bytes; otherwise its ends, with a new gap. Of one whose middle is left
-    out already, more of it is."""
+    """Return the text unchanged if it takes at most `most` bytes, otherwise its head and tail with a new gap. An
+    existing gap is widened."""
     if len(text) <= most and size_of(text) <= most:
         return text, gap
     before, gone, after = (text[: gap.start], gap.size, text[gap.end :]) if gap else (text, 0, text)
@@ -40,8 +40,8 @@ def both_ends(text: str, most: int, ref: str, gap: Elision | None) -> tuple[str,
 
 
 def readable(part: Part, ref: str) -> Part:
-    """The part as it can be sent: bytes that no text has are marked, and of what is no text at all its first and last
-    bytes are shown. All of it is kept."""
+    """Return the part in sendable form: undecodable bytes are marked, and binary data is reduced to its first and last
+    bytes. The full content is stored."""
     if part.whole:
         return part
     heading = part.text[: part.heading] if isinstance(part, Note) else ""
@@ -54,14 +54,14 @@ def readable(part: Part, ref: str) -> Part:
 
 
 def manner_of(note: Note) -> str:
-    """How a note is shown; nothing when all of it is there."""
+    """Say how a note is shown; empty if it is shown in full."""
     if not note.whole or note.text == sendable(note.whole):
         return ""
     return "not text" if is_noise(note.whole[note.heading :]) else "both ends of it"
 
 
 def is_noise(text: str) -> bool:
-    """Whether it is no text but the bytes of something else, and more of them than are worth showing."""
+    """Whether the text is binary data, and long enough not to be shown."""
     if len(text) < _LEAST_NOISE:
         return False
     ends = text if len(text) <= 2 * _SAMPLE else text[:_SAMPLE] + text[-_SAMPLE:]
@@ -69,8 +69,8 @@ def is_noise(text: str) -> bool:
 
 
 def sendable(text: str) -> str:
-    """The text as it can be encoded: halves of surrogate pairs that arrived apart are joined, and for each single one,
-    which stands for a byte that no text has, there is a mark."""
+    """Return the text in encodable form: split surrogate pairs are joined, and lone surrogates, which represent
+    undecodable bytes, are replaced by a mark."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -83,16 +83,16 @@ def size_of(text: str) -> int:
 
 
 def bytes_of(text: str) -> bytes:
-    """The bytes that a text was read from, also those that are no text."""
+    """Return the bytes that a text was decoded from, undecodable ones included."""
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # halves of pairs that stand for no byte
+    except UnicodeEncodeError:  # surrogates that represent no byte
         return text.encode("utf-8", "surrogatepass")
 
 
 def fair_share(sizes: Iterable[int], room: int) -> int:
-    """The most that each may take, so that all together take no more than there is room for. What is smaller leaves
-    what it does not need to the others."""
+    """Return the cap for each size with which the total fits into `room`. Smaller sizes leave their rest to the
+    others."""
     waiting = sorted(sizes)
     for count, size in zip(range(len(waiting), 0, -1), waiting, strict=True):
         if size > room // count:
@@ -102,7 +102,7 @@ def fair_share(sizes: Iterable[int], room: int) -> int:
 
 
 def _beginning(text: str, most: int) -> str:
-    """As many whole characters as take at most so many bytes."""
+    """Return the longest prefix that takes at most `most` bytes."""
     return _truncate_bytes(text[:most], most)
 
 
