@@ -1,5 +1,5 @@
-"""Outputs shown as one line each, which says what the call did and under which reference the output is kept, and long
-texts of the model by their ends. Calls, arguments and reasoning stay as they are. Pure."""
+"""Masked outputs: one line each that says what the call did, with the reference of the stored output. Long replies are
+reduced to head and tail. Calls, arguments and reasoning stay unchanged. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,40 +33,40 @@ from ebbtide.tools.outputs.plain_text import plain, printable
 from ebbtide.tools.process.state import ProgramState
 
 MAX_COMMAND_CHARS, MAX_ERROR_CHARS, MAX_OUTPUT_CHARS = 80, 120, 80
-"""Characters of a command, of an error line and of any other output that its line keeps."""
+"""Maximum characters of a command, of an error line and of any other output in its stub."""
 MAX_PATH_CHARS = 1000
 STUB_TOKENS = 28
-"""Tokens that the line of a masked output usually takes without the names in it."""
+"""Typical tokens of a stub without the names in it."""
 SHORT_NOTE_CHARS = 400
-"""Characters of a note up to which it stays when its message is retold."""
+"""Maximum characters of a note that stays when its message is replaced."""
 MIN_MASKED_TOKENS = 4 * STUB_TOKENS
-"""Tokens above which an output is worth a line. A line may be twice as long as usual, and says less."""
+"""Outputs above this many tokens are worth masking. A stub may be twice as long as usual, and it says less."""
 
 _MATCH = regex(r"(?:matches: )?\d+[:-] (.*?)(?: \(and \d+ like it, from line \d+\)\]?)?\Z")
 """A line of the matches in a preview."""
 HOOK_NOTE_PREFIX = "[A hook of the user for "
-"""How what a hook says of an output begins, which stands behind it."""
+"""Prefix of a hook's note, which follows the output."""
 _WHERE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
-"""How outputs of earlier versions say how much of what there is they show."""
+"""How outputs of earlier versions state how much of the whole they show."""
 _PATCHED_FILE = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _IN_DIFF = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
 _EMPTY = {"no lines match", "no output", ""}
 _STEERS = regex(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
-"""What a terminal takes for orders, but for blanks."""
+"""Terminal control characters, except whitespace."""
 _LIKE_OURS = regex(r"\[(\s*(?:recall\s*:[^\[\]]*|(?:r\d+|msg-[0-9a-f]+|sum-\d+)[^\[\]\s]*\s*))(\]?)", re.IGNORECASE)
-"""What looks like one of our references."""
+"""Text that looks like one of the program's references."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedOutput:
-    """An output with the call it answers, as that ran, and its number in the session."""
+    """An output with its number in the session and the call that it answers, as executed."""
 
     call: ToolCall
     output: ToolOutput
     number: int
     identifiers: SeenIdentifiers | None = field(default=None, compare=False, repr=False)
-    """What the lines of all outputs of its view tell, and below its place among them; without them its line takes no
-    note of others."""
+    """Identifiers in the stubs of all outputs of its view, and below its index among them. Without them the stub
+    ignores the other outputs."""
     place: int = field(default=0, compare=False, repr=False)
 
     @property
@@ -75,7 +75,7 @@ class NumberedOutput:
 
     @property
     def names(self) -> str:
-        """What its line tells of names that stand in it."""
+        """The names that its stub lists."""
         return (
             StubIdentifiers().suffix_for(self.output) if self.identifiers is None else self.identifiers.at(self.place)
         )
@@ -83,12 +83,12 @@ class NumberedOutput:
 
 @memoized
 def numbered_outputs(conversation: Conversation) -> tuple[NumberedOutput, ...]:
-    """Every output of the conversation in call order, numbered from 1 over the whole session."""
+    """Return every output of the conversation in call order, numbered from 1 over the whole session."""
     return tuple(_iter_numbered(conversation.messages, conversation.outputs_before))
 
 
 def outputs_so_far(conversation: Conversation) -> int:
-    """How many outputs the session has."""
+    """Number of outputs in the session."""
     return conversation.outputs_before + sum(
         len(message.outputs) for message in conversation.messages if isinstance(message, User)
     )
@@ -111,8 +111,7 @@ def _iter_numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbe
 
 @memoized
 def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
-    """The messages as the model sees them: those outputs that are masked as one line, what is retold as that says,
-    everything else untouched."""
+    """Return the messages as the model sees them, with masked outputs and replacements applied."""
     if not conversation.masked and not conversation.retold:
         return conversation.messages
     told = {one.key: one for one in conversation.retold}
@@ -130,7 +129,7 @@ def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
         if not isinstance(message, User):
             return as_retold(message, said)
         if said is None and not any(id(output) in less for output in message.outputs):
-            return message  # the same object: what is known of it stays known
+            return message  # the same object, so cached values stay valid
         parts = message.parts if said is None else _retold(message, said.text)
         return User(tuple(shown(part) for part in parts))
 
@@ -140,7 +139,7 @@ def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def visible_output(found: NumberedOutput, masked: AbstractSet[str], told: Mapping[str, ShortenedPart]) -> ToolOutput:
-    """The output as the model sees it: the same if that is all of it. `identifiers`: what is retold, by its keys."""
+    """Return the output as the model sees it; the same object if it is shown in full. `told`: replacements by key."""
     if found.output.call_id in masked:
         return replace(found.output, text=output_stub(found), images=())
     one = told.get(found.ref)
@@ -152,7 +151,7 @@ def visible_output(found: NumberedOutput, masked: AbstractSet[str], told: Mappin
 
 
 def _retold(message: User, said: str) -> tuple[UserPart, ...]:
-    """The parts of a message of which a text stands for all that it says at length."""
+    """Return the parts of a message with all its long text replaced by `said`."""
     parts, is_told = list[UserPart](), False
     for part in message.parts:
         if not is_at_length(part):
@@ -164,19 +163,19 @@ def _retold(message: User, said: str) -> tuple[UserPart, ...]:
 
 
 def is_at_length(part: UserPart) -> bool:
-    """Whether a part of a message is among what a line may stand for: words of the user, and long ones of the
-    program. A short note tells what has changed, and stays."""
+    """Whether a stub may replace the part: user text, and long notes of the program. A short note reports a change, and
+    stays."""
     return isinstance(part, Text) or (isinstance(part, Note) and len(part.text) > SHORT_NOTE_CHARS)
 
 
 def message_key(position: int) -> str:
-    """What a message is known by in a view: its position in the session's log."""
+    """Return the key of a message in a view, made from its position in the session's log."""
     return f"m{position}"
 
 
 def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
-    """The conversation with those outputs masked that are among the keys and take twice as much as their line, and with
-    the ends of those texts of the model. The same conversation when there is none."""
+    """Mask the outputs with these keys that take at least twice as much as their stub, and reduce the replies with
+    these keys to head and tail. Returns the same conversation if there are none."""
     told = {one.key: one for one in conversation.retold}
     outputs = [
         found
@@ -204,7 +203,7 @@ def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversa
 
 
 def newly_masked(before: Conversation, after: Conversation) -> frozenset[str]:
-    """The keys of the outputs that a line stands for since, and of the texts that are told by their ends."""
+    """Return the keys of the outputs masked since, and of the texts shortened since."""
     masked, told = after.masked - before.masked, {one.key for one in after.retold} - {one.key for one in before.retold}
     return frozenset(told | {one.ref for one in numbered_outputs(before) if one.output.call_id in masked})
 
@@ -218,7 +217,7 @@ def _shorter_replies(conversation: Conversation, keys: AbstractSet[str]) -> Iter
 
 
 def newest_reply(messages: Sequence[Message]) -> int:
-    """The index of what the model said last; 0 when it has said nothing."""
+    """Return the index of the model's last reply; 0 if there is none."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, Assistant) and not is_by_user(message):
@@ -227,24 +226,24 @@ def newest_reply(messages: Sequence[Message]) -> int:
 
 
 def is_worth_a_line(output: ToolOutput) -> bool:
-    """Whether an output, as it is shown, takes enough to be masked. The line of one that is masked does not."""
-    # Sixty characters are no more than 100 tokens, and most outputs are as short as that.
+    """Whether the output, as shown, is large enough to be masked. A stub is not."""
+    # Sixty characters take at most 100 tokens, and most outputs are that short.
     return (len(output.text) > 60 or bool(output.images)) and output_size(output) > MIN_MASKED_TOKENS
 
 
 def output_stub(found: NumberedOutput) -> str:
-    """What the model is shown of an output that is masked: what the call did, and names that stand in a long one."""
+    """Return the stub of a masked output: what the call did, and identifiers found in a long output."""
     return outcome_with_ref(found) + found.names
 
 
 def outcome_with_ref(found: NumberedOutput) -> str:
-    """The one line that stands for an output."""
+    """Return the one-line description of an output with its reference."""
     return f"{' '.join(outcome_line(found.call, found.output).split())} [recall:{found.ref}]"
 
 
 def outcome_line(call: ToolCall, output: ToolOutput) -> str:
-    """What a call did and how it ended, in one line. Of what others wrote nothing in it steers a terminal or looks like
-    a reference."""
+    """Describe in one line what a call did and how it ended. Foreign text in it contains no control characters and
+    nothing that looks like a reference."""
     ending = "" if output.status == "done" else f" – {output.status}: {first_error(output)}"
     call = executed_call(call, output)
     match call.name:
@@ -266,7 +265,7 @@ def outcome_line(call: ToolCall, output: ToolOutput) -> str:
 
 
 def _viewed_extent(output: ToolOutput) -> str:
-    """What of a file was shown."""
+    """Describe which part of a file was shown."""
     extent = output.extent
     if extent is None:
         return "a picture" if output.images or output.pictures else pluralize(_count(output.text), "line")
@@ -278,7 +277,7 @@ def _viewed_extent(output: ToolOutput) -> str:
 
 
 def _match_extent(output: ToolOutput) -> str:
-    """How much of what a search found was shown."""
+    """Describe how much of a search result was shown."""
     extent = output.extent
     if extent is None:
         return pluralize(0 if output.text.strip() in _EMPTY else _count(output.text), "match")
@@ -290,7 +289,7 @@ def _match_extent(output: ToolOutput) -> str:
 
 
 def _result_summary(output: ToolOutput) -> str:
-    """How much a call gave back of which no more than the name is known, and how it begins."""
+    """Describe the result of a call to an unknown tool: its size and its beginning."""
     stored, pictures = output.stored, len(output.images) + len(output.pictures)
     size = "" if stored is None else pluralize(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
     amount = ", ".join(filter(None, (size, pluralize(pictures, "picture") if pictures else "")))
@@ -303,7 +302,7 @@ def _result_summary(output: ToolOutput) -> str:
 
 
 def exit_of(output: ToolOutput) -> str:
-    """How a command ended: `exit 0`, or how it failed and the line that says why."""
+    """Describe how a command ended: `exit 0`, or how it failed and the line that says why."""
     program, is_done = output.program, output.status == "done"
     if program is None and is_done:
         return f"done: {safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)}"
@@ -319,8 +318,8 @@ def _how(program: ProgramState) -> str:
 
 
 def first_error(output: ToolOutput) -> str:
-    """The line that tells most of an error, the first of them. Where none does, what a program printed last, which says
-    more of how it failed, or else the first line that is the output's own."""
+    """Return the first line with the strongest sign of an error. Without one, return a program's last line, which says
+    most about how it failed, or else the output's own first line."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
     lines = _lines(output.text[heading:], output.program)
     if output.is_part:
@@ -332,26 +331,26 @@ def first_error(output: ToolOutput) -> str:
 
 
 def _lines(said: str, program: ProgramState | None) -> list[str]:
-    """The lines of an output in which there is something, without how its program ended."""
+    """Return the non-blank lines of an output, without the line on how its program ended."""
     said = said.partition(HOOK_NOTE_PREFIX)[0]
     printed = said if program is None else program.printed_in(said)
     return [line.strip() for line in printed.splitlines() if line.strip()]
 
 
 def patched_paths(call: ToolCall) -> tuple[str, ...]:
-    """The files that a patch names."""
+    """Return the files named in a patch."""
     patch = _word(call, "patch")
     return tuple(path.strip() for path in _PATCHED_FILE.findall(patch) or _IN_DIFF.findall(patch))
 
 
 def paths_of(call: ToolCall) -> tuple[str, ...]:
-    """The files that a call names."""
+    """Return the files named in a call."""
     path = _word(call, "path")
     return (path,) if path else patched_paths(call)
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text with every run of blanks as one and nothing that steers a terminal, cut at the limit."""
+    """Collapse whitespace, remove control characters, and cut the text at `limit`."""
     flat = " ".join(text.split())
     if _STEERS.search(flat):
         flat = " ".join(plain(text).split())
@@ -359,13 +358,13 @@ def one_line(text: str, limit: int) -> str:
 
 
 def safe_line(text: str, limit: int) -> str:
-    """The same of what others wrote, in a line of ours: what looks like a reference in it stands in round brackets, so
-    that every one in square brackets is ours."""
+    """Like `one_line`, for foreign text within a line of the program: anything that looks like a reference is put in
+    parentheses, so every reference in square brackets is genuine."""
     return _LIKE_OURS.sub(lambda found: f"({found[1]}{')' if found[2] else ''}", one_line(text, limit))
 
 
 def safe_path(path: str) -> str:
-    """The name of a file in a line of ours."""
+    """Return the name of a file, safe within a line of the program."""
     return safe_line(printable(path), MAX_PATH_CHARS)
 
 
@@ -375,5 +374,5 @@ def _word(call: ToolCall, name: str, default: str = "") -> str:
 
 
 def _count(text: str) -> int:
-    """Lines of a text, without one that says how much it shows."""
+    """Number of lines of a text, except the one that says how much it shows."""
     return len(_WHERE.sub("", text).splitlines())

@@ -1,4 +1,4 @@
-"""What a message names as `@PATH`, and how what came with it is told. Pure; it knows no file."""
+"""`@PATH` mentions in a message, and the notes for what comes with it. Pure; reads no files."""
 
 import re
 
@@ -6,11 +6,11 @@ from ebbtide.agent.messages import Note, NoteKind
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_ATTACHMENTS = 20
-"""Files and folders of one message that are attached."""
+"""Maximum number of files and folders attached to one message."""
 MAX_ATTACHMENT_BYTES = 120_000
-"""Bytes that all attachments of a message take at most."""
+"""Maximum bytes of all attachments of a message."""
 SHARE = 4
-"""They take at most this part of the window."""
+"""They take at most 1/`SHARE` of the window."""
 BYTES_A_TOKEN = 3
 
 _MENTION = regex(
@@ -18,22 +18,22 @@ _MENTION = regex(
     r'|(?P<bare>(?:\\(?:[^\S\n]|["\'\\()&\[\]])|"(?=[\w.])|[^\s"])+))'
 )
 _SHELL_ESCAPE = regex(r"\\(.)")
-"""As a shell, or a terminal into which a file is dragged, writes blanks and quotation marks."""
+"""Blanks and quotation marks as escaped by a shell, or by a terminal into which a file is dragged."""
 _RANGE = regex(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
 _ENDS = ".,;:!?)]}>'`"
-"""Signs behind a path that belong to the sentence around it."""
+"""Punctuation after a path that belongs to the sentence around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MentionReading:
-    """What a mention may mean."""
+    """One possible meaning of a mention."""
 
     path: str
     first: int = 1
     last: int | None = None
-    """The last line that is meant; None for the file's last."""
+    """The last line; None for the file's last."""
     is_certain: bool = False
-    """It stands in quotation marks, so nothing but a path can be meant."""
+    """Whether it is in quotation marks, so it can only be a path."""
 
     @property
     def name(self) -> str:
@@ -49,8 +49,8 @@ class MentionReading:
 
 
 def mentions(text: str) -> tuple[tuple[MentionReading, ...], ...]:
-    """Each thing that a text may name, with what may be meant by it, the likeliest first. An address of a person is
-    none."""
+    """Return the mentions in a text, each with its possible meanings, the likeliest first. An email address is not a
+    mention."""
     found = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
     return tuple(found)
 
@@ -79,22 +79,22 @@ def _with_lines(path: str, lines: str | None, *, is_certain: bool) -> MentionRea
 
 
 def written_as(path: str) -> str:
-    """A path as a message mentions it."""
+    """Return a path as a message mentions it."""
     return MentionReading(path).name
 
 
 def pasted_note(name: str, text: str) -> Note:
-    """What the user pasted, for the model. `name`: what stands for it in their message."""
+    """Return the note for pasted text. `name`: the placeholder in the message."""
     return note_with_heading(f"What the user pasted as {name}:\n\n", text, "pasted", name)
 
 
 def piped_note(text: str) -> Note:
-    """What came through a pipe with the user's words, for the model."""
+    """Return the note for piped input."""
     return note_with_heading("What the user piped in:\n\n", text, "piped")
 
 
 def note_with_heading(heading: str, text: str, kind: NoteKind = "told", name: str = "", about: str = "") -> Note:
-    """A note that brings a text, under a heading of ours."""
+    """Return a note with `text` under a heading."""
     return Note(heading + text, kind=kind, name=name, heading=len(heading), about=about)
 
 

@@ -1,5 +1,4 @@
-"""Messages as words: each id of a call once, messages and calls as text, and what the user said while a turn ran.
-Pure."""
+"""Message text, unique call ids, and steering messages sent during a turn. Pure."""
 
 import itertools
 import json
@@ -21,8 +20,8 @@ from ebbtide.agent.messages import (
 
 
 def with_unique_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
-    """The reply with new ids for those of its calls whose id an earlier call has. Some servers count from the start in
-    each reply, and what is kept of a call is kept by its id: the output of a later one would pass for masked."""
+    """Return the reply with new ids for calls whose id is already in use. Some servers restart their numbering in each
+    reply, and state is stored by call id, so a later output would count as masked."""
     if not any(call.id in earlier for call in reply.calls):
         return reply
     taken = {*earlier, *(call.id for call in reply.calls)}
@@ -46,12 +45,12 @@ def _free(id: str, taken: set[str]) -> str:
 
 
 def message_text(message: Message) -> str:
-    """All that can be read of a message, in its order."""
+    """Return all readable text of a message, in order."""
     return "\n\n".join(filter(None, map(_part, message.parts)))
 
 
 def call_text(call: ToolCall) -> str:
-    """A call as its name and its arguments."""
+    """Return a call as its name and arguments."""
     return f"{call.name}({call.source or json.dumps(dict(call.arguments), ensure_ascii=False)})"
 
 
@@ -75,10 +74,10 @@ STEERING_NOTE = Note(
 
 
 def steering_message(message: User) -> User:
-    """The message as the model is shown it in the middle of a turn."""
+    """Return the message as the model sees it in the middle of a turn."""
     return replace(message, parts=(STEERING_NOTE, *message.parts))
 
 
 def is_steering_message(message: Message) -> bool:
-    """Whether the message was said while the turn that it stands in ran."""
+    """Whether the message was sent while its turn was running."""
     return isinstance(message, User) and message.has_note("meanwhile")

@@ -1,8 +1,8 @@
-"""The names in what a preview or a line leaves out: files, functions, numbers of issues. Pure.
+"""Index of the names that a preview or stub omits: files, functions, issue numbers. Pure.
 
-Most of what a model takes from an output that was cut is a single name, which it then searches for, reads or changes.
-On recorded sessions a line of names in each preview halves how often the rest is needed at all
-(`bench.context.recorded`), for less than half of a per cent of the cost.
+What a model needs from a truncated output is usually a single name, which it then searches for, reads or changes. In
+recorded sessions a line of names in each preview halves how often the rest is needed (`bench.context.recorded`), for
+less than half a per cent of the cost.
 """
 
 import sys
@@ -12,31 +12,31 @@ from collections.abc import Iterator
 from ebbtide.tools.lazy import regex
 
 MAX_INDEXED_BYTES = 1 << 16
-"""Bytes of an output above which it has no index: the first names of a long log say nothing of the rest."""
+"""Larger outputs get no index, in bytes: the first names of a long log say nothing about the rest."""
 SHARE, MIN_INDEX_BYTES, MAX_INDEX_BYTES = 0.12, 900, 4_500
-"""The part of an output that its index in a preview takes, and bytes of it: as many at least, and at most."""
+"""Share of an output that its index in a preview may take, and the minimum and maximum in bytes."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 8, 80
-"""Characters of a name: shorter ones are said by chance."""
+"""Characters of a name: shorter ones match by chance."""
 _MOST_ALIKE = 3
-"""Names that differ in numbers only: a hundred files that were compiled, or tests that passed, tell no more."""
+"""Number of names shown that differ only in digits: a hundred compiled files or passed tests add no information."""
 LEFT_OUT = "names left out"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _CODE_LIKE = regex(r"[0-9_.]|[a-z][A-Z]")
-"""What words that people write do not have in them."""
+"""Characters that ordinary words do not contain."""
 _DIGITS = regex(r"\d+")
 _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
-"""Figures, dates, and sums of bytes."""
+"""Numbers, dates and checksums."""
 
 
 def index_size(size: int) -> int:
-    """Bytes of the index in a preview of an output of so many."""
+    """Size in bytes of the index in a preview of an output of `size` bytes."""
     return min(max(int(SHARE * size), MIN_INDEX_BYTES), MAX_INDEX_BYTES)
 
 
 def name_index(text: str, shown: str, most: int = MIN_INDEX_BYTES, heading: str = LEFT_OUT) -> str:
-    """A line of the first names of a text that do not stand in what is shown of it, in so many bytes; empty where there
-    are none."""
+    """Return a line of the first names in `text` that do not occur in `shown`, within `most` bytes; empty if there are
+    none."""
     found, room = list[str](), most
     alike = Counter[str]()
     for name in _names(text, alike, shown):
@@ -49,14 +49,15 @@ def name_index(text: str, shown: str, most: int = MIN_INDEX_BYTES, heading: str 
 
 
 def names_in_order(text: str) -> tuple[tuple[str, ...], bool]:
-    """The names in the first `MAX_INDEXED_BYTES` characters of a text, as an index has them, and whether there are
-    more that differ from these in numbers only."""
+    """Return the names in the first `MAX_INDEXED_BYTES` characters of a text, and whether more exist that differ from
+    these only in digits."""
     alike = Counter[str]()
     return tuple(_names(text, alike, "", MAX_INDEXED_BYTES)), _is_any_left_out(alike)
 
 
 def _names(text: str, alike: Counter[str], shown: str, end: int = sys.maxsize) -> Iterator[str]:
-    """Each name once that does not stand in what is shown, and of those that are `alike`, which are counted, a few."""
+    """Yield each name that does not occur in `shown`, and only a few of those that differ in digits, counted in
+    `alike`."""
     found = set[str]()
     for match in _WORD.finditer(text, 0, end):
         name = match[0]
@@ -73,7 +74,7 @@ def _is_any_left_out(alike: Counter[str]) -> bool:
 
 
 def names_of(text: str) -> frozenset[str]:
-    """All the names of a text, of its first `MAX_INDEXED_BYTES` characters."""
+    """Return all names in the first `MAX_INDEXED_BYTES` characters of a text."""
     found = {match[0] for match in _WORD.finditer(text, 0, MAX_INDEXED_BYTES)}
     return frozenset(word for word in found if _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS and _is_name(word))
 

@@ -1,8 +1,8 @@
-"""When something that stands in an output, and in hardly another, was last named. Pure.
+"""Track when a name that occurs in few outputs was last mentioned. Pure.
 
-An output whose names are still spoken of is at work; one whose names have not been spoken of for long is done with. On
-recorded sessions this tells better which outputs are needed again than how long ago they came in
-(`python -m bench.context.reread_rates FOLDER`).
+An output whose names are still mentioned is in use; one whose names have not been mentioned for long is finished. In
+recorded sessions this predicts which outputs are needed again better than their age does (`python -m
+bench.context.reread_rates FOLDER`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,20 +14,20 @@ from ebbtide.agent.messages import Assistant, Message, ToolOutput
 from ebbtide.tools.lazy import dataclass
 
 HOLDERS = 3
-"""Outputs in which a name may stand and still tell which of them is meant."""
+"""Maximum number of outputs that may contain a name for it to still identify them."""
 
 
 @dataclass(slots=True)
 class NamedOutputs:
-    """The outputs so far by the names in them."""
+    """The outputs so far, by the names in them."""
 
     last: dict[str, int] = field(default_factory=dict)
-    """By the key of an output that was named: the number of the reply up to which it was."""
+    """Number of the reply up to which an output was last mentioned, by the output's key."""
     _holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The keys of the outputs in which a name stands; none where they are too many."""
+    """Keys of the outputs that contain a name; empty if there are too many."""
 
     def record_mentions(self, message: Message, reply: int) -> None:
-        """Takes note of what the message names; `reply`: how many replies there are with it."""
+        """Record the names in a message. `reply`: number of replies including this one."""
         for name in _mentioned_names(message):
             for key in self._holders.get(name, ()):
                 self.last[key] = reply
@@ -48,7 +48,7 @@ def _names_in(output: ToolOutput) -> frozenset[str]:
 
 @memoized
 def _mentioned_names(message: Message) -> frozenset[str]:
-    """The names in what a message says and calls for; what calls gave back is not said."""
+    """Return the names in a message's text and calls; outputs do not count as mentions."""
     texts = [message.text]
     if isinstance(message, Assistant):
         texts += [text for call in message.calls for text in texts_in(call.arguments)]
@@ -56,7 +56,7 @@ def _mentioned_names(message: Message) -> frozenset[str]:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """The texts of an argument."""
+    """Yield all strings in an argument."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

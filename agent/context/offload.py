@@ -1,5 +1,5 @@
-"""What the model is shown of an output: all of it, or its ends and the lines that tell of errors. Pure: bytes and
-outputs in, text and choices out; where the rest is kept is not decided here."""
+"""How an output is shown: in full, or as head, tail and error lines. Pure; where the rest is stored is decided
+elsewhere."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
@@ -17,13 +17,13 @@ from ebbtide.tools.outputs.plain_text import is_mostly_noise, plain
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 
 OutputKind: TypeAlias = Literal["program", "file", "whole"]
-"""What limits an output: that of programs and servers, that of files, or none."""
+"""Which limit applies to an output: that of programs and servers, that of files, or none."""
 
 _KINDS: dict[str, OutputKind] = {
     "read": "file",
     "grep": "file",
     "glob": "file",
-    "task": "file",  # what gives another agent something to do, and gives back its report
+    "task": "file",  # gives another agent a task and returns its report
     "read_result": "whole",
     "tool_output_cache": "whole",
     "tool_output_cache_grep": "whole",
@@ -33,33 +33,34 @@ _KINDS: dict[str, OutputKind] = {
 }
 
 _HEAD = 0.6
-"""The part that the beginning has of a text that is cut for want of room."""
+"""Share of the head when a text is cut for lack of room."""
 _PREVIEW_HEAD = 0.3
-"""The part that the beginning has of the ends in a preview: what a program did last tells more."""
+"""Share of the head in a preview: a program's last output says more."""
 _MAX_ROUTINE_LINES = 5
-"""Lines of routine that are shown in a row."""
+"""Maximum number of consecutive routine lines shown."""
 _MAX_LINE_CHARS = 400
-"""Characters of a line in a preview."""
+"""Maximum characters of a line in a preview."""
 _MAX_END_BYTES = 1 << 14
-"""Bytes of each end that are looked at."""
+"""Bytes examined at each end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offloading:
-    """How outputs are shown."""
+    """Limits for showing outputs."""
 
     threshold: int = 4096
-    """Bytes that the output of a program or a server may have and still be shown whole."""
+    """Maximum bytes of a program's or server's output that is shown in full."""
     preview: int = 2048
-    """Bytes of a preview."""
+    """Size of a preview, in bytes."""
     file_bytes: int = 51_200
-    """Bytes that reading or searching files may show at once, by whatever command."""
+    """Maximum bytes shown by reading or searching files, with any command."""
     mode: OffloadMode = "auto"
 
 
 def should_show_whole(call: ToolCall, size: int, settings: Offloading) -> bool:
-    """Whether an output of so many bytes stands in the view as it is. What was brought back always does. What shows
-    files is a file, whatever shows it, and so is the report of another agent: most are needed in the next steps."""
+    """Whether an output of `size` bytes is shown in full. Recalled output always is. Output that shows files has the
+    limit of files, whichever command shows them, and so has another agent's report: most of it is needed in the next
+    steps."""
     match _kind_of(call):
         case "whole":
             return True
@@ -75,14 +76,13 @@ def _kind_of(call: ToolCall) -> OutputKind:
 
 
 def is_recall_tool(tool: str) -> bool:
-    """Whether its outputs are kept somewhere else and are never kept again."""
+    """Whether the tool's outputs are stored elsewhere and never stored again."""
     return _KINDS.get(tool) == "whole"
 
 
 def cut_output(output: ToolOutput, room: int, size: int, count: Callable[[ToolOutput], int], how: str) -> ToolOutput:
-    """The output with the middle of its text left out, so that it takes no more than there is room for, and a note of
-    how to get to all of it. Of its pictures none are shown. `size` is what it takes as a whole. Where there is no room
-    at all, only the note is left."""
+    """Cut the middle of the output so that it fits into `room`, with a note on how to get the rest. Its pictures are
+    not shown. `size`: tokens of the whole output. Without any room only the note remains."""
     keep = len(output.text) * max(room, 0) // max(size, 1)
     shown = _without_middle(output, keep, how)
     while keep and count(shown) > room:
@@ -94,7 +94,7 @@ def cut_output(output: ToolOutput, room: int, size: int, count: Callable[[ToolOu
 def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
     pictures = f"its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
     text, ranges = output.text, output.inserted
-    if len(ranges) > 1 and ranges[0][0] == 0:  # a preview: what it says of itself stays
+    if len(ranges) > 1 and ranges[0][0] == 0:  # a preview: keep what it says about itself
         start, end, seen = ranges[0][1], ranges[1][0], ranges[-1]
         shown = _ends(text[start:end], keep, lambda _: f"[… {pictures} …]" if pictures else "[…]")
         inserted = (ranges[0], *shift_ranges((seen,), start + len(shown) - seen[0]))
@@ -116,7 +116,7 @@ def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
 
 
 def _with_index(text: str, keep: int) -> tuple[int, str]:
-    """How much of a text that is cut to so many characters its ends are, and a line of names between them."""
+    """Return how many of `keep` characters head and tail may take, and a line of names to go between them."""
     most = int(SHARE * keep)
     head, tail = _cut_at(text, keep - most)
     middle = text[head : min(tail, head + MAX_INDEXED_BYTES)]
@@ -125,7 +125,7 @@ def _with_index(text: str, keep: int) -> tuple[int, str]:
 
 
 def _ends(text: str, keep: int, note_of: Callable[[int], str]) -> str:
-    """Both ends of a text, of so many characters together, with a note between them of how many are left out."""
+    """Return head and tail, `keep` characters together, with a note between them on how many are left out."""
     head, tail = _cut_at(text, keep)
     return "\n".join(part for part in (text[:head], note_of(tail - head), text[tail:]) if part)
 
@@ -136,12 +136,12 @@ def _cut_at(text: str, keep: int) -> tuple[int, int]:
 
 
 def shift_ranges(ranges: Iterable[tuple[int, int]], by: int) -> Ranges:
-    """The same parts of a text that has so many characters more before them."""
+    """Return the ranges shifted by `by` characters."""
     return tuple((start + by, end + by) for start, end in ranges)
 
 
 def text_without_insertions(text: str, inserted: Ranges) -> str:
-    """What is shown of what an output said, without what the program says of the rest."""
+    """Return the output's own text, without what the program inserted."""
     words, at = list[str](), 0
     for start, end in inserted:
         words.append(text[at:start])
@@ -150,23 +150,23 @@ def text_without_insertions(text: str, inserted: Ranges) -> str:
 
 
 def readable(data: bytes) -> str:
-    """What a program printed, as a terminal would leave it."""
+    """Return a program's output as a terminal would show it."""
     return plain(data.decode("utf-8", "replace"))
 
 
 @dataclass(slots=True)
 class StreamedPreview:
-    """Looks at an output as it goes by, in pieces of any size, and remembers what a preview may need."""
+    """Consumes an output in chunks of any size and collects what a preview may need."""
 
     size: int = 0
     newlines: int = 0
     _head: bytearray = field(default_factory=bytearray)
     _tail: bytes = b""
     _open: bytes = b""
-    """The beginning of a line that has not ended yet."""
+    """The beginning of a line that is not yet complete."""
     _matches: ErrorMatches = field(default_factory=ErrorMatches)
     _whole: bytearray = field(default_factory=bytearray)
-    """All of it, while it is short enough for an index of its names."""
+    """The whole output, as long as it is short enough for an index of names."""
 
     def take(self, chunk: bytes) -> None:
         if self.size <= MAX_INDEXED_BYTES:
@@ -180,7 +180,7 @@ class StreamedPreview:
 
     @property
     def beginning(self) -> bytes:
-        """All of it when it is short."""
+        """The first bytes; all of a short output."""
         return bytes(self._head)
 
     @property
@@ -193,7 +193,7 @@ class StreamedPreview:
         return is_mostly_noise(ends.decode("utf-8", "replace"))
 
     def _look(self, chunk: bytes) -> None:
-        """Notes lines that tell of errors."""
+        """Collect lines that report errors."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._open = (self._open + chunk)[:_MAX_END_BYTES]
@@ -202,25 +202,25 @@ class StreamedPreview:
         self._open = chunk[end:][:_MAX_END_BYTES]
 
     def preview(self, settings: Offloading) -> str:
-        """Head, tail, the lines between them that tell of errors, and the names that stand nowhere in these."""
+        """Return head, tail, the error lines between them, and names that occur in none of these."""
         return "".join(self.ends_and_matches(settings))
 
     def ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
-        """The same apart: both ends, and what is said of the rest."""
+        """Return head and tail, and separately what is said about the rest."""
         shown, matches = self._ends_and_matches(settings)
         if self.is_binary or self.size > MAX_INDEXED_BYTES:
             return shown, matches
         return shown, matches + name_index(_plain_text(self._whole), shown + matches, index_size(self.size))
 
     def _ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
-        """The lines that tell of errors take of the room for the ends, half of it at most."""
+        """Return head and tail, and the error lines, which take at most half of the room."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         if self.lines <= 3:
             return self._middle_left_out(settings.preview), ""
         room = max(min(MAX_MATCH_BYTES, settings.preview // 2), MIN_MATCH_BYTES)
         ends, matches = self._ends(settings.preview), ""
-        for _ in range(2):  # shorter ends may leave out lines that tell, too
+        for _ in range(2):  # shorter ends may leave out further error lines
             matches = self._matches.excerpt_between(ends.first, ends.last, room)
             if not matches:
                 break
@@ -237,7 +237,7 @@ class StreamedPreview:
         return _Ends("\n".join([*_less_routine(head), *left_out, *_less_routine(tail)]), first, last)
 
     def _middle_left_out(self, most: int) -> str:
-        """Both ends of an output that has hardly a line end."""
+        """Return head and tail of an output with hardly any line breaks."""
         most_head = int(most * _PREVIEW_HEAD)
         most_tail = most - most_head
         head, tail = bytes(self._head[:most_head]), self._tail[-most_tail:]
@@ -246,7 +246,7 @@ class StreamedPreview:
 
 
 def _less_routine(lines: Sequence[str]) -> Iterator[str]:
-    """The lines without the middle of long runs of routine."""
+    """Yield the lines without the middle of long routine runs."""
     at = 0
     while at < len(lines):
         end = at + 1
@@ -266,14 +266,14 @@ def _less_routine(lines: Sequence[str]) -> Iterator[str]:
 class _Ends:
     text: str
     first: int
-    """The last line of the beginning."""
+    """Number of the last line of the head."""
     last: int
-    """The first line of the end."""
+    """Number of the first line of the tail."""
 
 
 def _whole_lines(data: bytes | bytearray, most: int, *, from_end: bool = False, ends_open: bool) -> list[str]:
-    """As many whole lines from one end as fit, long ones cut, and always one. `ends_open`: the other end of the data
-    may stand inside a line."""
+    """Return as many whole lines from one end as fit, at least one, with long ones cut. `ends_open`: the other end of
+    the data may be in the middle of a line."""
     lines = bytes(data).removesuffix(b"\n").split(b"\n") if from_end else bytes(data).split(b"\n")
     if not from_end and (ends_open or not lines[-1]) and len(lines) > 1:
         lines.pop()
@@ -295,15 +295,15 @@ def _plain_text(data: bytes | bytearray) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is shown of an output that is kept apart."""
+    """The visible part of an output that is stored elsewhere."""
 
     text: str
     inserted: Ranges
-    """As those of a `ToolOutput`."""
+    """As in `ToolOutput`."""
 
 
 def stored_form(tool: str, ref: str, size: int, lines: int, shown: str, matches: str = "") -> Excerpt:
-    """What stands for an output that is kept apart: how large it is, a part of it, and how to see the rest."""
+    """Return the visible form of a stored output: its size, an excerpt, and how to read the rest."""
     heading = f'[Tool result stored — {pluralize(size, "byte")}, {pluralize(lines, "line")} from "{tool}".\n'
     end = len(heading) + len(shown)
     text = f"{heading}{shown}{matches}]\n{how_to_see(ref)}"
@@ -312,7 +312,7 @@ def stored_form(tool: str, ref: str, size: int, lines: int, shown: str, matches:
 
 
 def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
-    """What is shown of a text that stood whole in the view, and how many bytes and lines it has."""
+    """Return the preview of a text that was shown in full, and its number of bytes and lines."""
     skim = StreamedPreview()
     skim.take(text.encode("utf-8", "surrogatepass"))
     return skim.preview(settings), skim.size, skim.lines
@@ -323,7 +323,7 @@ def how_to_see(ref: str) -> str:
 
 
 def cut_form(skim: StreamedPreview, ref: str | None, settings: Offloading) -> Excerpt:
-    """Both ends of an output, as much of it as may be shown whole, and where the rest is, if it is kept."""
+    """Return head and tail of an output, as much as may be shown in full, and where the rest is, if it is stored."""
     larger = Offloading(preview=settings.threshold)
     note = f'cut; ref_id="{ref}" has all of it' if ref else "cut; the rest could not be kept"
     shown, matches = skim.ends_and_matches(larger)

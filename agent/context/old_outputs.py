@@ -1,8 +1,8 @@
-"""Which outputs and long texts of the model leave the view by a mask, and the view without them. Pure.
+"""Which outputs and long replies are masked, and the view without them. Pure.
 
-Where the window is full, the least wanted go first until there is enough room. What stands behind the first that goes
-is written to the cache again then, so of that also goes what is not worth it. Whether what is old has cost more than it
-is worth, while there is room, is decided in `ebbtide.agent.context.carrying_costs`.
+If the window is full, the least needed ones are masked until there is enough room. Everything after the first of them
+is then written to the cache again, so whatever is not worth that is masked as well. Whether old content has cost more
+than it is worth while there is room is decided in `ebbtide.agent.context.carrying_costs`.
 """
 
 from ebbtide.agent.context.inventory import Inventory, MaskableItem, MaskableOutputs, maskable
@@ -10,16 +10,16 @@ from ebbtide.agent.context.mask import mask_by_keys
 from ebbtide.agent.messages import Conversation
 
 _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
-"""What it costs to bring something back whatever its size, in tokens of an output, and the most that is fetched."""
+"""Fixed cost of recalling something, in tokens of an output, and the most that is fetched."""
 WORTH = 1.0
-"""What it would cost to miss something for each token that it takes, above which it is written to the cache again, in
-tokens written: what stays is written once and read for some twenty requests, which together cost two and a half times
-as much as to write it, and to miss it counts two and a half times, too (`RewritePatience.wanted`)."""
+"""Cost of missing an item per token of its size, in tokens written, above which it is written to the cache again. What
+stays is written once and read for about twenty requests, which together cost two and a half times as much as writing;
+missing it is weighted two and a half times as well (`RewritePatience.wanted`)."""
 
 
 def old_items(conversation: Conversation, protect: int, newest: int = 0) -> list[MaskableItem]:
-    """What is behind the newest `protect` tokens of outputs (and for texts, of both), and what something newer shows
-    however new it is; the newest first. `newest`: messages that stay."""
+    """Return the items beyond the newest `protect` tokens of outputs (for replies, of outputs and replies), and those
+    that something newer repeats, whatever their age; the newest first. `newest`: number of messages that stay."""
     stock = Inventory().of(conversation)
     return [
         item for item in maskable(conversation, stock, newest) if item.is_repeated or stock.tokens_since(item) > protect
@@ -27,9 +27,8 @@ def old_items(conversation: Conversation, protect: int, newest: int = 0) -> list
 
 
 def least_wanted(conversation: Conversation, protect: int, enough: int, newest: int = 0) -> list[MaskableItem]:
-    """Of `old_items`, what is least likely to be wanted again for what it takes, until `enough` tokens have gone, and
-    what stands behind the first of these and is not worth being written to the cache again; all of it where that is not
-    enough."""
+    """Return the `old_items` least likely to be needed for their size, until `enough` tokens are freed, and those after
+    the first of them that are not worth writing to the cache again. All of them if that is not enough."""
     stock, chosen = Inventory().of(conversation), list[MaskableItem]()
     first = len(conversation.messages)
     for item in sorted(old_items(conversation, protect, newest), key=lambda item: worth(item, stock)):
@@ -41,7 +40,7 @@ def least_wanted(conversation: Conversation, protect: int, enough: int, newest: 
 
 
 def worth(item: MaskableItem, stock: MaskableOutputs) -> float:
-    """What it would cost to miss it, for each token that it takes."""
+    """Expected cost of missing an item, per token freed."""
     if item.is_reply or item.is_repeated:
         return 0.0
     return (
@@ -52,5 +51,5 @@ def worth(item: MaskableItem, stock: MaskableOutputs) -> float:
 
 
 def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
-    """The conversation with all that is `old_items` masked. The same conversation when there is nothing."""
+    """Mask all `old_items`. Returns the same conversation if there are none."""
     return mask_by_keys(conversation, {item.key for item in old_items(conversation, protect, newest)})

@@ -1,5 +1,4 @@
-"""Documents and media that came with an output: what is read as a part of its text, and the line that stands for each
-of the others. Pure."""
+"""Documents and media attached to an output: readable ones become part of its text, the others one line each. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -12,18 +11,18 @@ from ebbtide.tools.outputs.extent import ellipsize, pluralize
 from ebbtide.tools.outputs.plain_text import is_mostly_noise, plain
 
 _NAME = 120
-"""Characters of a name that are shown."""
+"""Maximum characters of a name."""
 _TEXTUAL = regex(
     r"text/.+|(application|image)/(.+\+)?(json|xml|yaml|x-yaml|toml|javascript|x-javascript|sql|x-sh|x-ndjson|csv)|",
     re.IGNORECASE,
 )
-"""Media types of what may be read, among them none at all."""
+"""Media types that may be read as text, the empty one included."""
 
 
 def sorted_out(raw: Result) -> Result:
-    """The result with its documents that can be read at the end of its text, and among its pictures only those that a
-    model takes, each with the type that it really has; what is left are files. Beside what a program printed documents
-    stay files: that is never held whole."""
+    """Sort the attachments of a result: readable documents are appended to its text, pictures that a model accepts stay
+    pictures with their detected type, and the rest become files. Documents next to a program's output stay files,
+    because that output is never loaded as a whole."""
     pictures, files = list[Picture](), list[Attachment]()
     for picture in raw.pictures:
         found = picture_type(picture.data)
@@ -42,7 +41,7 @@ def sorted_out(raw: Result) -> Result:
 
 
 def read_as_text(file: Attachment) -> str | None:
-    """A document under a line that names it, or None when it is none that can be read."""
+    """Return a document's text under a line that names it, or None if it is not readable text."""
     if not _TEXTUAL.fullmatch(file.media_type.partition(";")[0].strip()):
         return None
     try:
@@ -53,7 +52,7 @@ def read_as_text(file: Attachment) -> str | None:
 
 
 def media_line(file: Attachment, ref: str | None) -> str:
-    """What stands in the view for a file. `ref`: where it is kept; None when it could not be."""
+    """Return the line that represents a file in the view. `ref`: its reference, or None if it could not be stored."""
     where = f'kept as ref_id="{ref}"' if ref else "it could not be kept"
     return f"[{_file_label(file)}; {where}]"
 
@@ -68,5 +67,5 @@ def _file_label(file: Attachment) -> str:
 
 
 def _flat(text: str) -> str:
-    """A name on one line."""
+    """Return a name on one line."""
     return ellipsize(" ".join(plain(text).split()), _NAME)

@@ -1,8 +1,8 @@
-"""What the user has pinned: it stays in view whatever leaves it. Pure.
+"""Pinned content, which stays in view through every rewrite. Pure.
 
-A pinned output or message stays in its place as long as its step does. When that leaves the view, what is pinned goes
-into the message that opens the view. Where pins alone would leave too little room, they are shown by their ends, and at
-last by a line each; they stay pinned, and what they stand for is never further than a reference.
+A pinned output or message stays in place as long as its step does. When the step is removed, the pinned content moves
+into the message that opens the view. If pins alone would leave too little room, they are reduced to previews, and at
+last to one line each; they stay pinned, and the full content can be recalled by its reference.
 """
 
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ from ebbtide.agent.context.view_items import MessagePart, OutputPart, PinnedPart
 from ebbtide.agent.messages import CarriedPart, Conversation, Image, ShortenedPart, Summary, Text, User
 
 PinSize: TypeAlias = Literal["whole", "preview", "line"]
-"""In how much of itself all that is pinned is shown."""
+"""How much of all pinned content is shown."""
 
 PINS_STRATEGY = "pins"
-"""The strategy by which pins get smaller."""
+"""Name of the strategy that reduces pins."""
 
 LINE = 160
-"""Characters of what is pinned that its line tells."""
+"""Maximum characters of pinned content in its line."""
 
 
 def pins_after_cut(conversation: Conversation, cut: int) -> tuple[CarriedPart, ...]:
-    """What is pinned among all that a view without its first `cut` messages does not show in its place, as it is shown
+    """Return the pinned content that a view without its first `cut` messages would not show in place, as it is shown
     now."""
     return tuple(_iter_pins_after_cut(conversation, cut))
 
@@ -53,8 +53,8 @@ def _iter_pins_after_cut(conversation: Conversation, cut: int) -> Iterator[Carri
 
 
 def view_from(conversation: Conversation, cut: int) -> Conversation:
-    """The conversation from a message on, with nothing in the place of what was before it but what is pinned of that.
-    Nothing is counted of it yet."""
+    """Return the conversation from message `cut` on, with nothing before it but the pinned content of what was there.
+    It has no token counts yet."""
     tail = conversation.messages[cut:]
     shown = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
     gone = sum(len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User))
@@ -77,14 +77,14 @@ def view_from(conversation: Conversation, cut: int) -> Conversation:
 
 
 def size_of_pins(conversation: Conversation, cut: int | None = None) -> int:
-    """Estimated tokens of what is pinned among the first `cut` messages and before them; of all of it without that."""
+    """Estimated tokens of the content pinned in or before the first `cut` messages; of all of it if `cut` is None."""
     kept = pins_after_cut(conversation, len(conversation.messages) if cut is None else cut)
     return sum(_tokens((Text(one.title), *one.parts)) for one in kept)
 
 
 def smaller_pins(conversation: Conversation, size: PinSize) -> Conversation:
-    """The conversation with all that is pinned shown by its ends or as a line, where that is shorter. The same
-    conversation when nothing gets shorter."""
+    """Reduce all pinned content to previews or lines, where that is shorter. Returns the same conversation if nothing
+    is."""
     if size == "whole" or not conversation.pinned:
         return conversation
     told = {one.key: one for one in conversation.retold}
@@ -112,7 +112,7 @@ def smaller_pins(conversation: Conversation, size: PinSize) -> Conversation:
 
 
 def _smaller(one: CarriedPart, size: PinSize) -> CarriedPart:
-    """What is pinned, in less of itself."""
+    """Reduce one pin."""
     text = "\n".join(part.text for part in one.parts if isinstance(part, Text))
     less = shorter(text, one.ref, "a pin", size)
     less_of_it = (Text(less),)
@@ -124,7 +124,7 @@ def _tokens(parts: tuple[Text | Image, ...]) -> int:
 
 
 def shorter(text: str, ref: str, source: str, size: PinSize) -> str:
-    """The ends of a text in the form in which long outputs are shown, or a line that says where it is."""
+    """Return the text as it is, as a preview in the form of long outputs, or as a line with its reference."""
     match size:
         case "whole":
             return text
@@ -135,13 +135,13 @@ def shorter(text: str, ref: str, source: str, size: PinSize) -> str:
 
 
 def preview_form(text: str, ref: str, source: str) -> str:
-    """What stands in the view for a text that is kept apart."""
+    """Return the preview of a text that is stored elsewhere."""
     shown, size, lines = preview_of(text)
     return stored_form(source, ref, size, lines, shown).text
 
 
 def open_request(conversation: Conversation) -> frozenset[int]:
-    """The indices of the user's messages that nothing has answered yet: they are shown byte for byte."""
+    """Return the indices of the user's messages without an answer: they are shown byte for byte."""
     open_ones = set[int]()
     for index in range(len(conversation.messages) - 1, -1, -1):
         message = conversation.messages[index]

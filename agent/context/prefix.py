@@ -1,8 +1,7 @@
-"""What two requests of a session have in common from their beginning, and where a provider may cut its cache. Pure.
+"""Common prefix of consecutive requests, and cache breakpoints. Pure.
 
 A provider bills what a request shares with an earlier one at a fraction of the price, but only up to the first byte
-that differs. So the beginning of each request is compared with the one before it, as digests: an old part is hashed
-once.
+that differs. So each request is compared with the previous one by digests; each part is hashed once.
 """
 
 import json
@@ -32,24 +31,24 @@ from ebbtide.agent.messages import (
 from ebbtide.tools.lazy import dataclass
 
 MOST_BREAKPOINTS = 4
-"""What a provider takes in one request."""
+"""Maximum number of breakpoints in one request."""
 LOOKBACK = 18
-"""Parts between two breakpoints; a provider looks 20 blocks back from each for what it has cached."""
+"""Parts between two breakpoints; a provider looks for cached content 20 blocks back from each."""
 
 DIGEST_SIZE = 12
-"""Bytes of a digest."""
+"""Size of a digest, in bytes."""
 
 PromptPart: TypeAlias = UserPart | AssistantPart
 
 
 @dataclass(frozen=True, slots=True)
 class Breakpoints:
-    """Where a provider may cut its cache, each list ascending."""
+    """Where a provider may set cache breakpoints, in ascending order."""
 
     system: tuple[int, ...] = ()
-    """Characters of the system text."""
+    """Offsets in the system prompt, in characters."""
     parts: tuple[int, ...] = ()
-    """Parts of the messages, counted from the first in the order they are sent: 3 is after the third."""
+    """Numbers of parts of the messages, in the order they are sent: 3 is after the third part."""
 
     @property
     def count(self) -> int:
@@ -67,12 +66,12 @@ def plan_breakpoints(
     settled: int = 0,
     known: "Length | None" = None,
 ) -> Breakpoints:
-    """At most four: the end of the system text; the newest part; the newest of the previous request, which had
-    `previous_length` parts; the `settled` parts, which the next masking will leave as they are, so that what stands
-    before it is still in the cache then; spares behind the newest while it is far from the others. A place that is left
-    goes to the `stable` beginning of the system text, which other sessions share. None stands where the request so far
-    takes fewer than `minimum` tokens, `static_tokens` of which are its system text and tools. `known`: the length of
-    the messages, where it was kept."""
+    """Plan at most four breakpoints: at the end of the system prompt; after the newest part; after the newest part of
+    the previous request, which had `previous_length` parts; after the `settled` parts, which the next mask will leave
+    unchanged; and spare ones before the newest if it is far from the others. A remaining one goes to the `stable`
+    beginning of the system prompt, which other sessions share. None is set where the request so far takes fewer than
+    `minimum` tokens, `static_tokens` of which are system prompt and tools. `known`: the length of the messages, if it
+    is cached."""
     whole = known or Lengths(minimum - static_tokens).of(tuple(messages))
     length, first = whole.parts, whole.first
     ends: tuple[int, ...] = (len(system),) if system and static_tokens >= minimum else ()
@@ -87,17 +86,18 @@ def plan_breakpoints(
 
 @dataclass(slots=True)
 class Length:
-    """How many parts messages have, and how many of them are sent before the first output that masking would change."""
+    """Number of parts of the messages, and how many of them are sent before the first output that masking would
+    change."""
 
     parts: int = 0
     settled: int | None = None
-    """None when there is no such output so far."""
+    """None if there is no such output so far."""
     least: int = 0
-    """Tokens that the messages must take before a cache may be cut there."""
+    """Tokens that the messages must take before a breakpoint is allowed."""
     tokens: int = 0
     """Tokens of the messages, as far as `allowed` depends on them."""
     allowed: int | None = None
-    """The parts that take so many; None when all of them do not."""
+    """Number of parts that reach `least`; None if they all do not."""
 
     def plus(self, message: Message) -> "Length":
         if self.settled is None and isinstance(message, User):
@@ -112,12 +112,12 @@ class Length:
 
     @property
     def first(self) -> int:
-        """The first place at which the cache may be cut; behind all parts when there is none."""
+        """The first position where a breakpoint is allowed; beyond all parts if there is none."""
         return 0 if self.least <= 0 else self.parts + 1 if self.allowed is None else self.allowed
 
 
 class Lengths:
-    """The lengths of one session's requests. Each message is looked at once."""
+    """Lengths of one session's requests; each message is measured once."""
 
     def __init__(self, least: int = 0) -> None:
         self._length: IncrementalFold[Length, Message] = IncrementalFold(lambda: Length(least=least), Length.plus)
@@ -127,7 +127,7 @@ class Lengths:
 
 
 def in_sent_order(message: Message) -> tuple[PromptPart, ...]:
-    """A message's parts as they are sent: outputs before what the user said."""
+    """Return a message's parts in the order they are sent: outputs before the user's text."""
     if not isinstance(message, User):
         return message.parts
     return (*message.outputs, *(part for part in message.parts if not isinstance(part, ToolOutput)))
@@ -135,7 +135,7 @@ def in_sent_order(message: Message) -> tuple[PromptPart, ...]:
 
 @dataclass(slots=True)
 class Digests:
-    """Digests of one session's requests. What was in the last request is known by identity, and is not hashed again."""
+    """Digests of one session's requests. Content of the last request is recognised by identity and not hashed again."""
 
     _tools: tuple[tuple[ToolSpec, ...], str] = ((), "")
     _last: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
@@ -148,7 +148,7 @@ class Digests:
         return found
 
     def of_messages(self, messages: tuple[Message, ...]) -> tuple[tuple[str, ...], ...]:
-        """Of each message its role and its parts."""
+        """Return the role and part digests of each message."""
         said, known = self._last if is_prefix(self._last[0], messages) else ((), ())
         made = extend_tuple(known, *map(digests_of, messages[len(said) :]))
         self._last = messages, made
@@ -157,16 +157,16 @@ class Digests:
 
 @memoized
 def digests_of(message: Message) -> tuple[str, ...]:
-    """A message's role and its parts, which are hashed once as long as the message lives."""
+    """Return a message's role and part digests; cached for the lifetime of the message."""
     return (type(message).__name__, *(digest(canonical(part)) for part in in_sent_order(message)))
 
 
 _UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "note")
-"""Fields that say where something is kept, or what is said in another. They are never sent."""
+"""Fields about storage, or about other fields. They are never sent."""
 
 
 def canonical(value: PromptPart | ToolSpec) -> bytes:
-    """All of a value that can reach a provider, as bytes: equal ones are sent as equal bytes."""
+    """Serialise everything of a value that can reach a provider: equal results are sent as equal bytes."""
     shown = {name: content for name, content in _fields(value).items() if content not in (None, "")}
     return json.dumps([digest_name(value), shown], default=_plain, separators=(",", ":")).encode()
 
@@ -194,19 +194,19 @@ def digest(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a request says, as digests."""
+    """A request as digests."""
 
     model: str
     settings: str
-    """What else the provider's cache depends on: how hard to think."""
+    """Other things that the provider's cache depends on: the thinking effort."""
     system: str
     tools: str
     messages: tuple[tuple[str, ...], ...]
-    """Of each message its role and its parts."""
+    """Role and part digests of each message."""
 
     @property
     def short(self) -> str:
-        """All of it in one digest, to be compared with that of a restored session."""
+        """One digest of everything, to be compared with that of a restored session."""
         said = (self.system, self.tools, *(part for message in self.messages for part in message))
         return digest(" ".join(said).encode())
 
@@ -220,16 +220,17 @@ def fingerprint(
     settings: str = "",
     digests: Digests | None = None,
 ) -> Fingerprint:
-    """What a request says. With the session's `digests`, it costs as much as the request has grown."""
+    """Return the fingerprint of a request. With the session's `digests` the work is proportional to the growth of the
+    request."""
     known = digests if digests is not None else Digests()
     said = digest(system.encode("utf-8", "surrogatepass"))
     return Fingerprint(model, settings, said, known.of_tools(tools), known.of_messages(messages))
 
 
 def diff(previous: Fingerprint, current: Fingerprint) -> str | None:
-    """Where the beginning of a request differs from the whole of the one before it: `model`, `settings`, `system`,
-    `tools` or `message N`. None when the earlier one is the beginning of the later one. Its last message may have
-    grown: neighbours of one role are sent as one."""
+    """Return where a request first differs from the previous one: `model`, `settings`, `system`, `tools` or `message
+    N`. None if the previous one is a prefix of it. Its last message may have grown, since adjacent messages of one role
+    are merged."""
     for where in ("model", "settings", "system", "tools"):
         if getattr(previous, where) != getattr(current, where):
             return where
@@ -244,8 +245,8 @@ def diff(previous: Fingerprint, current: Fingerprint) -> str | None:
 
 
 def diff_after_rewrite(previous: Fingerprint, current: Fingerprint, kept: int) -> str | None:
-    """Where the first request after a rewrite differs in what no rewrite may change: `system`, `tools`, or one of the
-    first `kept` messages. The model and its settings may be others."""
+    """Return where the first request after a rewrite differs in what no rewrite may change: `system`, `tools`, or one
+    of the first `kept` messages. Model and settings may change."""
     stays = replace(previous, model=current.model, settings=current.settings, messages=previous.messages[:kept])
     return diff(stays, current)
 
@@ -255,19 +256,19 @@ LEAST_SHARE = 0.05
 
 
 def is_broken(cached: int, usage: Usage) -> bool:
-    """Whether a reply read much less from the cache than the request before it had left there."""
+    """Whether a reply read far less from the cache than the previous request had left there."""
     drop = cached - usage.cache_read
     return drop > LEAST_DROP and drop > LEAST_SHARE * cached
 
 
 def left_in_cache(usage: Usage) -> int:
-    """The tokens that a request is known to have left in the cache. A provider that does not count what it writes is
-    only held to what it has read."""
+    """Tokens that a request is known to have left in the cache. If a provider does not report cache writes, only its
+    reads count."""
     return usage.cache_read + usage.cache_write
 
 
 def cause_of_break(previous: Fingerprint, current: Fingerprint, gap: float, ttl: float) -> BreakCause:
-    """The likely reason for which a cache was not read. `gap`: seconds since it was last used."""
+    """Return the likely reason for a cache miss. `gap`: seconds since the cache was last used."""
     match diff(previous, current):
         case "model":
             return "model switched"

@@ -1,9 +1,9 @@
-"""Whether a request, or the output of a tool, still fits: a projection from counters, before anything is sent. Pure.
+"""Whether a request or a tool's output will fit, projected from counters before anything is sent. Pure.
 
     projected = current + pending + new + extra        limit = window - buffer - output
 
-Counters only grow until the turn commits. Tool definitions are counted apart; from the second request on they are
-already in what the provider has counted.
+Counters only grow until the turn commits. Tool definitions are counted separately; from the second request on the
+provider's count includes them.
 """
 
 from collections.abc import Sequence
@@ -16,34 +16,34 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The tokens of a session by how far they are settled."""
+    """A session's tokens, by how far they are settled."""
 
     current: int = 0
-    """Of the turns that are over."""
+    """Tokens of finished turns."""
     pending: int = 0
-    """Of what the turn began with."""
+    """Tokens with which the turn began."""
     new: int = 0
-    """Of replies and outputs since the turn began."""
+    """Tokens of replies and outputs since the turn began."""
     schema: int = 0
-    """Of the tool definitions; in `current` too, once the provider has counted them."""
+    """Tokens of the tool definitions; included in `current` once the provider has counted them."""
     schema_counted: bool = False
     reasoning: int = 0
-    """For people to see; it is inside the output reserve and in no projection."""
+    """For display only: part of the output reserve and of no projection."""
 
     def projected_tokens(self, extra: int = 0) -> int:
         return self.current + self.pending + self.new + max(extra, 0)
 
     def at_turn_start(self, pending: int, reasoning: int = 0) -> "Counters":
-        """The counters when a turn begins."""
+        """Return the counters at the start of a turn."""
         return replace(self, pending=self.pending + max(pending, 0), reasoning=max(reasoning, 0))
 
     def plus(self, tokens: int) -> "Counters":
-        """The counters after a reply or an output of so many tokens."""
+        """Return the counters after a reply or output of `tokens`."""
         return replace(self, new=self.new + max(tokens, 0))
 
     def with_measurement(self, budget: ContextBudget, *, is_counted: bool = False) -> "Counters":
-        """The counters when the next request was measured: what it holds beyond them is new. `is_counted`: the provider
-        has counted most of it, tool definitions included, so that what was only estimated is given up."""
+        """Return the counters after the next request was measured; anything beyond them is new. `is_counted`: the
+        provider has counted most of it, tool definitions included, so estimates are replaced."""
         if is_counted and not self.schema_counted:
             new = max(budget.used - self.current - self.pending, 0)
             return replace(self, new=new, schema=budget.tools, schema_counted=True)
@@ -52,14 +52,14 @@ class Counters:
         return replace(self, new=grown, schema=budget.tools if is_counted else max(self.schema, budget.tools))
 
     def at_turn_end(self, counted: int | None = None) -> "Counters":
-        """The counters when the turn is over: all is current. `counted` is what the provider says that the whole
-        conversation takes, tool definitions included."""
+        """Return the counters at the end of a turn, when everything becomes `current`. `counted`: the provider's count
+        of the whole conversation, tool definitions included."""
         if counted is None:
             return replace(self, current=self.projected_tokens(), pending=0, new=0)
         return replace(self, current=max(counted, 0), pending=0, new=0, schema_counted=True)
 
     def debug_fields(self) -> dict[str, int]:
-        """The counters by the names that the debug log uses."""
+        """Return the counters by the names that the debug log uses."""
         return {
             "currentCtxTokens": self.current,
             "pendingCtxTokens": self.pending,
@@ -68,7 +68,7 @@ class Counters:
         }
 
     def evaluation(self, extra: int = 0) -> dict[str, int]:
-        """The projection and all that is in it, by the names that the debug log uses."""
+        """Return the projection and its terms, by the names that the debug log uses."""
         return {
             "projectedTokens": self.projected_tokens(extra),
             **self.debug_fields(),
@@ -85,7 +85,7 @@ class ModelTarget:
     model: str
     window: Window
     share: float = 1.0
-    """Of the limit, what a request may take before the next target is tried."""
+    """Share of the limit that a request may take before the next target is tried."""
 
     @property
     def id(self) -> str:
@@ -97,11 +97,11 @@ class ModelTarget:
 
     @property
     def most(self) -> int:
-        """The largest request that goes there."""
+        """The largest request for this target."""
         return int(self.share * self.limit)
 
     def evaluation(self) -> dict[str, str | int]:
-        """The limit and where it comes from, by the names that the debug log uses."""
+        """Return the limit and its sources, by the names that the debug log uses."""
         return {
             "provider": self.provider,
             "model": self.model,
@@ -114,7 +114,7 @@ class ModelTarget:
 
 @dataclass(frozen=True, slots=True)
 class BlockedTarget:
-    """A target that the request does not fit into."""
+    """A target that is too small for the request."""
 
     provider: str
     model: str
@@ -125,19 +125,19 @@ class BlockedTarget:
 @dataclass(frozen=True, slots=True)
 class Preflight:
     verdict: Literal["ok", "skip", "final"]
-    """`ok`: the first target takes the request. `skip`: a later one does. `final`: none does."""
+    """`ok`: the first target accepts the request. `skip`: a later one does. `final`: none does."""
     target: ModelTarget | None
-    """Where the request goes; None when it fits nowhere."""
+    """Where the request goes; None if it fits nowhere."""
     blocked: tuple[BlockedTarget, ...] = ()
     schema_only: bool = False
-    """The request goes out although it is over the limit, since the tool definitions alone put it there."""
+    """The request is sent although it exceeds the limit, because only the tool definitions exceed it."""
 
 
 def turn_preflight(
     counters: Counters, targets: Sequence[ModelTarget], extra: int = 0, *, excuse: bool = True
 ) -> Preflight:
-    """Where the next request may go: to the first target that takes it. Where nobody does, it may still go where only
-    the tool definitions are too much and the buffer has room for them, unless there is no `excuse` for that."""
+    """Choose the first target that the request fits into. If there is none, accept one whose limit is exceeded only by
+    the tool definitions and whose buffer has room for them, unless `excuse` is false."""
     projected = counters.projected_tokens(extra)
     base = projected - counters.schema if counters.schema_counted else projected
     whole = base + counters.schema
@@ -154,19 +154,19 @@ def turn_preflight(
 
 
 def settle_for_final_turn(counters: Counters) -> Counters:
-    """The counters when the final turn is forced: what was pending and new is settled, so that the projection stays."""
+    """Return the counters for a forced final turn: everything is settled, and the projection stays the same."""
     return replace(counters, current=counters.current + counters.pending + counters.new, pending=0, new=0)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolBudget:
-    """The room for the outputs of one step."""
+    """Room for the outputs of one step."""
 
     limit: int
     used: int
-    """What the request takes before any of the outputs."""
+    """Tokens of the request before any of the outputs."""
     reserved: int = 0
-    """What the outputs so far take."""
+    """Tokens of the outputs so far."""
     exceeded: bool = False
     """An output did not fit: no further call is run."""
 
@@ -188,17 +188,17 @@ class OutputPreview:
     fits: bool
     tokens: int
     remaining: int
-    """Tokens left after it; below zero when it does not fit."""
+    """Tokens left after it; negative if it does not fit."""
 
 
 def tool_preflight(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
-    """The room for outputs, from the same projection as the next request's."""
+    """Return the room for outputs, from the projection of the next request."""
     projected = counters.projected_tokens(extra) + (0 if counters.schema_counted else counters.schema)
     return ToolBudget(window.effective, projected, exceeded=projected > window.effective)
 
 
 def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
-    """Takes the room of an output. One that does not fit takes none, and ends the running of calls."""
+    """Reserve room for an output. One that does not fit reserves nothing and prevents further calls."""
     tokens = max(tokens, 0)
     if budget.exceeded or tokens > budget.remaining:
         return Reservation(False, tokens, replace(budget, exceeded=True))
@@ -206,7 +206,7 @@ def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
 
 
 def preview_tool_output(budget: ToolBudget, tokens: int) -> OutputPreview:
-    """What `reserve_tool_output` would say; nothing is taken."""
+    """Return the result of `reserve_tool_output` without reserving anything."""
     tokens = max(tokens, 0)
     left = budget.limit - budget.used - budget.reserved - tokens
     return OutputPreview(not budget.exceeded and left >= 0, tokens, left)

@@ -1,4 +1,4 @@
-"""What the model is told, from the instructions and the conversation. Pure: it reads no file and no clock."""
+"""Build the prompt from the instructions and the conversation. Pure: reads no files and no clock."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ NO_IMAGES = "[an image ({}) is left out: this model takes no images]"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the system text."""
+    """A section of the system prompt."""
 
     name: str
     text: str
@@ -22,19 +22,19 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class PromptBuilder:
-    """Puts the sections of a system text together: the cacheable ones first, otherwise in the order they came."""
+    """Builds a system prompt from sections: the cacheable ones first, otherwise in insertion order."""
 
     sections: tuple[Section, ...] = ()
 
     def plus(self, name: str, text: str, *, cacheable: bool = False) -> "PromptBuilder":
-        """This builder with one more section; an empty one is left out."""
+        """Return a builder with one more section; empty text adds none."""
         if not text:
             return self
         added = (*self.sections, Section(name, text, cacheable))
         return PromptBuilder(tuple(sorted(added, key=lambda section: not section.cacheable)))
 
     def build(self) -> tuple[str, tuple[int, ...]]:
-        """The text, and where in it each cacheable section ends, counted in characters from its beginning."""
+        """Return the text, and the offset in characters at which each cacheable section ends."""
         text, ends = "", []
         for section in self.sections:
             text += ("\n\n" if text else "") + section.text
@@ -45,33 +45,33 @@ class PromptBuilder:
 
 @dataclass(frozen=True, slots=True)
 class InstructionFile:
-    """A file that says how to work here, as it was read."""
+    """An instruction file, as it was read."""
 
     path: str
     section: str
-    """How it stands in the system text, its title included."""
+    """Its section of the system prompt, title included."""
     text: str
-    """What it said; empty where it was left out."""
+    """Its text; empty if it was left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """The sections of the system text. They stay the same bytes until the session ends: what changes meanwhile is told
-    in notes, so that even a compaction leaves the provider's cache of this text alone."""
+    """Sections of the system prompt. They stay byte-identical until the session ends: later changes are announced in
+    notes, so even a compaction keeps the provider's cache of this text valid."""
 
     base: str
     environment: str = ""
     project: str = ""
-    """What the instruction files of the project and the user say."""
+    """Text of the project's and the user's instruction files."""
     memories: str = ""
     skills: str = ""
-    """Names and one-line descriptions of the skills that may be read."""
+    """Names and one-line descriptions of the available skills."""
     appended: str = ""
-    """What whoever started the session has to say besides."""
+    """Text added by the caller that started the session."""
     files: tuple[InstructionFile, ...] = ()
-    """Those that `project` is made of."""
+    """The files that `project` is made of."""
     problems: tuple[str, ...] = ()
-    """What the user should know of them, a line each."""
+    """Notices for the user about these files, one a line."""
 
     @property
     def builder(self) -> PromptBuilder:
@@ -87,7 +87,7 @@ class Instructions:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """What there is, in order: `base`, `project`, `memories`, `skills`, `environment`, `appended`."""
+        """The non-empty sections in order: `base`, `project`, `memories`, `skills`, `environment`, `appended`."""
         return self.builder.sections
 
     @property
@@ -100,30 +100,30 @@ class Prompt:
     system: str
     messages: tuple[Message, ...]
     stable: int = 0
-    """Characters of `system` that other sessions of the project begin with, too."""
+    """Number of characters of `system` that other sessions share as their beginning."""
 
 
 def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
-    """The next request's system text and messages: the summary first, when there is one, then the conversation. For a
-    model that takes no images, a note stands in the place of each."""
+    """Build the system prompt and messages of the next request: the summary first, if any, then the conversation. For a
+    model without image support, notes replace the images."""
     messages = for_model((*summary_messages(conversation.summary), *visible_messages(conversation)), images=images)
     return put_together(merge_users(messages), instructions)
 
 
 def put_together(messages: tuple[Message, ...], instructions: Instructions) -> Prompt:
-    """The prompt with these messages."""
+    """Return the prompt with these messages."""
     system, ends = instructions.builder.build()
     return Prompt(system, messages, ends[-1] if ends else 0)
 
 
 def for_model(messages: tuple[Message, ...], *, images: bool) -> tuple[Message, ...]:
-    """The messages as a model sees them that takes images, or takes none."""
+    """Return the messages for a model with or without image support."""
     return messages if images else tuple(_without_images(message) for message in messages)
 
 
 def _without_images(message: Message) -> Message:
     if not isinstance(message, User) or not any(_has_images(part) for part in message.parts):
-        return message  # the same object: what is known of it stays known
+        return message  # the same object, so cached values stay valid
     return User(tuple(_describe_images(part) for part in message.parts))
 
 
@@ -143,7 +143,7 @@ def _describe_images(part: UserPart) -> UserPart:
 
 
 def merge_users(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The same messages with neighbouring user messages joined, since some wires want the roles to alternate."""
+    """Merge adjacent user messages, because some APIs require alternating roles."""
     merged: list[Message] = []
     for message in messages:
         if merged and isinstance(message, User) and isinstance(merged[-1], User):

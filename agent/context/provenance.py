@@ -1,4 +1,4 @@
-"""Why the model knows a text or does not: for each place where it was said, what has become of it. Pure."""
+"""Why the model knows a text or does not: every occurrence of it, and what became of each. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,46 +11,46 @@ from ebbtide.agent.context.view_items import MessagePart, OutputPart, PinnedPart
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
 
 Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
-"""The model sees it; a line stands for the output; only other parts of the output are shown; a summary stands for it;
-nothing does."""
+"""The model sees it; the output is masked; only other parts of the output are shown; a summary replaces it; nothing
+does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One place where a text was said."""
+    """One occurrence of a text."""
 
     ref: str
     fate: Fate
     what: str
     """Who said it, or what the call did."""
     by: str = ""
-    """The summary that stands for it."""
+    """The summary that replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where a text is."""
+    """All occurrences of a text."""
 
     places: tuple[Occurrence, ...] = ()
-    """Each place where it was said, oldest first. None: it was never seen."""
+    """The occurrences, the oldest first. Empty if it was never seen."""
     unsearched: tuple[str, ...] = ()
-    """What was not searched, a sentence each."""
+    """What was not searched, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class DepartedMessage:
-    """A message that is not in the view any more."""
+    """A message that has left the view."""
 
     position: int
     message: Message
     calls: tuple[ToolCall, ...] = ()
-    """Those that it answers."""
+    """The calls that it answers."""
     outputs_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """A summary, and what it stands for: the messages before a position that no earlier one stands for."""
+    """A summary, and the messages that it covers: those before `start` that no earlier summary covers."""
 
     number: int
     start: int
@@ -64,9 +64,8 @@ def places_of(
     summaries: Sequence[Covering],
     holding: Collection[int] = (),
 ) -> tuple[Occurrence, ...]:
-    """Every place where the text was said, in the order of the session. None: it was never seen. Capitals make no
-    difference. `left`: the messages that may hold it among those that left the view; `holding`: numbers of outputs of
-    which some part that no message shows holds it."""
+    """Return every occurrence of `wanted` in session order, ignoring case; empty if it was never seen. `left`: messages
+    that left the view and may contain it; `holding`: numbers of outputs with a stored part that contains it."""
     needle = wanted.lower()
     if not needle.strip():
         return ()
@@ -81,8 +80,8 @@ def places_of(
 def place_named(
     ref: str, position: int, view: Conversation, left: DepartedMessage | None, summaries: Sequence[Covering]
 ) -> Occurrence | None:
-    """What has become of the output or message that a reference means, which stands at a position of the session's
-    log. `left`: the message, where it is not in the view any more."""
+    """Return what became of the output or message with this reference, at `position` of the session's log. `left`: the
+    message, if it has left the view."""
     if left is not None:
         return next(
             (place for place in _departed_occurrences("", left, view.summary, summaries, ()) if place.ref == ref), None
@@ -102,7 +101,7 @@ def _name_of(part: MessagePart | OutputPart) -> str:
 
 
 def _fate_of_less(part: MessagePart | OutputPart) -> Fate:
-    """Of a text that does not stand in what is shown of it."""
+    """Return the fate of a text that the visible form of its part does not contain."""
     return "masked" if part.state == "masked" and isinstance(part, OutputPart) else "stored"
 
 
@@ -154,14 +153,14 @@ def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Itera
 
 
 def _contains(needle: str, message: Message) -> bool:
-    """Whether the message itself says it: its outputs are places of their own."""
+    """Whether the message itself contains it, apart from its outputs."""
     if isinstance(message, Assistant):
         return needle in message_text(message).lower()
     return any(needle in part.text.lower() for part in message.parts if isinstance(part, Text | Note))
 
 
 def _is_among(message: User, request: User) -> bool:
-    """Whether all that the message says stands in the request."""
+    """Whether the request contains everything that the message says."""
     said, kept = _user_parts(message), _user_parts(request)
     return bool(said) and all(part in kept for part in said)
 

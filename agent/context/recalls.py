@@ -1,6 +1,6 @@
-"""What the model brings back of outputs that the view shows in part or as a line. Pure.
+"""What the model recalls of outputs that the view shows in part or as a stub. Pure.
 
-What a summary stands for does not count: whether an output is masked did not decide about that.
+Content covered by a summary does not count, because masking did not remove it.
 """
 
 import re
@@ -15,12 +15,12 @@ from ebbtide.tools.lazy import regex
 
 _BRINGERS = {"recall", "read_result", "tool_output_cache", "tool_output_cache_grep"}
 _FIRST_FOUND = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
-"""The reference of what a search found first."""
+"""The reference of a search's first result."""
 
 
 def with_outputs(conversation: Conversation, message: User) -> Conversation:
-    """The conversation with the message that answers its last calls, and with what that says of what is wanted again:
-    which outputs were cut, and which earlier ones were brought back, each once."""
+    """Return the conversation with the outputs of its last calls, and record which outputs were truncated and which
+    earlier ones were recalled, each once."""
     calls = {call.id: call for call in conversation.unanswered_calls}
     answered = [(executed_call(calls[one.call_id], one), one) for one in message.outputs if one.call_id in calls]
     recalls = with_departed(conversation.recalls, (content_of(call) for call, output in answered if output.is_part))
@@ -36,8 +36,8 @@ def with_outputs(conversation: Conversation, message: User) -> Conversation:
 
 
 def _recalled_ref(call: ToolCall, output: ToolOutput) -> str:
-    """The reference of the output that a call has brought back: the one that it names, or that of the best that its
-    words have found. Empty where it has brought none."""
+    """Return the reference of the output that a call recalled: the one it names, or its first search result. Empty if
+    it recalled none."""
     if call.name not in _BRINGERS or output.status != "done":
         return ""
     ref = call.arguments.get("ref_id")

@@ -1,4 +1,4 @@
-"""What became of each part of a view that was rewritten, for people to read. Pure."""
+"""What a rewrite did to each part of the view, for people to read. Pure."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,9 +27,8 @@ DEFERRED_TOOLS_REASON = "they left too little room for the rest; `tool_search` f
 def receipt(
     before: Conversation, after: Conversation, strategies: Sequence[str], deferred: int = 0, ratio: float = 1.0
 ) -> tuple[ReceiptItem, ...]:
-    """What became of each part of the view: a turn that left it is one item, a step that stays another. `deferred`:
-    tokens of the tool definitions that are held back now; `ratio`: those that the provider counts for one that is
-    estimated."""
+    """Return what became of each part of the view: one item for each removed turn, and one for each remaining step.
+    `deferred`: tokens of the tool definitions deferred now; `ratio`: actual tokens per estimated token."""
     cut = len(before.messages) - len(after.messages)
     by_model = bool({"summary", "chunks"} & set(strategies))
     stays = {one.key for one in after.summary.carried}
@@ -42,7 +41,7 @@ def receipt(
 
 
 def _removed_items(messages: Sequence[Message], by_model: bool, carried: Mapping[str, int]) -> Iterator[ReceiptItem]:
-    """`carried`: what outputs take that stay, by their calls; they are told of by themselves."""
+    """Yield the removed turns. `carried`: tokens of outputs that stay, by call id; they have items of their own."""
     starts = [start for start in turn_starts(messages) if start] if messages else []
     bounds = [0, *starts, len(messages)] if messages else []
     for start, end in itertools.pairwise(bounds):
@@ -58,7 +57,7 @@ def _removed_items(messages: Sequence[Message], by_model: bool, carried: Mapping
 
 
 def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
-    """The outputs and texts of the model of which less is shown than before."""
+    """Yield the outputs and replies that are now shown in shorter form."""
     new, was = {found.ref for found in unseen_outputs(after)}, {part.key: part.visible for part in view_parts(before)}
     for part in view_parts(after):
         if part.state == "visible" or part.visible == was.get(part.key):

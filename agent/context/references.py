@@ -1,5 +1,4 @@
-"""References to what left the view: read from text and written as text. Whether there is such a thing is found out
-elsewhere. Pure."""
+"""Parse and format references to stored content. Whether the target exists is checked elsewhere. Pure."""
 
 import hashlib
 import re
@@ -27,27 +26,27 @@ _LOCATION = regex(
     re.IGNORECASE,
 )
 _PLACE = regex(r"([^\s:#]+)(?:\s*[:#]\s*|\s+(?=[LB]\d|lines?\s*\d))(.*)", re.IGNORECASE | re.DOTALL)
-"""How a part is written behind what it is a part of."""
+"""How a location is written after its target."""
 _NO_BEGINNING = regex(r"(?:L|lines?\s*)?[-–—]\s*L?([1-9]\d{0,17})", re.IGNORECASE)
 _AROUND = regex(
     r"^(?:[\s`'\"\[({<*‘“#]|recall:|ref_id[=:]|(?:ref|reference|output|result)\s)+|[\s`'\"\])}>*’”.,;!?]+$",
     re.IGNORECASE,
 )
-"""What people and models write around a reference."""
+"""Characters and words that people and models write around a reference."""
 _SEVERAL = regex(r"(r\d+)\W*(?:\W|to|and)\W*r\d+\b.*", re.IGNORECASE | re.DOTALL)
 
 OPEN = 10**18
-"""Stands for the end of whatever is referred to: more lines and bytes than anything has."""
+"""Open end of a range: larger than any number of lines or bytes."""
 
 
 class BadReference(ValueError):
-    """The text is no reference. Says what one looks like."""
+    """The text is not a reference. The message says what one looks like."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRef:
     number: int
-    """Outputs are counted from 1 in each session, in the order of calls."""
+    """Outputs are numbered from 1 in each session, in call order."""
 
     def __str__(self) -> str:
         return f"r{self.number}"
@@ -56,7 +55,7 @@ class OutputRef:
 @dataclass(frozen=True, slots=True)
 class MessageRef:
     prefix: str
-    """The beginning of the message's eight hexadecimal digits, or all of them."""
+    """The message's eight hexadecimal digits, or a prefix of them."""
 
     def __str__(self) -> str:
         return f"msg-{self.prefix}"
@@ -75,7 +74,7 @@ class LineRange:
     first: int
     """Counted from 1."""
     last: int
-    """The last line that is meant."""
+    """The last line, included."""
 
     def __str__(self) -> str:
         return f"L{self.first}-{self.last if self.last < OPEN else ''}"
@@ -85,7 +84,7 @@ class LineRange:
 class ByteRange:
     start: int
     end: int
-    """Behind the last byte that is meant."""
+    """The offset after the last byte."""
 
     def __str__(self) -> str:
         return f"B{self.start}-{self.end if self.end < OPEN else ''}"
@@ -103,8 +102,7 @@ class MatchPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolPart:
-    """One of the calls, of the outputs or of the pictures of a message; or one of the pictures and files that came with
-    an output."""
+    """A call, output or picture of a message; or a picture or file attached to an output."""
 
     number: int
 
@@ -121,9 +119,9 @@ class Reference:
     target: ReferenceTarget
     location: Location | None = None
     session: str = CURRENT_SESSION
-    """The beginning of a session's id, or `current`."""
+    """Prefix of a session id, or `current`."""
     project: str = CURRENT_PROJECT
-    """The name of a project's folder, or `_` for the current one."""
+    """Name of a project's folder, or `_` for the current one."""
 
     def __str__(self) -> str:
         where = f"{self.target}" if self.location is None else f"{self.target}:{self.location}"
@@ -133,7 +131,7 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """The reference that a text is, in its short form or as a URI. Raises `BadReference`."""
+    """Parse a reference, in its short form or as a URI. Raises `BadReference` if it is not one."""
     bare = _AROUND.sub("", text)
     scheme = _SCHEME.match(bare)
     if scheme is None:
@@ -178,7 +176,8 @@ def _location(where: re.Match[str]) -> Location:
 
 
 def message_digits(message: Message) -> str:
-    """The eight hexadecimal digits that a message is referred to by: the same for the same message in any session."""
+    """Return the eight hexadecimal digits that identify a message; the same message has the same digits in any
+    session."""
     text = _words(message) if isinstance(message, User) else ""
     if not text:
         text = "\0".join(_part_name(part) for part in message.parts)
@@ -191,12 +190,12 @@ def message_digits(message: Message) -> str:
 
 
 def message_ref(message: Message) -> str:
-    """By what a message is found in its session: `msg-1a2b3c4d`."""
+    """Return the reference of a message in its session: `msg-1a2b3c4d`."""
     return f"msg-{message_digits(message)}"
 
 
 def _words(message: User) -> str:
-    """All that the user said, also what is shown in part."""
+    """Return the user's full text, shortened parts included."""
     return "\n".join(part.whole or part.text for part in message.parts if isinstance(part, Text))
 
 

@@ -1,7 +1,7 @@
-"""What the program tells the model at the end of a request, when something has changed. Pure.
+"""Notes to the model at the end of a request when something has changed. Pure.
 
-A note is told once and becomes part of its message. To say the same in the system text would change the beginning of
-the request, which is the part that costs least while it stays as it is.
+A note is sent once and becomes part of its message. Putting it into the system prompt would change the beginning of the
+request, which is cheapest while it stays the same.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from ebbtide.agent.messages import Conversation, Note, NoteKind
 from ebbtide.tools.lazy import dataclass
 
 NOTE_STEP = 5
-"""Percent that the context must grow before the model is told again."""
+"""Percentage points by which the context must grow before the next note."""
 
 MODES = {
     "ask": "reading runs without a question, also by plain `ls`, `cat`, `rg`, `git diff` and the like; calls that may "
@@ -24,50 +24,50 @@ MODES = {
     "hand in what you would change as a plan with `submit_plan`",
     "auto": "calls run without a question, but for secrets and files that something runs or obeys later",
 }
-"""What a permission mode means for the model."""
+"""Explanations of the permission modes for the model."""
 PRESENCE = {
     True: "The user is there to answer",
     False: "Nobody is there to answer: what needs the user is refused. Decide yourself and say what you assumed",
 }
-"""What it means for the model whether somebody is there."""
+"""Explanations for the model of whether the user is present."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the model is to know besides the conversation."""
+    """State that the model should know besides the conversation."""
 
     used: float = 0.0
-    """Percent of the usable window that the next request takes."""
+    """Percentage of the effective window that the next request takes."""
     mode: str = ""
     attended: bool = True
-    """Whether somebody is there to answer."""
+    """Whether the user is present to answer."""
     date: str = ""
     branch: str = ""
     todos: str = ""
-    """The open ones, a line each."""
+    """The open items, one a line."""
     scratchpad: str = ""
-    """What the model wrote down for itself; it knows it until a rewrite."""
+    """The model's own notes; repeated after a rewrite."""
     deferred: int = 0
-    """Tools that are held back."""
+    """Number of deferred tools."""
     hosted: bool = False
     """Whether the provider's own search finds them."""
     folders: str = ""
-    """Those besides the working folder that are worked in, a line each."""
+    """Additional working folders, one a line."""
     served: str = ""
-    """How what servers offer differs from the model's list of tools."""
+    """How the tools that servers offer differ from the model's list."""
     instructions: tuple[tuple[str, str], ...] = ()
-    """What servers say of themselves, each behind its name."""
+    """Instructions of MCP servers, as pairs of name and text."""
     instructed: frozenset[str] = frozenset()
-    """Which of that the model was told."""
+    """Marks of the instructions already sent."""
     epoch: int = 0
-    """Rewrites of the view so far: each takes away notes that were told before."""
+    """Number of rewrites of the view; each removes earlier notes."""
     can_compact: bool = True
-    """Whether the model is offered the tool that makes room."""
+    """Whether the model has the tool that compacts."""
 
 
 def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> tuple[Note, ...]:
-    """What has changed since the model was last told. After a rewrite it is also reminded of what was said before it:
-    `told` then is what the system text says."""
+    """Return notes on what has changed since the model was last told. After a rewrite earlier notes are repeated;
+    `told` is then what the system prompt says."""
     rewritten = now.epoch != told.epoch
     notes = [
         Note(_mode(now.mode) if now.mode != told.mode else "", kind="mode", name=now.mode),
@@ -92,8 +92,7 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
 
 
 def correction(conversation: Conversation, used: float, note_at: float = 0.80) -> Note | None:
-    """What has to be said once more of how full the context is, since the newest note about it says that it is fuller
-    than a rewrite has left it."""
+    """Return a note that corrects the newest one about context usage, if a rewrite has made that too high."""
     told = _newest(conversation, "context")
     if told is None or _level(Surroundings(float(told.name)), note_at) <= _level(Surroundings(used), note_at):
         return None
@@ -102,7 +101,8 @@ def correction(conversation: Conversation, used: float, note_at: float = 0.80) -
 
 
 def with_announced(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> Surroundings:
-    """What the model has been told once it has the notes: a context that has shrunk within an epoch was told fuller."""
+    """Return what the model knows after the notes. If the context has shrunk within an epoch, the higher usage
+    remains."""
     now = replace(now, instructed=told.instructed.union(_mark(*one) for one in now.instructions))
     if now.epoch == told.epoch and _level(told, note_at) > _level(now, note_at):
         return replace(now, used=told.used)
@@ -110,9 +110,9 @@ def with_announced(now: Surroundings, told: Surroundings, note_at: float = 0.80)
 
 
 def announced_surroundings(conversation: Conversation, start: Surroundings) -> Surroundings:
-    """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
-    notes said of the permission mode, of whether somebody is there, of how full the context was, how many tools were
-    held back and how they are found, which folders there were besides, and how the tools of servers had changed."""
+    """Return what the model of a resumed session knows: what the system prompt says, updated by the newest notes on the
+    permission mode, the user's presence, context usage, deferred tools and how to find them, additional folders, and
+    changes in servers' tools."""
     used, served = _newest(conversation, "context"), _newest(conversation, "servers")
     deferred, mode = _newest(conversation, "deferred", "searched"), _newest(conversation, "mode")
     presence, folders = _newest(conversation, "presence"), _newest(conversation, "folders")
@@ -144,7 +144,7 @@ def _newest(conversation: Conversation, *kinds: NoteKind) -> Note | None:
 
 
 def _level(situation: Surroundings, note_at: float) -> int:
-    """How many steps the context is past the first note: 0 below it."""
+    """Number of note steps that the context is past the first note; 0 below it."""
     past = situation.used - 100 * note_at
     return 0 if past < 0 else 1 + floor(past / NOTE_STEP)
 
@@ -172,7 +172,7 @@ def _presence(attended: bool) -> Note:
 
 
 def _is_news_of_deferred(now: Surroundings, told: Surroundings) -> bool:
-    """Whether the model has to be told how many tools are held back, or how they are found."""
+    """Whether the number of deferred tools, or how they are found, has to be announced."""
     if not now.deferred:
         return bool(told.deferred)
     return (now.deferred, now.hosted) != (told.deferred, told.hosted) or now.epoch != told.epoch
@@ -187,8 +187,7 @@ def _deferred_note(count: int, hosted: bool) -> Note:
 
 
 def _instructions(said: tuple[tuple[str, str], ...], told: frozenset[str]) -> Note:
-    """What servers say of themselves and the model was not told. Their lines are indented, so that none of them looks
-    like one of ours."""
+    """Return the note with new instructions of servers. Their lines are indented so that they cannot pass for notes."""
     new = [(name, text) for name, text in said if _mark(name, text) not in told]
     if not new:
         return Note("")

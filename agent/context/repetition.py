@@ -1,8 +1,8 @@
-"""A text that has begun to say the same again and again: from where on, and how often. Pure.
+"""Detect text that has begun to repeat itself endlessly. Pure.
 
-Models, small ones above all, may fall into a circle that only the limit of a reply ends. What people and programs write
-on purpose is not taken for one: tables of zeros, rulers and lists repeat themselves, too, but not for so long. None of
-145,000 files that programs and their documentation came with had half of what it takes here.
+Models, especially small ones, can fall into a loop that only the output limit ends. Deliberate repetition such as
+tables of zeros, rulers and lists must not be detected, but is shorter: none of 145,000 files shipped with programs and
+their documentation reached half of the thresholds.
 """
 
 from dataclasses import field
@@ -11,36 +11,36 @@ from ebbtide.tools.lazy import dataclass, regex
 
 MIN_REPEATS = 8
 LEAST_OF_WORDS = 6_000
-"""Characters that the same words, or nothing but blanks, fill at least."""
+"""Minimum characters of repeated words, or of blanks only."""
 LEAST_OF_SIGNS = 24_000
-"""Characters that the same numbers, signs or single word fill at least."""
+"""Minimum characters of repeated numbers, symbols or a single word."""
 MAX_PIECE_CHARS = 3_000
-"""Characters of what is repeated."""
+"""Maximum length of the repeated piece, in characters."""
 LOOKED_AT_EVERY = 500
-"""Characters between two looks at a text that grows."""
+"""Characters between two checks of a growing text."""
 _KNOWN_BY = 64
-"""Characters at the end of a text that are looked for before it."""
+"""Length of the suffix that is searched for earlier in the text, in characters."""
 _WORD = regex(r"[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """What a text ends in."""
+    """A repetition at the end of a text."""
 
     start: int
-    """Where the piece begins that is repeated."""
+    """Where the first repeated piece begins."""
     size: int
     times: int
 
     @property
     def end_of_first(self) -> int:
-        """Behind what is said the first time."""
+        """The end of the first occurrence."""
         return self.start + self.size
 
 
 @dataclass(slots=True)
 class RepetitionWatch:
-    """Looks at a text as it grows."""
+    """Checks a text as it grows."""
 
     found: Repetition | None = None
     _text: str = ""
@@ -48,7 +48,7 @@ class RepetitionWatch:
     _size: int = 0
 
     def add(self, piece: str) -> Repetition | None:
-        """What the text with this piece ends in; None where it does not repeat itself."""
+        """Add a piece and return the repetition that the text now ends in, or None."""
         self._new.append(piece)
         self._size += len(piece)
         if self._size < LOOKED_AT_EVERY:
@@ -60,7 +60,7 @@ class RepetitionWatch:
 
 
 def repetition(text: str) -> Repetition | None:
-    """How a text repeats itself at its end, to the letter; None where it does not, or not long enough to be sure."""
+    """Return the exact repetition at the end of a text; None if there is none or it is too short to be sure."""
     if len(text) < LEAST_OF_WORDS:
         return None
     known_from = len(text) - _KNOWN_BY

@@ -1,11 +1,9 @@
-"""How likely an old output is wanted again for more than its line tells, and when it may leave the view all the same.
-Pure.
+"""Probability that an old output is needed again beyond what its stub says. Pure.
 
-The curves are the likeliest ones for what 31 recorded sessions needed again of outputs that a line would be shorter
-than, beyond the names that such lines tell, by kind, size, what happened to the file since, and for how many requests
-the output has been idle: since it came in, or since something was last named that hardly another output holds
-(`python -m bench.context.reread_rates FOLDER`). A session whose model brings more back of some kind goes by
-higher ones.
+The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub, beyond the names
+that stubs list. They depend on content, size, later changes of the file, and idle time in requests: since the output
+was added, or since a name that occurs in few other outputs was last mentioned (`python -m bench.context.reread_rates
+FOLDER`). A session whose model recalls more of some content uses higher curves.
 """
 
 import math
@@ -19,17 +17,17 @@ from ebbtide.tools.commands.viewers import shows_files
 from ebbtide.tools.lazy import dataclass
 
 OutputContent: TypeAlias = Literal["file", "view", "search", "report", "change", "program", "other"]
-"""What an output shows: a file by a tool that reads, files by a command, what a search found, what another agent
-reports, that a file was changed, what a program printed, anything else."""
+"""What an output shows: a file read by a tool, files shown by a command, search results, another agent's report, a
+confirmed change, a program's output, anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReuseCurve:
-    """The chance that an output is needed again: `level · e^(-idle / fades)`."""
+    """Probability that an output is needed again: `level · e^(-idle / fades)`."""
 
     level: float
     fades: float
-    """Requests."""
+    """In requests."""
 
     def at(self, idle: int) -> float:
         return self.level * math.exp(-idle / self.fades)
@@ -49,18 +47,18 @@ FILES: tuple[tuple[int, ReuseCurve], ...] = (
     (6_000, ReuseCurve(0.51, 17)),
     (1 << 62, ReuseCurve(0.6, 27)),
 )
-"""Those of files that are as they were read, by the tokens up to which each holds."""
+"""Curves of unchanged files, by the number of tokens up to which each applies."""
 STALE = ReuseCurve(0.13, 12)
-"""That of files which were changed or read again since."""
+"""Curve of files that were changed or read again since."""
 
 MIN_AGE_REQUESTS = 3
-"""Requests for which an output stays whatever the curves say, which are of greater ages."""
+"""Requests for which an output always stays; the curves were fitted to greater ages."""
 EXPECTED_RECALL_SHARE = 0.1
-"""Share of the outputs that leave the view, whole or in part, which are brought back where the curves hold."""
+"""Share of the outputs removed, in full or in part, that are recalled if the curves hold."""
 PRIOR = 1.0
-"""Outputs brought back that the curves count for: those of one session weigh more from the second on."""
+"""Weight of the curves in recalled outputs: a session's own recalls outweigh them from the second on."""
 MAX_REUSE_FACTOR = 4.0
-"""How many times as likely as by the curves something is at most, whatever the session has brought back."""
+"""Maximum factor over the curves, whatever the session has recalled."""
 _CONTENTS: dict[str, OutputContent] = {
     "read": "file",
     "grep": "search",
@@ -75,7 +73,7 @@ _CONTENTS: dict[str, OutputContent] = {
 
 
 def content_of(call: ToolCall) -> OutputContent:
-    """What the output of a call shows."""
+    """Return what the output of a call shows."""
     command = call.arguments.get("command") if call.name == "bash" else None
     if isinstance(command, str) and shows_files(command):
         return "view"
@@ -83,8 +81,8 @@ def content_of(call: ToolCall) -> OutputContent:
 
 
 def reread_probability(content: OutputContent, tokens: int, idle: int, *, is_stale: bool) -> float:
-    """How likely an output of so many tokens is wanted again when it has been idle for so many requests. `is_stale`:
-    the file that it shows was changed or read again since."""
+    """Probability that an output of `tokens` is needed again after `idle` requests. `is_stale`: its file was changed or
+    read again since."""
     if content != "file":
         return CURVES[content].at(idle)
     if is_stale:
@@ -93,8 +91,8 @@ def reread_probability(content: OutputContent, tokens: int, idle: int, *, is_sta
 
 
 def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
-    """How many times as likely as by its curve something is wanted again in a session, more than once and up to
-    `MAX_REUSE_FACTOR`; contents of which it has brought back no more than was to be expected are not named."""
+    """Return the factors over the curves for this session, above 1 and up to `MAX_REUSE_FACTOR`. Contents recalled no
+    more often than expected are omitted."""
     found = {
         content: (back + PRIOR) / (EXPECTED_RECALL_SHARE * recalls.left.get(content, 0) + PRIOR)
         for content, back in Counter(recalls.back.values()).items()
@@ -103,6 +101,6 @@ def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
 
 
 def with_departed(recalls: Recalls, contents: Iterable[str]) -> Recalls:
-    """What is known with one more output that has left the view, whole or in part, for each of these contents."""
+    """Record that outputs with these contents were removed, in full or in part."""
     more = Counter(contents)
     return replace(recalls, left={**recalls.left, **(more + Counter(recalls.left))}) if more else recalls

@@ -1,8 +1,8 @@
-"""Tokens that stand for secrets in what a model is shown, `⟦secret:NAME#N⟧`: put in where a request is made, taken out
-again where a tool changes a file. What is written down stays as it is, so every byte of it comes back.
+"""Replace secrets with tokens `⟦secret:NAME#N⟧` in requests, and restore them where a tool changes a file. Stored
+content is never changed, so every byte can be restored.
 
-A token is made of its value and a key of this machine: the same in every request, whether what it stands in was read,
-recalled or summed up, and no help in guessing the value.
+A token is derived from its value and a key of this machine. It is the same in every request, whether its text was read,
+recalled or summarised, and does not help to guess the value.
 """
 
 import hashlib
@@ -16,52 +16,52 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
 
 _TOKEN = regex(r"⟦secret:[^⟦⟧\s]{1,200}#[0-9A-Fa-f]{1,12}⟧")
-"""Also what was meant as one."""
+"""Also matches malformed tokens."""
 _ODD = regex(r"[^A-Za-z0-9_.-]+")
 _MOST_REMEMBERED = 100_000
-"""Messages and parts that are known to be looked at."""
+"""Maximum number of cached messages and parts."""
 _MOST_SYSTEMS = 3
 
 P = TypeVar("P")
 
 
 class UnknownToken(Exception):
-    """A token that stands for nothing that is known; its text is the token."""
+    """A token without a known secret; the message is the token."""
 
 
 class SecretTokens:
-    """Those of one run of the program."""
+    """Secrets and their tokens in one run of the program."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, key: Callable[[], bytes] = bytes) -> None:
-        """`key` is asked for what numbers are made with when the first secret is met."""
+        """`key` returns the key for token numbers; it is called when the first secret is found."""
         self._key = cache(key)
         self._known: dict[str, str] = {}
         self._values: dict[str, str] = {}
-        """By token, of those that were shown."""
+        """Secrets already shown, by token."""
         self._looked_at: dict[int, tuple[object, object]] = {}
-        """By the identity of a message or a part: it, and what is shown of it."""
+        """By the identity of a message or part: the object, and its form without secrets."""
         self._systems: dict[str, str] = {}
         self.learn_all(environment or {})
 
     def learn_all(self, environment: Mapping[str, str]) -> None:
-        """From now on what its variables hold that are named like secrets is one, in whatever form it stands."""
+        """Treat the values of variables with secret-like names as secrets, in any encoding, from now on."""
         for value, name in known_secrets(environment).items():
             self.learn(name, value)
 
     def learn(self, name: str, value: str) -> None:
-        """From now on the value is a secret, in whatever form it stands."""
+        """Treat the value as a secret, in any encoding, from now on."""
         self._known.update({form: name for form in forms_of(value)})
         self._looked_at.clear()
         self._systems.clear()
 
     def learn_new(self, values: Mapping[str, str]) -> None:
-        """The same for values with their names, of those that are not known yet."""
+        """Learn the values, with their names, that are not yet known."""
         for value, name in values.items():
             if value not in self._known:
                 self.learn(name, value)
 
     def hide(self, text: str) -> str:
-        """The text with tokens in the place of its secrets."""
+        """Return the text with its secrets replaced by tokens."""
         found = secrets_in(text, self._known)
         if not found:
             return text
@@ -73,7 +73,7 @@ class SecretTokens:
         return "".join([*pieces, text[at:]])
 
     def hide_in(self, text: str, ranges: Ranges) -> tuple[str, Ranges]:
-        """A text without its secrets, and ranges of it where they are now."""
+        """Return the text without its secrets, and the ranges adjusted to it."""
         if self.hide(text) is text:
             return text, ranges
         shown, moved, at = "", [], 0
@@ -86,8 +86,8 @@ class SecretTokens:
         return shown + self.hide(text[at:]), tuple(moved)
 
     def stream(self) -> Callable[[str], str]:
-        """Hides in a text that comes in pieces: given each, what may be shown by then. What may be the beginning of a
-        secret is held until more comes."""
+        """Return a function that hides secrets in streamed text: it takes each chunk and returns what may be shown so
+        far. A possible beginning of a secret is held back until more text arrives."""
         held = ""
 
         def take(piece: str) -> str:
@@ -101,7 +101,7 @@ class SecretTokens:
         return take
 
     def reveal(self, value: object) -> object:
-        """Arguments of a call with the secrets in the place of their tokens. Raises `UnknownToken`."""
+        """Return the arguments with tokens replaced by their secrets. Raises `UnknownToken`."""
         match value:
             case str():
                 return _TOKEN.sub(lambda found: self._value(found[0]), value) if "⟦secret:" in value else value
@@ -113,13 +113,13 @@ class SecretTokens:
                 return value
 
     def system(self, text: str) -> str:
-        """The same for a text that is sent with every request."""
+        """Hide secrets in a text that is sent with every request (cached)."""
         if text not in self._systems:
             self._systems = {**dict(list(self._systems.items())[-_MOST_SYSTEMS:]), text: self.hide(text)}
         return self._systems[text]
 
     def messages(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The messages as they may be sent; the same object where nothing is hidden."""
+        """Return the messages without secrets; the same object if nothing is hidden."""
         shown = [self._message(message) for message in messages]
         return messages if all(map(_is, shown, messages)) else tuple(shown)
 
@@ -128,7 +128,7 @@ class SecretTokens:
         given = value.encode("utf-8", "surrogatepass")
         number = hashlib.blake2s(given, key=self._key(), person=b"ebbtoken").hexdigest()[:6]
         token = f"⟦secret:{name}#{number}⟧"
-        while self._values.setdefault(token, value) != value:  # hardly ever: two values with the same number
+        while self._values.setdefault(token, value) != value:  # rare: two values with the same number
             number = f"{int(number, 16) + 1 & 0xFFFFFF:06x}"
             token = f"⟦secret:{name}#{number}⟧"
         return token
@@ -193,7 +193,7 @@ class SecretTokens:
 
 
 def has_tokens(value: object) -> bool:
-    """Whether a token stands in arguments of a call."""
+    """Whether the arguments contain a token."""
     match value:
         case str():
             return "⟦secret:" in value and _TOKEN.search(value) is not None

@@ -1,9 +1,9 @@
-"""Whether a server has read all that it was sent. Pure: what was sent and what was counted in, a finding out.
+"""Detects whether a server silently truncated a request, from its token counts. Pure.
 
-A server whose window is smaller than it is said to be may leave out the beginning without a word: what it counts stays
-the same, or sinks, while requests grow. So the growth that it reports is compared with the least that the new text can
-take, whatever the tokenizer: half of its words. A server that counts all by a factor, in steps or without the tools
-never stays below that; one that counts only what it had not read before is known by counts that follow what is new.
+A server with a smaller window than stated may silently leave out the beginning: its counts stay the same or sink while
+requests grow. So the reported growth is compared with a lower bound for the new text under any tokenizer: half of its
+words. A server that counts by a constant factor, in steps or without the tools never falls below that; one that counts
+only uncached text is recognised because its counts follow the size of the new text.
 """
 
 import math
@@ -18,90 +18,89 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Text,
 from ebbtide.tools.lazy import dataclass, regex
 
 TruncationFinding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
-"""`whole`: all was read, as far as one can know. `fresh`: only what was new was counted. `doubtful`: less was counted
-than can be, which may happen once. `truncated`: the beginning is left out."""
+"""`whole`: everything was read, as far as one can know. `fresh`: only new text was counted. `doubtful`: the count is
+lower than possible, which may happen once. `truncated`: the beginning was left out."""
 
 MIN_WINDOW_TOKENS = 1000
-"""No server's window is smaller than this; a lower count says nothing of a window."""
+"""No server's window is smaller than this; a lower count says nothing about the window."""
 MAX_DOUBTS = 2
-"""Requests of which less was counted than can be, after which the server is taken to leave something out."""
+"""Number of impossibly low counts after which the server is considered to truncate."""
 _CHARS_PER_WORD = 5
-"""Text has no more words than one for so many characters, for whoever counts characters."""
+"""Minimum characters per word, for servers that count characters."""
 SURE = math.log(25)
-"""How much likelier low counts must be of such a server than of one that counts at random (`truncation_odds`)."""
+"""Log-likelihood ratio required for a truncating server against a noisy one (`truncation_odds`)."""
 _LEAST_OPENING = 0.1
-"""How much of its estimate what stands in front of the messages takes at the least, with or without tools."""
+"""Minimum share of the estimate for what precedes the messages, with or without tools."""
 _STEP, _MIN_KNOWN_COUNTS = 200, 4
-"""Tokens by which counts may be off at least, since some servers count in blocks, as long as fewer are known than so
-many."""
+"""Minimum tolerance of counts in tokens, because some servers count in blocks, until this many counts are known."""
 _MOST_STEP = 2048
 _JITTER = 0.02
 _MAX_COUNTS = 8
 _CLEARLY_LARGER = 1.25
-"""How much larger than its count a request must be expected to be, to be one of which something was left out."""
+"""Ratio of expected to reported size from which a request is considered truncated."""
 _LEAST_STEP, _LARGEST_STEP = 64, 1024
-"""Tokens in which a server may count, at the least where nothing is known of it and at most."""
+"""Block size in which a server may count, in tokens: minimum if nothing is known, and maximum."""
 _MIN_REPEATED_COUNTS = 2
-"""Requests before a count that is the same again."""
+"""Number of previous requests with the same count."""
 _MAX_COMPARED = 24
 _WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
 class CountedRequest:
-    """A request and what the server counted of it."""
+    """A request and the server's count of it."""
 
     least: int
-    """Words of its messages, without system text and tools: no tokenizer takes fewer tokens."""
+    """Words of its messages, without system prompt and tools: a lower bound for any tokenizer."""
     new: tuple[int, int]
-    """Estimated tokens of what was new to the server: without the reply that it had written itself, and with it."""
+    """Estimated tokens that are new to the server: without and with the reply that it wrote itself."""
     counted: int
     expected: int
-    """Estimated tokens of all of it."""
+    """Estimated tokens of the whole request."""
     opening: int = 0
-    """Of these, what stands in front of the messages."""
+    """Estimated tokens before the messages."""
     is_first: bool = False
-    """Nothing of its messages can have been read before: the session begins with it."""
+    """The first request of the session: none of its messages can have been read before."""
     is_over: bool = False
-    """By its estimate it is larger than the whole window, and was counted as smaller."""
+    """Estimated above the whole window, but counted below it."""
     plain: int = 0
-    """Estimated tokens of its messages by weights that learn nothing."""
+    """Estimated tokens of its messages by fixed weights."""
     newest: tuple[int, ...] = ()
-    """Estimated tokens of what stands in front of the messages and the newest of these, with one more each."""
+    """Estimated tokens of what precedes the messages plus the newest of them, adding one message each."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountRecord:
-    """What a session remembers of its server's counts."""
+    """A session's history of its server's counts."""
 
     height: float = 0.0
-    """The most that was counted of a request beyond half of its words, since the last rewrite."""
+    """Largest excess of a count over half the words of its request, since the last rewrite."""
     most: int = 0
-    """The largest count since then."""
+    """Largest count since the last rewrite."""
     counts: tuple[int, ...] = ()
     """The last counts."""
     short: tuple[tuple[int, int], ...] = ()
-    """The counts that were too low and what was expected, since more was read than was left out then."""
+    """Counts that were too low, with the expected ones, since the doubts were last cleared."""
     low: tuple[tuple[int, ...], ...] = ()
-    """The last counts that were not of all, with what was new then: with the reply and without it."""
+    """The last incomplete counts, with the size of the new text then: with and without the reply."""
     is_fresh: bool = False
-    """The server has counted only what was new, at least once."""
+    """Whether the server has counted only new text at least once."""
     compared: tuple[RequestCount, ...] = ()
-    """The last counts, with what tells those that are off at random."""
+    """The last counts, with what is needed to recognise noise."""
     constant: int = 0
-    """The usage that is reported whatever is sent; 0 if it is not known to be one."""
+    """The usage that the server reports for any request; 0 if it is not known to be constant."""
 
     @property
     def window(self) -> int:
-        """The window that a server has shown that leaves something out: the most that it has counted of late. Where it
-        leaves out whole messages, that may be little: half of the smallest request that was too large is tried."""
+        """The window of a truncating server: its largest recent count. If it drops whole messages that may be too low;
+        then half of the smallest request that was too large is tried."""
         sent = min(expected for _, expected in self.short)
         shortest = max(counted for counted, _ in self.short)
         most = max((counted for counted in self.counts if counted <= sent), default=shortest)
         return max(most, sent // 2) if most > 1.1 * shortest else most
 
     def with_compared(self, sent: CountedRequest, *, is_low: bool) -> "CountRecord":
-        """With a count that may be of all, or that `is_low`."""
+        """Add a count that may be complete, or that `is_low`."""
         is_first = not self.compared or self.most == 0
         most = 1.02 * max((one.counted for one in self.compared), default=0)
         fitting = max((size for size in sent.newest if size <= most), default=0)
@@ -109,17 +108,17 @@ class CountRecord:
         return replace(self, compared=(*self.compared, counted)[-_MAX_COMPARED:])
 
     def after_rewrite(self) -> "CountRecord":
-        """After a rewrite requests are not longer than those before, and are compared with none of them."""
+        """Forget the comparison values: requests after a rewrite are shorter than before."""
         return replace(self, height=0.0, most=0)
 
     def with_earlier_count(self, least: int, counted: int, plain: int) -> "CountRecord":
-        """With a request that was counted before the program was started."""
+        """Add a request that was counted before the program was started."""
         compared = (RequestCount(counted, counted, plain, False, True),)
         return replace(self, height=max(counted - least / 2, 0.0), most=counted, compared=compared)
 
 
 def judge(record: CountRecord, sent: CountedRequest) -> tuple[TruncationFinding, CountRecord]:
-    """What a count says, and the record with it."""
+    """Judge a count, and return the finding and the updated record."""
     counts = (*record.counts, sent.counted)[-_MAX_COUNTS:]
     after = replace(record, counts=counts, constant=_constant(record.constant, counts, sent))
     height = sent.counted - sent.least / 2
@@ -142,11 +141,12 @@ def judge(record: CountRecord, sent: CountedRequest) -> tuple[TruncationFinding,
 
 
 def _constant(known: int, counts: tuple[int, ...], sent: CountedRequest) -> int:
-    """The usage that a relay or a stand-in reports whatever it is sent; 0 if it is not known to be one.
+    """Return the constant usage that a relay or stand-in reports for any request; 0 if none is known.
 
-    Either it is less than what stands in front of the messages, or the first request was about as large, so that
-    nothing can have been left out of it. Nor is it what Ollama counts of a full window: the window, or half of it and
-    up to three (ollama/ollama issues 3839, 10368, 17427 and 17889)."""
+    Either it is below the size of what precedes the messages, or the first request was about that large, so nothing can
+    have been left out of it. It must not be what Ollama counts for a full window: the window, or half of it and up to
+    three (ollama/ollama issues 3839, 10368, 17427 and 17889).
+    """
     if len(set(counts)) > 1:
         return 0
     is_full_window = (sent.counted + 1) % 256 <= 4
@@ -157,37 +157,38 @@ def _constant(known: int, counts: tuple[int, ...], sent: CountedRequest) -> int:
 
 
 def _stands_still(record: CountRecord) -> bool:
-    """Whether the last three low counts are the same to the token, with or without others between: every other request
-    may go to a server with a larger window. At random that does not happen."""
+    """Whether the last three low counts are identical, even with others in between: every other request may go to a
+    server with a larger window. Noise does not repeat itself."""
     last = [low[0] for low in record.low[-3:]]
     return len(last) == 3 and max(last) - min(last) <= 1
 
 
 def _has_stood(compared: tuple[RequestCount, ...], sent: CountedRequest, missing: float) -> bool:
-    """Whether the last counts were the same to the token while the requests grew by more than any step in which the
-    server may count, by all that it has counted. The floor of what a text takes is so low that it would tell far later,
-    of Chinese for one."""
+    """Whether the last counts were identical while the requests grew by more than any block size compatible with all
+    counts. The lower bound alone would detect this far later, for Chinese for example."""
     same = list(takewhile(lambda one: one.counted == sent.counted, reversed(compared)))
     first = next((place for place, one in enumerate(same) if one.is_first), len(same) - 1)
     if first + 1 < _MIN_REPEATED_COUNTS:
         return False
     step = math.gcd(sent.counted, *(one.counted for one in compared if one.counted >= _LEAST_STEP))
     step = max(part for part in range(1, _LARGEST_STEP + 1) if step % part == 0)
-    # What was expected begins anew with each count that may be of all; the floor, of which half is `missing`, does not.
+    # The expected size starts over with each count that may be complete; the lower bound, half of which is `missing`,
+    # does not.
     return max(sent.expected - same[first].expected, 2 * missing) >= 3 * max(step, _LEAST_STEP)
 
 
 def _with_whole(record: CountRecord, sent: CountedRequest, height: float) -> CountRecord:
-    """Doubts end when more is read than was sent when they arose: what is full grows no more."""
+    """Doubts end when more is read than was sent when they arose: a full window cannot grow."""
     short = () if record.short and sent.counted > min(expected for _, expected in record.short) else record.short
     after = record.with_compared(sent, is_low=False)
     return replace(after, height=max(record.height, height), most=max(record.most, sent.counted), short=short)
 
 
 def _is_fresh(record: CountRecord, sent: CountedRequest) -> bool:
-    """Whether what was new explains a low count, which is not the very count that was of all before; with what stands
-    in front of all, it would be read by a server that leaves out the rest. That may be known to it before the session
-    begins. After a rewrite, one that has counted so before counts anything between that and all."""
+    """Whether new text explains a low count. It must differ from the last complete count, and from the new text plus
+    what precedes the messages, which a truncating server would read. The server may know the latter before the session
+    begins. After a rewrite, a server that has counted this way before may report anything between that and the full
+    size."""
     is_most = not record.is_fresh and abs(record.most - sent.counted) <= 1
     if sent.is_over or is_most:
         return False
@@ -201,23 +202,23 @@ def _is_fresh(record: CountRecord, sent: CountedRequest) -> bool:
 
 
 def _is_full(record: CountRecord, sent: CountedRequest) -> bool:
-    """Whether as much was counted before, when far more or far less was new, or the same to the token two times when
-    not the same was new: then it is not what is new that counts."""
+    """Whether a similar count occurred before with far more or far less new text, or the identical one twice with
+    different new text. Then the count does not depend on the new text."""
     near = [one for one in record.low if abs(one[0] - sent.counted) <= 0.1 * sent.counted]
     same = [one for one in near if abs(one[0] - sent.counted) <= 1 and not _as_much_new(one, sent, 1.01)]
     return len(same) >= 2 or any(not _as_much_new(one, sent, 1.6) for one in near)
 
 
 def _as_much_new(low: tuple[int, ...], sent: CountedRequest, within: float) -> bool:
-    """Whether about as much was new at that count, with or without the reply: who counts what is new counts one of
-    both."""
-    pairs = zip(low[1:], reversed(sent.new), strict=False)  # an earlier version kept the first only
+    """Whether about as much was new at that count, with or without the reply: a server that counts new text counts one
+    of both."""
+    pairs = zip(low[1:], reversed(sent.new), strict=False)  # an earlier version stored only the first
     return any(1 / within < max(before, 1) / max(new, 1) < within for before, new in pairs)
 
 
 def step_of(counts: tuple[int, ...]) -> int:
-    """The steps that a server may count in, by the counts that it has given: what divides them all. Of one number alone
-    that is not known, and a good part of it is taken; of a few, little."""
+    """Return the block size that a server may count in: the greatest common divisor of its counts. A single count does
+    not determine it, so a large part of that is assumed; with a few counts, little."""
     known = set(counts)
     if len(known) < 2:
         return min(counts[0] // 4, _MOST_STEP // 2) if counts else _STEP
@@ -225,18 +226,18 @@ def step_of(counts: tuple[int, ...]) -> int:
 
 
 def min_tokens(messages: Iterable[Message]) -> int:
-    """The tokens that messages take at the least, whatever counts them."""
+    """Lower bound for the tokens of messages under any tokenizer."""
     return sum(map(_min_message_tokens, messages))
 
 
 def is_new(conversation: Conversation) -> bool:
-    """Whether no request of the session was answered yet."""
+    """Whether no request of the session has been answered yet."""
     opened = conversation.summary.retain or conversation.summary.summary or conversation.summary.ledger
     return not opened and not any(isinstance(message, Assistant) for message in conversation.messages)
 
 
 def since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What was said after the newest reply."""
+    """Return the user messages after the newest reply."""
     at = next((i for i in range(len(messages), 0, -1) if isinstance(messages[i - 1], Assistant)), 0)
     return tuple(message for message in messages[at:] if isinstance(message, User))
 
@@ -249,7 +250,7 @@ def _texts(message: Message) -> Iterable[str]:
             case ToolCall(source=source):
                 yield source
             case _:
-                pass  # reasoning may stay behind; what pictures take is known by nobody
+                pass  # reasoning may be dropped; the size of pictures is unknown
 
 
 @memoized
@@ -258,7 +259,7 @@ def _min_message_tokens(message: Message) -> int:
 
 
 def truncation_notice(counted: int, expected: int) -> str:
-    """What the user is told of a server that leaves something out, and what to do about it."""
+    """Return the notice about a truncating server, and what to do about it."""
     return (
         f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning of what it is "
         "sent. From now on requests are kept as small as what it reads. Set `agent.context_window` to the window that "
@@ -267,7 +268,7 @@ def truncation_notice(counted: int, expected: int) -> str:
 
 
 def window_refuted(counted: int, known: int) -> str:
-    """What the user is told when that was wrong."""
+    """Return the notice that the earlier one was wrong."""
     return (
         f"the server has read {counted:,} tokens after all, more than its counts had shown: its window counts as "
         f"{known:,} tokens again. It does not count the same text alike"

@@ -1,4 +1,4 @@
-"""How a session compacts, as the user set it. Pure."""
+"""The user's compaction settings. Pure."""
 
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -10,48 +10,48 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Tokens that the parts of a compacted view may take."""
+    """Maximum tokens of the parts of a compacted view."""
 
     tail: int = 6_000
     ledger: int = 3600
     retain: int = 1200
     summary: int = 1800
     protect: int = 4_000
-    """Newest outputs that masking leaves whole while there is another way."""
+    """Newest outputs that masking spares as long as possible."""
     newest: int = 0
-    """Newest messages whose outputs masking leaves whole while there is another way, however large they are."""
+    """Number of newest messages whose outputs masking spares as long as possible, whatever their size."""
     carried: int = 6_000
-    """Files that are as they were read and stay over a summary."""
+    """Unchanged files that stay in view across a summary."""
     names: int = 2_500
-    """Names in outputs that leave with a summary."""
+    """Names found in outputs that a summary removes."""
     turns: int = 1
-    """Newest turns that the tail may hold, as far as they fit."""
+    """Number of newest turns that the tail may contain if they fit."""
 
 
 RewritePolicy: TypeAlias = Literal["rent", "total_budget", "fixed", "off"]
-"""When the view is rewritten unasked: as soon as that pays, as soon as its outputs together exceed `protect`, only when
-the window is nearly full, or never."""
+"""When the view is rewritten automatically: as soon as it pays, when its outputs exceed `protect`, only when the window
+is nearly full, or never."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewritePatience:
-    """How many times its cost a rewrite's rent must reach. A compaction loses words, so it waits longer."""
+    """Factor on a rewrite's cost that its carrying cost must reach. A compaction loses text, so it waits longer."""
 
     mask: float = 1.5
     compact: float = 6.0
     wanted: float = 2.5
-    """How many times what it would cost to bring an output back, by how likely that is, keeping it must have cost: to
-    miss something is worse than its price, and not always noticed."""
+    """Factor on the expected cost of recalling an output that keeping it must have cost: missing something is worse
+    than its price, and not always noticed."""
 
     @property
     def careful(self) -> "RewritePatience":
-        """That of somebody who would rather pay more than miss something."""
+        """Settings for a user who prefers paying more to missing something."""
         return RewritePatience(5 * self.mask, 1.5 * self.compact)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionSettings:
-    """How a session compacts, as the user set it."""
+    """The user's compaction settings."""
 
     caps: Caps = Caps()
     wishes: Wishes = Wishes()
@@ -60,17 +60,17 @@ class CompactionSettings:
     policy: RewritePolicy = "rent"
     patience: RewritePatience = RewritePatience()
     background_at: float = 0.65
-    """Share of the usable window from which a summary is made between two turns, where it will pay."""
+    """Share of the effective window from which a summary is made between turns, if it will pay."""
     background_messages: int = 400
-    """The same by the number of messages."""
+    """The same, as a number of messages."""
 
     @property
     def is_automatic(self) -> bool:
-        """False: only the user and the model compact, and a window that is too full ends the turn."""
+        """False: only the user and the model compact, and an overfull window ends the turn."""
         return self.policy != "off"
 
 
 def spacious(caps: Caps, draft: Draft) -> Caps:
-    """The caps with room for all of a summary: what a person has written is not cut."""
+    """Raise the caps to fit the whole draft: a summary edited by a person is not cut."""
     retain, summary = estimate_text(draft.retain), estimate_text(draft.summary)
     return replace(caps, retain=max(caps.retain, retain), summary=max(caps.summary, summary))

@@ -1,5 +1,4 @@
-"""What models with small windows are offered, and small models: the tools that work cannot be done without, in few
-words. Pure."""
+"""Reduced tool sets and short descriptions for small windows and small models. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +6,7 @@ from dataclasses import replace
 from ebbtide.agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
 SMALL = 16_000
-"""Tokens that requests may take below which definitions are to leave them to the work."""
+"""Below this effective window, in tokens, optional tools are left out."""
 OPTIONAL_TOOLS = frozenset(
     {
         *("edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user", "task"),
@@ -17,13 +16,13 @@ OPTIONAL_TOOLS = frozenset(
 """Tools that work can do without."""
 _OURS = ("builtin", "rare")
 MIDDLE, PATCH, JOB_TOOLS = 32_000, "apply_patch", frozenset({"bash_output", "bash_kill"})
-"""Tokens below which no patches are asked for, whose form models with such windows miss, and tools for jobs are offered
-only once there is one: such models call them for what any command has printed."""
+"""Below `MIDDLE` tokens `apply_patch` is not offered, because such models get its format wrong. Job tools are offered
+only once there is a job: such models call them for the output of any command."""
 RECALL_TOOLS = frozenset({"read_result", "recall"})
-"""Tools that a small window is offered once something is kept that is not shown whole: what they bring back is named
-there by its reference. A tiny one has no room that could be found for them then."""
+"""Tools offered in a small window once an output is stored that is not shown in full; its text names them with the
+reference. A tiny window offers them from the start, because they could not be added later."""
 TINY, ESSENTIAL_TOOLS = 4_000, frozenset({"read", "write", "edit", "bash", *RECALL_TOOLS})
-"""Tokens below which there is room for nothing but these."""
+"""Below this many tokens only these tools fit."""
 
 SMALL_MODEL_TOOLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read": ("Shows a file.", ("path",)),
@@ -31,7 +30,7 @@ SMALL_MODEL_TOOLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "edit": ("Replaces the text `old`, which stands in a file, by `new`.", ("path", "old", "new", "replace_all")),
     "bash": ("Runs a shell command: also to list, search, run, move, copy or delete files.", ("command",)),
 }
-"""The tools of a small model, in still fewer words: each one more is one more to be mistaken for another."""
+"""Tools of a small model, with even shorter descriptions: each further tool is one more to confuse with another."""
 
 _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read": ("Reads a file.", ("path", "offset", "limit")),
@@ -42,7 +41,8 @@ _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read_result": ('A stored output: `lines` "10-50", or what matches `pattern`.', ("ref_id", "lines", "pattern")),
     "recall": ("Brings back what a reference such as r12 names, or finds what was said.", ("ref_id", "lines", "query")),
 }  # fmt: skip
-"""The text and the parameters of some tools there. All their other parameters are taken, too."""
+"""Descriptions and listed parameters of some tools in small windows. All their other parameters are accepted as
+well."""
 
 
 def for_window(
@@ -53,9 +53,9 @@ def for_window(
     has_kept: bool = False,
     is_led: bool = False,
 ) -> tuple[ToolSpec, ...]:
-    """The tools as they are offered where requests may take so many tokens. Those of servers stay as they are.
-    `has_jobs`: a command was started in the background; `has_kept`: something is kept that is not shown whole;
-    `is_led`: the model is a small one, whatever its window."""
+    """Return the tools offered in an effective window of this size. Tools of servers stay unchanged. `has_jobs`: a
+    background job was started; `has_kept`: an output is stored that is not shown in full; `is_led`: the model is a
+    small one, whatever its window."""
     if effective >= MIDDLE and not is_led:
         return tuple(specs)
     has = {"has_jobs": has_jobs, "has_kept": has_kept, "is_led": is_led}
@@ -69,7 +69,7 @@ def for_window(
 def is_omitted(
     name: str, effective: int, *, has_jobs: bool = False, has_kept: bool = False, is_led: bool = False
 ) -> bool:
-    """Whether a tool that came with the program is not offered where requests may take so many tokens."""
+    """Whether a built-in tool is left out in an effective window of this size."""
     if is_led and name not in SMALL_MODEL_TOOLS and name not in (SEARCH, CALL):
         return not ((name in JOB_TOOLS and has_jobs) or (name in RECALL_TOOLS and has_kept))
     if name == PATCH:

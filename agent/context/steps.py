@@ -1,4 +1,4 @@
-"""Where turns and steps begin, and from where on the model has seen nothing yet. Pure."""
+"""Where turns and steps begin, and which messages the model has not seen yet. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,8 @@ from ebbtide.agent.messages import BY_USER, Assistant, Image, Message, Text, Use
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Where turns begin: at messages of the user that are no outputs and follow none, and that join no turn."""
+    """Return the indices at which turns begin: user messages that contain text or images, follow no other such message
+    and did not join a running turn."""
     return [
         index
         for index, message in enumerate(messages)
@@ -16,18 +17,18 @@ def turn_starts(messages: Sequence[Message]) -> list[int]:
 
 
 def is_request(message: Message) -> bool:
-    """Whether the user said it; messages with nothing but outputs or notes of the program are no requests."""
+    """Whether the message contains text or images from the user, not only outputs or notes."""
     return isinstance(message, User) and any(isinstance(part, Text | Image) for part in message.parts)
 
 
 def starts_step(message: Message) -> bool:
-    """Whether a view may begin with the message: what answers calls never stands alone."""
+    """Whether a view may begin with the message: outputs never stand without their calls."""
     return isinstance(message, Assistant) or is_request(message)
 
 
 def unseen_from(messages: Sequence[Message]) -> int:
-    """The index from which on messages hold calls whose outputs no reply of the model has followed yet: those of its
-    last reply, and commands that the user ran since. The number of messages where there are none."""
+    """Return the index of the first call whose outputs the model has not replied to yet: a call of its last reply, or a
+    command that the user ran since. The number of messages if there is none."""
     first = len(messages)
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -39,5 +40,5 @@ def unseen_from(messages: Sequence[Message]) -> int:
 
 
 def is_by_user(message: Assistant) -> bool:
-    """Whether a reply stands for a command that the user ran: the model has said nothing then."""
+    """Whether a reply represents a command that the user ran; the model said nothing then."""
     return bool(message.calls) and all(call.id.startswith(BY_USER) for call in message.calls)

@@ -1,5 +1,5 @@
-"""The strategies by which a view gets smaller, in which order they are tried, and the room that they are to make. Pure:
-what each does is in `ebbtide.agent.context.apply_strategy`."""
+"""The compaction strategies, their order for each cause, and the room they must make. Pure; implemented in
+`ebbtide.agent.context.apply_strategy`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,18 +16,17 @@ Strategy: TypeAlias = Literal[
     "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",
     "least", "references", "step", "words",
 ]  # fmt: skip
-"""One strategy: old outputs masked, unseen outputs cut to a fair share of the window, a summary by the model that has
-the conversation in its cache (or one that the user set), the same piece by piece, facts only, all outputs masked that
-were seen, what came with the open request shown in part, unseen outputs cut to what is left while that is worth
-reading, older half of the turns dropped, the last message and the unseen step, both without their pictures,
-unseen outputs cut as far as can be, a line for each of them, the step gone and named, long words of the user by both
-ends."""
+"""One strategy: mask old outputs; cut unseen outputs to a fair share; summary by the model that has the conversation
+cached (or one that the user set); summary in chunks; facts only; mask all seen outputs; shorten attachments of the open
+request; cut unseen outputs to the remaining room while that is worth reading; drop the older half of the turns; keep
+only the last message and the unseen step; remove the pictures of both; cut unseen outputs as far as possible; reduce
+each of them to a line; drop the step and name it; shorten long user text."""
 
 CUT_STRATEGIES: frozenset[str] = frozenset({"share", "cut", "least"})
-"""The strategies that show less of what the model has not seen yet. Nothing that was sent changes by them."""
+"""Strategies that only show less of unseen outputs. They change nothing that was sent."""
 
 TOOLS = "tools"
-"""What precedes them where the tools leave too little room: as many as possible are held back."""
+"""Runs before the strategies if the tools leave too little room: as many as possible are deferred."""
 
 LADDERS: dict[Cause, tuple[Strategy, ...]] = {
     "full": (
@@ -45,8 +44,8 @@ LADDERS: dict[Cause, tuple[Strategy, ...]] = {
     "budget": ("mask",),
     "pictures": ("pictures", "mask_all", "ledger"),
 }  # fmt: skip
-"""After an overflow pictures stay as long as texts can go: what they take is only guessed, as is what there is room for
-where no provider has named it."""
+"""After an overflow pictures stay as long as text can be removed: their size is only guessed, and so is the room if no
+provider has named it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +57,14 @@ class Room:
     tools: int
     trigger: float = 0.95
     scale: float = 1.0
-    """Tokens of the conversation that the provider counts for one that is estimated, when it counts more. What stands
-    before it is known better, and does not get smaller with it."""
+    """Actual tokens of the conversation per estimated token, at least 1. What precedes it is known better and is not
+    scaled."""
     buffer: int = 0
     """Tokens beyond `effective` that a request for a summary may take."""
     deferrable: int = 0
-    """Tokens of the tool definitions that could be held back yet."""
+    """Tokens of the tool definitions that could still be deferred."""
     ratio: float = 1.0
-    """Tokens of the conversation that the provider counts for one that is estimated, also when it counts fewer."""
+    """Actual tokens of the conversation per estimated token, also below 1."""
 
     @property
     def fixed_tokens(self) -> int:
@@ -76,15 +75,15 @@ class Room:
         return replace(self, tools=self.tools - self.deferrable, deferrable=0)
 
     def holds(self, conversation: Conversation) -> bool:
-        """Whether a request that asks for a summary of the conversation fits into the window."""
+        """Whether a request for a summary of the conversation fits into the window."""
         return self.request_tokens(size_of(conversation)) <= self.effective + self.buffer
 
     def share(self, conversation: Conversation) -> float:
-        """The part of the window that a request would take."""
+        """Share of the window that a request would take."""
         return self.request_tokens(size_of(conversation)) / max(self.effective, 1)
 
     def request_tokens(self, messages: int) -> float:
-        """Tokens of a request whose messages are estimated at so many."""
+        """Tokens of a request whose messages are estimated at `messages`."""
         return self.fixed_tokens + messages * self.scale
 
     @property
@@ -94,13 +93,13 @@ class Room:
 
 
 def size_of(conversation: Conversation, size: Callable[[Message], int] = estimate_message) -> int:
-    """Estimated tokens of a conversation as it is shown."""
+    """Estimated tokens of a conversation as shown."""
     return sum(map(size, (*summary_messages(conversation.summary), *visible_messages(conversation))))
 
 
 def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None, spare: float = 0.0) -> Room:
-    """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
-    provider counted than was estimated. `spare`: the share of the tool definitions that could be held back yet."""
+    """Return the room for a compaction. Later sizes can only be estimated, so they are scaled by the provider's count
+    over the estimate. `spare`: share of the tool definitions that could still be deferred."""
     system = budget.system + budget.instructions + budget.memories + budget.skills
     fixed, estimated, window = system + budget.tools, max(size_of(conversation), 1), budget.window
     scale = min(max((max(counted or 0, budget.used) - fixed) / estimated, 1.0), 3.0)

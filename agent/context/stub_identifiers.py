@@ -1,9 +1,8 @@
-"""The names that the line of a masked output tells: each is told by the line of the first output in which it stands,
-and so once in a view. Pure.
+"""Identifiers listed in the stubs of masked outputs. Each is listed only by the first output that contains it. Pure.
 
-Half of what recorded sessions needed again of their outputs were names that lines have room for. Lines would repeat
-each other otherwise: the same files stand in what was searched, listed and read. What a line tells depends on the
-outputs before it in the view alone, so it stays as it is from request to request.
+Half of what recorded sessions needed again of their outputs were names short enough for a stub. Without deduplication
+stubs would repeat each other, because the same files are searched, listed and read. A stub depends only on earlier
+outputs in the view, so it stays the same from request to request.
 """
 
 from collections.abc import Sequence
@@ -15,20 +14,20 @@ from ebbtide.agent.messages import ToolOutput
 from ebbtide.tools.lazy import dataclass
 
 NAME_SHARE = 0.12
-"""The share of a long output that the names in its line take."""
+"""Share of a long output that the names in its stub may take."""
 MIN_NAME_BYTES, MAX_NAME_BYTES = 40, 4_500
-"""Bytes of names: a line has none where its share would be less."""
+"""Bytes of names: a stub has none if its share would be less."""
 HEADING = "names in it"
 
 
 @dataclass(slots=True)
 class StubIdentifiers:
-    """What the lines of a view's outputs tell, should they be masked: for each in order, as it comes in."""
+    """Generates the stub suffixes for a view's outputs, one by one in order."""
 
     _seen: set[str] = field(default_factory=set)
 
     def suffix_for(self, output: ToolOutput) -> str:
-        """What stands behind the line of an output that follows those so far; empty where it tells no name."""
+        """Return the suffix for the next output; empty if it adds no name."""
         room = min(int(NAME_SHARE * len(output.text)), MAX_NAME_BYTES)
         if room < MIN_NAME_BYTES:
             return ""
@@ -47,13 +46,13 @@ class StubIdentifiers:
 
 @dataclass(slots=True)
 class SeenIdentifiers:
-    """The same for a number of outputs, made when it is asked for."""
+    """Stub suffixes of several outputs, computed on first use."""
 
     outputs: Sequence[ToolOutput]
     _lines: tuple[str, ...] | None = None
 
     def at(self, index: int) -> str:
-        if self._lines is None:  # two threads may both make them, and make the same
+        if self._lines is None:  # harmless race: two threads compute the same result
             names = StubIdentifiers()
             self._lines = tuple(map(names.suffix_for, self.outputs))
         return self._lines[index]

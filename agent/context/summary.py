@@ -1,4 +1,5 @@
-"""The summary of what left the view: how it is asked for, read, checked against the facts, and shown. Pure."""
+"""The summary of what left the view: prompting for it, parsing it, checking it against the facts, and showing it.
+Pure."""
 
 import re
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ CARRIED_HEADING = "## Files as you last read them"
 NAMES = "## Outputs that are no longer shown, with names in them"
 
 NO_ROOM = "There was no room for more than this line."
-"""What the account of the work says where not even its least one fits."""
+"""Text of the summary if not even the shortest one fits."""
 REQUIRED_FACTS_HEADING = "Not to be forgotten:"
 MORE = "- and {} more, which `recall` finds"
 
@@ -41,7 +42,7 @@ _TAGS = regex(r"</?(?:retain|summary)>", re.IGNORECASE)
 
 
 def summary_messages(summary: Summary) -> tuple[User, ...]:
-    """The messages that open a compacted view; none when nothing was compacted away."""
+    """Return the messages that open a compacted view; none if nothing was compacted."""
     if not summary:
         return ()
     parts = [FRAME]
@@ -61,13 +62,13 @@ def summary_messages(summary: Summary) -> tuple[User, ...]:
 
 
 def non_empty_summary(summary: Summary, left: int) -> Summary:
-    """The summary of so many messages that left the view. Never an empty one where there are such messages: what opens
-    the view would be the reply to a message that is gone, which providers refuse."""
+    """Return a non-empty summary if `left` messages have left the view. Without it the view would open with a reply,
+    which providers reject."""
     return summary if summary or not left else replace(summary, summary=NO_ROOM)
 
 
 def _headed_parts(heading: str, kept: Sequence[CarriedPart]) -> tuple[Text | Image, ...]:
-    """What stays as parts of the message that opens a compacted view, each under a line that says what it is."""
+    """Return the parts that stay, each under a title, for the message that opens a compacted view."""
     if not kept:
         return ()
     return (Text(heading), *(part for one in kept for part in (Text(f"### {one.title}"), *one.parts)))
@@ -75,10 +76,10 @@ def _headed_parts(heading: str, kept: Sequence[CarriedPart]) -> tuple[Text | Ima
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user wants of every summary, beside the usual."""
+    """The user's wishes for every summary."""
 
     summary_prompt: str = ""
-    """Replaces what the summary is usually asked to hold."""
+    """Replaces the default list of what the summary should contain."""
     summary_directives: tuple[str, ...] = ()
     retain_prompt: str = ""
     retain_directives: tuple[str, ...] = ()
@@ -106,8 +107,8 @@ def instruction(
     summary_tokens: int = 1800,
     outputs: Sequence[str] = (),
 ) -> str:
-    """What asks a model for a summary of everything above it. `outputs`: lines that tell which references outputs
-    have that stand above without one."""
+    """Return the prompt for a summary of everything above it. `outputs`: lines with the references of outputs above
+    that have none."""
     retain = "\n".join([wishes.retain_prompt or USUAL_RETAIN, *(f"- {wish}" for wish in wishes.retain_directives)])
     summary = "\n".join([wishes.summary_prompt or USUAL_SUMMARY, *(f"- {wish}" for wish in wishes.summary_directives)])
     wish = f"\n\nPay most attention to this: {focus}" if focus else ""
@@ -127,8 +128,8 @@ words, and nothing else:
 
 
 def without_open_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages as a model can be asked about them: of a last one that makes calls which nothing has answered yet,
-    only what it says is left, and nothing when it says nothing."""
+    """Return the messages so that a model can be asked about them: a final reply with unanswered calls is reduced to
+    its text, or dropped if it has none."""
     last = messages[-1] if messages else User(())
     if not isinstance(last, Assistant) or not last.calls:
         return tuple(messages)
@@ -138,7 +139,7 @@ def without_open_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a model wrote down."""
+    """A summary written by a model."""
 
     retain: str
     summary: str
@@ -146,14 +147,14 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSummary:
-    """Why a model's reply is no summary."""
+    """Why a model's reply is not a summary."""
 
     why: str
 
 
 SummaryReading: TypeAlias = Draft | RefusedSummary
 
-# A text: `re` compiles it when the first summary is read, which most runs never ask for.
+# A string: `re` compiles it when the first summary is read, which never happens in most runs.
 _NOTHING = (
     r"(?is)^\W*(?:\(?\s*)?(?:n/?a|none|nothing|empty|null|todo|tbd|\.{3}|…"
     r"|(?:there (?:is|was) )?no (?:\w+ ){0,3}"
@@ -166,7 +167,7 @@ _NOTHING = (
 
 
 def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> SummaryReading:
-    """The summary in a reply, or why there is none."""
+    """Return the summary in a reply, or why there is none."""
     if calls:
         return RefusedSummary("it calls a tool instead")
     if stop in ("max_tokens", "overflow", "refusal", "interrupted", "repetition"):
@@ -183,7 +184,7 @@ def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Summar
 
 
 def _element(name: str, text: str) -> str | None:
-    """What stands in the last whole element of that name, without any of our tags; None when there is none."""
+    """Return the content of the last complete element of that name, without tags; None if there is none."""
     begins: list[int] = []
     whole: tuple[int, int] | None = None
     for tag in re.finditer(f"</?{name}>", text, re.IGNORECASE):
@@ -196,14 +197,14 @@ def _element(name: str, text: str) -> str | None:
 
 
 def without_tags(text: str) -> str:
-    """The text without the tags that a reply uses, which a view never contains."""
+    """Return the text without the tags that replies use; a view never contains them."""
     while (cleaned := _TAGS.sub("", text)) != text:
         text = cleaned
     return text
 
 
 def with_facts(text: str, facts: Sequence[str], tokens: int | None = None) -> str:
-    """The text with facts that it leaves out, word for word: all of them, or the first ones in so many tokens."""
+    """Return the text with omitted facts appended: all of them, or as many as fit into `tokens`."""
     if not facts:
         return text
     shown = "\n".join(facts) if tokens is None else truncate_lines("\n".join(facts), tokens)
@@ -212,7 +213,7 @@ def with_facts(text: str, facts: Sequence[str], tokens: int | None = None) -> st
 
 
 def truncate_lines(text: str, tokens: int) -> str:
-    """The whole lines of a text from its beginning that fit into so many tokens; a first line that does not is cut."""
+    """Return the leading whole lines that fit into `tokens`; a first line that does not fit is cut."""
     if estimate_text(text) <= tokens:
         return text
     kept: list[str] = []
@@ -226,13 +227,12 @@ def truncate_lines(text: str, tokens: int) -> str:
 
 
 def as_text(draft: Draft) -> str:
-    """Both parts of a summary as one text that can be edited."""
+    """Return both parts of a summary as one editable text."""
     return "\n".join((RETAIN, draft.retain, "", SUMMARY, draft.summary))
 
 
 def read_edited(text: str) -> Draft | None:
-    """The summary in a text that was edited; without its headings all of it is the account of the work. None when
-    nothing is left of it."""
+    """Parse an edited summary. Without headings all of it is the account of the work. None if it is empty."""
     lines = without_tags(text).splitlines()
     split = next((at for at, line in enumerate(lines) if line.strip() == SUMMARY), None)
     parts = ([], lines) if split is None else (lines[:split], lines[split + 1 :])

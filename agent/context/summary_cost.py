@@ -1,5 +1,4 @@
-"""What a summary costs, which models could write it, and whether another one does it for less than the one that has the
-conversation in its cache. Pure: prices and sizes in, a model out."""
+"""The cost of a summary, and which model writes it for less than the one that has the conversation cached. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,8 +8,8 @@ ASKS, WRITES = 400, 1800
 """Tokens of the request for a summary and of the summary."""
 
 MARGIN = 0.7
-"""A reader must cost less than this share of what asking the model itself costs. Models count the same text up to a
-third apart, and one summary in ten may be refused and paid for in vain: 0.75 · 0.9 is about this."""
+"""Another model must cost less than this share of asking the model itself. Token counts of models differ by up to a
+third, and one summary in ten may be rejected after payment: 0.75 · 0.9 is about this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +24,15 @@ class PerToken:
 
 @dataclass(frozen=True, slots=True)
 class SummaryJob:
-    """A summary that is to be written."""
+    """A summary to be written."""
 
     context: int
-    """Tokens of the conversation as the model itself has it."""
+    """Tokens of the conversation for the model itself."""
     transcript: int
-    """Tokens of its text for a model that has not seen it."""
+    """Tokens of the transcript for another model."""
     is_cached: bool = True
-    """The model itself would read the conversation from its cache; otherwise the text, as any other."""
+    """Whether the model itself would read the conversation from its cache. If not, it reads the transcript like any
+    other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SummaryOffer:
     model: str
     """`provider/name`."""
     prices: PerToken | None
-    """None when they are not known."""
+    """None if unknown."""
     window: int
 
 
@@ -57,8 +57,8 @@ def price_of_reading(prices: PerToken, transcript: int) -> float:
 
 
 def cheapest_reader(own: PerToken | None, job: SummaryJob, offers: Sequence[SummaryOffer]) -> str | None:
-    """The model that writes the summary for the least, when that is clearly less than the model itself would cost. An
-    unknown price never wins, nor does a window that would have to read in pieces."""
+    """Return the cheapest model for the summary, if it is clearly cheaper than the model itself. An unknown price never
+    wins, nor does a window that would need chunks."""
     if own is None:
         return None
     paid = price_of_sharing(own, job.context) if job.is_cached else price_of_reading(own, job.transcript)
@@ -74,24 +74,24 @@ def cheapest_reader(own: PerToken | None, job: SummaryJob, offers: Sequence[Summ
 
 @dataclass(frozen=True, slots=True)
 class SummaryModel:
-    """A model that could write summaries, with what is known of it."""
+    """A model that could write summaries, and what is known about it."""
 
     model: str
     """`provider/name`."""
     seconds: float | None
-    """How long it took to answer a short question; None when it did not."""
+    """Seconds it took to answer a short question; None if it did not."""
     window: int
     price: float | None = None
-    """US dollars per million tokens of input; None when it is not known."""
+    """US dollars per million input tokens; None if unknown."""
 
 
 MIN_WINDOW_TOKENS = 16_000
-"""A window below this would cut a conversation into too many pieces."""
+"""A smaller window would split a conversation into too many chunks."""
 
 
 def fastest_first(candidates: Sequence[SummaryModel]) -> tuple[str, ...]:
-    """The models that answered and can hold a conversation, the fastest first; of two that are equally fast the cheaper
-    one. A model without a price comes after those with one."""
+    """Return the models that answered and have a large enough window, the fastest first, then the cheapest. A model
+    without a price comes after those with one."""
     usable = [found for found in candidates if found.seconds is not None and found.window >= MIN_WINDOW_TOKENS]
     order = sorted(usable, key=lambda found: (found.seconds, found.price is None, found.price or 0.0, found.model))
     return tuple(dict.fromkeys(found.model for found in order))

@@ -1,16 +1,16 @@
-"""Which lines of a file an output shows: those of an older one that it shows again need no place any more. Pure."""
+"""Which lines of a file an output shows; older outputs of the same lines are redundant. Pure."""
 
 from ebbtide.agent.messages import ToolCall, ToolOutput
 from ebbtide.tools.lazy import dataclass
 
 _ALL = (1, 2**62)
 _NOTES = 3
-"""Lines at the end of a read that may say something about it."""
+"""Lines of notes that may follow a read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewedLines:
-    """The lines of a file that an output shows, or that a call has written."""
+    """The lines of a file that an output shows or a call has written."""
 
     path: str
     first: int
@@ -21,7 +21,8 @@ class ViewedLines:
 
 
 def lines_of(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
-    """What a call shows of a file: the numbered lines of a read, all of what was written; None of any other."""
+    """Return the lines of a file that a call shows: the numbered lines of a read, or everything for a write. None
+    otherwise."""
     path = call.arguments.get("path")
     if output.status != "done" or not isinstance(path, str) or call.name not in ("read", "write"):
         return None
@@ -33,7 +34,7 @@ def lines_of(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
 
 
 def _numbered_span(text: str) -> tuple[int, int] | None:
-    """The numbers of the first and the last line of a read, unless lines between them were left out."""
+    """Return the first and last line number of a read; None if lines in between were left out."""
     first, end, notes = _number(text, 0), len(text), 0
     while first is not None and notes <= _NOTES:
         start = text.rfind("\n", 0, end) + 1

@@ -1,5 +1,4 @@
-"""Which tools the next request offers, which it holds back, and the groups in which they are. Pure: specs in, specs
-out."""
+"""Which tools the next request offers, which are deferred, and how they are grouped. Pure."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,32 +11,32 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_GROUP_TOOLS = 10
-"""Tools of a group: a search may load all of one."""
+"""Maximum number of tools in a group: a search may load all of one."""
 
 MAX_GROUP_NAME_CHARS = 64
-"""Characters of a group's name."""
+"""Maximum characters of a group's name."""
 
 NO_TOOL = "there is no tool `{}`"
-"""How the answer begins to a call of a tool that there is not."""
+"""Beginning of the answer to a call of an unknown tool."""
 
 _ABOUT = 400
-"""Characters of what is said of a group."""
+"""Maximum characters of a group's description."""
 
 _OTHERS = "tools"
-"""The group of tools whose names tell of no server."""
+"""Group of tools whose names show no server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tools that are found together. Without a name: a tool that is found by itself."""
+    """Tools that are found together. Without a name: a tool that is found individually."""
 
     name: str = ""
     about: str = ""
-    """What the model reads of it: whose tools they are and what they are called."""
+    """Description for the model: whose tools they are and their names."""
 
 
 def groups_of(names: Sequence[str]) -> Mapping[str, Group]:
-    """The group of each tool: those of one server, in the order in which it named them, ten in each."""
+    """Return the group of each tool: the tools of one server in their order, ten to a group."""
     servers: dict[str, list[str]] = {}
     for name in names:
         servers.setdefault(_server_of(name), []).append(name)
@@ -53,7 +52,7 @@ def groups_of(names: Sequence[str]) -> Mapping[str, Group]:
 
 
 def _server_of(name: str) -> str:
-    """`mcp__tracker` of `mcp__tracker__create_issue`."""
+    """Return the server prefix: `mcp__tracker` for `mcp__tracker__create_issue`."""
     kind, _, rest = name.partition("__")
     server, parts, _ = rest.partition("__")
     return f"{kind}__{server}" if kind == "mcp" and parts else _OTHERS
@@ -66,7 +65,7 @@ def _about(server: str, members: Sequence[str]) -> str:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, or the first of `name_2`, `name_3`, … that is not taken."""
+    """Return the name, or the first free one of `name_2`, `name_3`, …."""
     count, free = 1, name[:MAX_GROUP_NAME_CHARS]
     while free in taken:
         count += 1
@@ -76,18 +75,18 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 ToolKind: TypeAlias = Literal["builtin", "skill", "mcp", "rare"]
-"""Whose tool it is. Those that come with the program are always offered, but for what is seldom needed."""
+"""Origin of a tool. Built-in tools are always offered, except the rarely needed ones."""
 
 HostedSearch: TypeAlias = Literal["none", "plain", "grouped"]
-"""How a provider finds what is held back: not at all, so that our own tools do; by a search over deferred definitions;
-or by one over groups of them, whose names and descriptions the model is shown."""
+"""How a provider finds deferred tools: not at all, so the program's own tools do; by a search over deferred
+definitions; or by a search over groups, whose names and descriptions the model sees."""
 
 SEARCH, CALL = "tool_search", "call_tool"
-"""The tools by which the model finds and calls what is held back. They are offered only when something is, and not
-where the provider finds it: then it is called by its name."""
+"""Tools with which the model finds and calls deferred tools. They are offered only if some are deferred, and not if the
+provider finds them: then they are called by name."""
 
 _FIRST: Mapping[ToolKind, int] = {"rare": 0, "mcp": 1, "skill": 2}
-"""The kinds that may be held back, and which of them goes first."""
+"""The kinds that may be deferred, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class ToolSpec:
     schema: Mapping[str, object]
     kind: ToolKind = "builtin"
     deferred: Group | None = None
-    """Set where the definition is sent but not shown to the model until the provider's search has found it."""
+    """Set if the definition is sent but hidden from the model until the provider's search finds it."""
 
 
 def select_tools(
@@ -109,9 +108,8 @@ def select_tools(
     *,
     finders: bool = False,
 ) -> tuple[ToolSpec, ...]:
-    """The tools in the order they are offered, every name once: the first of a name wins, the order never changes.
-    What is held back is left out, or deferred where the provider searches. `finders`: those that find and call what is
-    held back are offered also while nothing is, or while the provider finds it."""
+    """Return the tools in the order they are offered, each name once (the first one wins). Deferred ones are left out,
+    or marked if the provider searches. `finders`: offer the search tools in any case."""
     known = _once(specs)
     needs_finders = finders or (bool(held_back) and search == "none")
     offered = [spec for spec in known if needs_finders or spec.name not in (SEARCH, CALL)]
@@ -125,7 +123,7 @@ def select_tools(
 
 
 def _naming(spec: ToolSpec, rare: Sequence[str]) -> ToolSpec:
-    """The tool as it is; of the one that searches, with what came with the program and nobody would look for."""
+    """Return the search tool with the deferred built-in tools in its description; any other tool unchanged."""
     if spec.name != SEARCH or not rare:
         return spec
     return replace(spec, description=f"{spec.description} Among them: {', '.join(rare)}.")
@@ -142,12 +140,11 @@ def tools_to_hold_back(
     wished: AbstractSet[str] = frozenset(),
     most_tools: int | None = None,
 ) -> frozenset[str]:
-    """The names of the tools to hold back, so that all that the model is shown takes at most `most` tokens: in any case
-    what is seldom needed, then tools of servers, then those of skills, each kind from the one used longest ago, and of
-    those used at the same time the later one. None where that would make no request smaller. `used`: when a tool was
-    used last, as any number that grows. `finders`: see `select_tools`. `wished`: those that the user wants held back,
-    which are whatever it takes. `most_tools`: how many definitions the provider takes; the others are held back, though
-    nothing may find them."""
+    """Return the names of the tools to defer so that the definitions shown take at most `most` tokens: rarely needed
+    tools in any case, then tools of servers, then of skills, the least recently used first and of those the last
+    listed. Empty if that would make no request smaller. `used`: last use of each tool, as any increasing number.
+    `finders`: see `select_tools`. `wished`: tools that the user wants deferred at any cost. `most_tools`: maximum
+    number of definitions that the provider accepts; the others are deferred even if nothing can find them."""
     known = _once(specs)
     sizes = {spec.name: size(spec) for spec in known}
     needed = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
@@ -157,7 +154,7 @@ def tools_to_hold_back(
     if None in needed and search == "none":
         if not is_too_many:
             return frozenset()
-        most = sum(sizes.values())  # of what cannot be found no more is held back than must be
+        most = sum(sizes.values())  # tools that cannot be found are deferred only if necessary
     to_find = sum(filter(None, needed))
     whole = sum(sizes.values()) + (to_find if finders else 0)
     places = {spec.name: place for place, spec in enumerate(known)}
@@ -177,7 +174,7 @@ def tools_to_hold_back(
     for spec in candidates:
         if left <= most and count <= limit and spec.name not in wished and spec.kind != "rare":
             break
-        # From the first tool that is held back on, what finds it is offered, too; and its group with the first of it.
+        # From the first deferred tool on, the search tools are offered as well, and each group from its first tool on.
         if not held and search != "none":
             count += 1
         elif not held and not finders:
@@ -192,15 +189,14 @@ def tools_to_hold_back(
 
 
 def definitions_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:
-    """What the model is shown of the tools that are offered: the groups of those that are deferred, not their
-    definitions."""
+    """Size of the definitions that the model sees: deferred tools count by their groups."""
     groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
     shown = sum(size(spec) for spec in specs if spec.deferred is None)
     return shown + sum(size(_header(group)) for group in groups)
 
 
 def unwrapped_call(call: ToolCall) -> ToolCall:
-    """The call that a `call_tool` stands for, under the same id; any other call as it is."""
+    """Return the call wrapped in a `call_tool`, under the same id; any other call unchanged."""
     if call.name != CALL or call.problem:
         return call
     name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
@@ -212,13 +208,13 @@ def unwrapped_call(call: ToolCall) -> ToolCall:
 
 
 def executed_call(call: ToolCall, output: ToolOutput) -> ToolCall:
-    """The call that an output answers, as it ran: what a `call_tool` stands for, with what the user made of it."""
+    """Return the call that an output answers, as executed: unwrapped, and with the user's edits."""
     call = unwrapped_call(call)
     return call if output.edited is None else replace(call, arguments=output.edited, source="")
 
 
 def _parse_arguments(text: str) -> object:
-    """Arguments that a model wrote as text although they should be an object."""
+    """Parse arguments that a model wrote as text instead of an object."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -233,10 +229,10 @@ def _once(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
 
 
 def _groups(specs: Sequence[ToolSpec]) -> Mapping[str, Group]:
-    """The group of each tool that may be held back. It does not depend on which of them are."""
+    """Return the group of each tool that may be deferred, independent of which ones are."""
     return groups_of([spec.name for spec in specs if spec.kind in _FIRST])
 
 
 def _header(group: Group) -> ToolSpec:
-    """What the model is shown of a group, as if it were a tool."""
+    """Return a group in the form of a tool, to measure what the model sees of it."""
     return ToolSpec(group.name, group.about, {})

@@ -1,4 +1,4 @@
-"""A conversation as text, in pieces, for a model that has not seen it. Pure."""
+"""A conversation as text chunks for a model that has not seen it. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, Note, User
 
 
 def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
-    """What is to be summarised as text for a model that has not seen it, one piece a message, outputs clipped."""
+    """Return the text to be summarised, one piece for each message, with outputs clipped."""
     pieces = [f"[earlier summary]\n{plan.earlier.text}"] if plan.earlier.text else []
     number = plan.outputs_before
     for message in plan.covered:
@@ -19,8 +19,7 @@ def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...
 
 
 def named_outputs(plan: CompactionPlan, tokens: int = 300) -> tuple[str, ...]:
-    """The newest outputs that are to be summarised and are long, a line each with its reference, up to so many
-    tokens."""
+    """Return one line with its reference for each of the newest long outputs to be summarised, within `tokens`."""
     covered = Conversation(plan.covered, outputs_before=plan.outputs_before)
     lines = list[str]()
     for found in reversed(numbered_outputs(covered)):
@@ -35,7 +34,7 @@ def named_outputs(plan: CompactionPlan, tokens: int = 300) -> tuple[str, ...]:
 
 
 def _message_texts(message: Message, output_tokens: int, number: int) -> Iterator[str]:
-    """`number`: of the output before the first of the message."""
+    """Yield the texts of a message. `number`: number of the output before its first one."""
     if isinstance(message, Assistant):
         calls = [
             f"[called {call.name}] {one_line(call.source or str(dict(call.arguments)), 600)}" for call in message.calls
@@ -54,7 +53,7 @@ def _message_texts(message: Message, output_tokens: int, number: int) -> Iterato
 
 
 def _clip(text: str, tokens: int) -> str:
-    """Both ends of a text."""
+    """Return head and tail of a text."""
     if estimate_text(text) <= tokens:
         return text
     half = max(tokens, 2)
@@ -62,7 +61,7 @@ def _clip(text: str, tokens: int) -> str:
 
 
 def chunks(pieces: Sequence[str], tokens: int) -> tuple[str, ...]:
-    """The pieces joined into texts of at most so many tokens each; a piece that is larger is split."""
+    """Join the pieces into chunks of at most `tokens` each; larger pieces are split."""
     made: list[str] = []
     current, size = "", 0
     for piece in pieces:
@@ -79,6 +78,6 @@ def _split(piece: str, tokens: int) -> Iterator[str]:
     if estimate_text(piece) + 2 <= tokens:
         yield piece
         return
-    width = max(tokens * 2 // 3 - 2, 1)  # no character is estimated at more than one token and a half
+    width = max(tokens * 2 // 3 - 2, 1)  # no character is estimated above 1.5 tokens
     for start in range(0, len(piece), width):
         yield piece[start : start + width]

@@ -1,5 +1,4 @@
-"""Answers of small models that show a change or a command in place of making it, or tell of one that was never made:
-they are asked for it, twice in a turn at most. Pure."""
+"""Remind a small model to make a change that it only showed or claimed, at most twice in a turn. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +16,7 @@ _CODE_WITHOUT_CALL = ": what you show is no call"
 _TASK_PROMPT = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
 _CALL, _WRITE = "Answer with the call alone", "Call `write` with the path `{}` and all that the file is to hold"
 MAX_QUOTED_CHARS = 2_000
-"""Characters of the files, and of the user's words, that are said once more."""
+"""Maximum characters of the files and of the user's text that are repeated."""
 
 _WISH = regex(
     r"(?:^|[.!?;:,\n]\s*|\b(?:please|and|then|should|must|to|you)\s+)"
@@ -25,10 +24,10 @@ _WISH = regex(
     r"implement|insert|make|mend|move|modify|put|refactor|remove|rename|repair|replace|rewrite|set|sort|swap|switch|"
     r"turn|update|upgrade|use|write)\b",
 )
-"""How a wish for a change begins."""
+"""How a request for a change begins."""
 _ASKS = regex(r"^\s*(?:how|what|which|who|where|why|when|explain|show|tell|describe|list|is|are|does|do|can)\b")
 _ABOUT_ENDS = regex(r"new ?line|line (?:end|feed|break)|(?:empty|blank) line|trailing|\beof\b|end of (?:the )?file")
-"""Wishes that may be about the end of a file."""
+"""Requests that may be about the end of a file."""
 _NO_WRITER = regex(
     r"(?i)read|get|open|show|view|list|search|find|look|check|run|exec|test|delete|remove|move|rename|copy|folder|dir"
 )
@@ -42,12 +41,12 @@ _LOOKS = regex(
     r"\s*(?:cd [^&;]*(?:&&|;)\s*)?(?:cat|ls|grep|rg|head|tail|wc|find|pwd|echo(?![^\n]*>)|sed -n|python3?|node|pytest|"
     r"npm (?:test|run)|(?:go|cargo) (?:test|run|build)|make|git (?:status|diff|log|show)|which|file|stat)\b"
 )
-"""How a command begins that changes no file that anybody would have asked to be changed."""
+"""Beginnings of commands that change no relevant file."""
 
 
 def work_reminder(conversation: Conversation) -> User | None:
-    """What asks a model to make the change that its last reply, which ends the turn, only speaks of; None where nothing
-    was to be changed, where something was, and where it was asked already."""
+    """Return the reminder to make the change that the final reply of the turn only talks about. None if no change was
+    asked for, if one was made, or if the limit of reminders is reached."""
     messages = conversation.messages
     start = _turn_start(messages)
     if start is None or not isinstance(answer := messages[-1], Assistant) or answer.calls:
@@ -63,7 +62,7 @@ def work_reminder(conversation: Conversation) -> User | None:
 
 
 def _path_to_write(turn: Sequence[Message]) -> str:
-    """The file of the last call in the turn that was for a tool which there is not, and which would change a file."""
+    """Return the path in the turn's last call to an unknown tool that would write a file; empty if there is none."""
     calls, path = dict[str, ToolCall](), ""
     for message in turn:
         if isinstance(message, Assistant):
@@ -78,7 +77,7 @@ def _path_to_write(turn: Sequence[Message]) -> str:
 
 
 def _reminder_text(said: User, call: str, *, is_shown: bool) -> str:
-    """Once more what is to be done, and where: at this place it is read best."""
+    """Return the text that repeats the task and the files at the end, where models follow it best."""
     files = [part for part in said.parts if isinstance(part, Note) and part.kind == "file"]
     texts = [f"`{file.name}` still holds:\n{file.text[file.heading :].rstrip()}" for file in files]
     shown = "\n\n".join(texts) if sum(map(len, texts)) <= MAX_QUOTED_CHARS else ""
@@ -88,13 +87,13 @@ def _reminder_text(said: User, call: str, *, is_shown: bool) -> str:
 
 
 def asks_for_change(text: str) -> bool:
-    """Whether somebody wishes that something is changed."""
+    """Whether the text asks for a change."""
     plain = text.casefold()
     return _WISH.search(plain) is not None and not (_ASKS.match(plain) and plain.rstrip().endswith("?"))
 
 
 def _turn_start(messages: Sequence[Message]) -> int | None:
-    """Where the user's message stands that began the turn."""
+    """Return the index of the user message that began the turn."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if isinstance(message, User) and message.text and not is_steering_message(message):
@@ -103,15 +102,15 @@ def _turn_start(messages: Sequence[Message]) -> int | None:
 
 
 def turn_request(conversation: Conversation) -> User | None:
-    """The user's message that began the turn."""
+    """Return the user message that began the turn."""
     start = _turn_start(conversation.messages)
     message = conversation.messages[start] if start is not None else None
     return message if isinstance(message, User) else None
 
 
 def changing_calls(conversation: Conversation) -> Iterator[ToolCall]:
-    """The calls of the last turn that have changed something, as far as their kind and their output tell. Small models
-    write a file anew as it was, but for its last line end, and call that the change."""
+    """Yield the calls of the last turn that changed something, judged by their kind and output. Small models sometimes
+    rewrite a file unchanged except for its last line break, and call that the change."""
     calls, messages = dict[str, ToolCall](), conversation.messages
     start = _turn_start(messages) or 0
     asked = messages[start].text if messages else ""

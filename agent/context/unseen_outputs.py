@@ -1,5 +1,5 @@
-"""Outputs that the model has not been shown yet, and how all of them are shown where there is too little room: each by
-its share, with its reference. Pure."""
+"""Outputs that the model has not seen yet, and how they are cut to a share each if room is short, always with their
+reference. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,32 +12,32 @@ from ebbtide.agent.context.steps import unseen_from
 from ebbtide.agent.messages import Conversation, Image, Note, ShortenedPart, ToolOutput, User
 
 MIN_PART_TOKENS = 100
-"""Tokens of an output below which no part of it is worth more than the line that stands for it."""
+"""Below this many tokens no excerpt is worth more than the stub."""
 _MIN_FRAMED_BYTES = 256
-"""Bytes of an output below which a sentence of how to see the rest takes more than they do: a line tells it then."""
+"""Below this many bytes the sentence on how to see the rest takes more than the excerpt, so a line is used."""
 _MIN_PREVIEW_BYTES = 32
 _STEP_OMITTED = "[The newest step took more than the whole window, so it is not shown. What its calls gave back:"
 _LINES = 24
-"""Outputs of a step that is not shown which are named in a line each."""
+"""Maximum number of outputs that are named for a dropped step."""
 
 
 def unseen_outputs(conversation: Conversation) -> tuple[NumberedOutput, ...]:
-    """The outputs that stand behind the model's last reply, in order."""
+    """Return the outputs after the model's last reply, in order."""
     first = unseen_from(conversation.messages)
     count = sum(len(message.outputs) for message in conversation.messages[first:] if isinstance(message, User))
     return numbered_outputs(conversation)[-count:] if count else ()
 
 
 def size_of_unseen(conversation: Conversation) -> int:
-    """Estimated tokens of all of them, as they are shown now."""
+    """Estimated tokens of all unseen outputs as they are shown now."""
     told = {one.key: one for one in conversation.retold}
     return sum(output_size(visible_output(found, conversation.masked, told)) for found in unseen_outputs(conversation))
 
 
 def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
-    """The conversation with its unseen outputs in no more than so many tokens, as far as that can be: small ones whole,
-    of the large ones the ends of the text and the pictures for which there is room, always with the reference. The same
-    conversation when nothing gets smaller."""
+    """Cut the unseen outputs to `room` tokens in total, as far as possible: small ones stay whole, large ones are
+    reduced to head, tail and the pictures that fit, always with the reference. Returns the same conversation if nothing
+    gets smaller."""
     outputs, told = unseen_outputs(conversation), {one.key: one for one in conversation.retold}
     sizes = [output_size(visible_output(found, conversation.masked, told)) for found in outputs]
     if sum(sizes) <= room:
@@ -54,8 +54,7 @@ def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
 
 
 def without_pictures(conversation: Conversation) -> Conversation:
-    """The conversation with the unseen outputs' pictures named instead of shown. The same conversation when there are
-    none."""
+    """Replace the pictures of unseen outputs by their names. Returns the same conversation if there are none."""
     told = {one.key: one for one in conversation.retold}
     shown = [(found, visible_output(found, conversation.masked, told)) for found in unseen_outputs(conversation)]
     named = [
@@ -72,8 +71,8 @@ def without_pictures(conversation: Conversation) -> Conversation:
 
 
 def by_reference(conversation: Conversation) -> Conversation:
-    """The conversation with a line in the place of each unseen output that takes more and is not pinned. The same
-    conversation when none does."""
+    """Mask each unseen output that is larger than its stub and not pinned. Returns the same conversation if there is
+    none."""
     told = {one.key: one for one in conversation.retold}
     chosen = {
         found.output.call_id: found.ref
@@ -90,14 +89,14 @@ def by_reference(conversation: Conversation) -> Conversation:
 
 
 def named_step(request: User, outputs: Sequence[NumberedOutput]) -> User:
-    """What the user wants now, with a note that names the outputs of a step for which there is no room at all."""
+    """Return the open request with a note that names the outputs of a step that does not fit at all."""
     parts = without_named_step(request).parts
     gone = Note("\n".join((_STEP_OMITTED, *_output_lines(outputs))) + "]", kind="step")
     return User((*parts, gone)) if outputs else request
 
 
 def without_named_step(request: User) -> User:
-    """The same without the note about an earlier step."""
+    """Return the request without the note about an earlier step."""
     return replace(
         request, parts=tuple(part for part in request.parts if not (isinstance(part, Note) and part.kind == "step"))
     )
@@ -111,7 +110,7 @@ def _output_lines(outputs: Sequence[NumberedOutput]) -> Iterator[str]:
 
 
 def _fit_output(found: NumberedOutput, part: int) -> ShortenedPart:
-    """As much of the output as takes so many tokens: pictures while there is room, and the ends of the text."""
+    """Reduce an output to `part` tokens: pictures while there is room, then head and tail of the text."""
     output = found.output
     pictures = _pictures_in(output.images, part - MIN_PART_TOKENS)
     names = "".join(f"\n{name}" for name in _names(output.images, found.ref, pictures))
@@ -121,7 +120,7 @@ def _fit_output(found: NumberedOutput, part: int) -> ShortenedPart:
     stored = output.stored
     text = output.text if stored is None else text_without_insertions(output.text, output.inserted).strip("\n")
     whole_size = len(text.encode("utf-8", "surrogatepass")) * max(part, 0) // max(output_size(output), 1)
-    # A preview of a part would count the lines of that part.
+    # The preview of an excerpt would count the lines of that excerpt.
     is_part = stored is not None and len(text.encode("utf-8", "surrogatepass")) < stored.size
     for is_plain in (True,) if is_part else (False, True):
         keep = whole_size
@@ -144,7 +143,7 @@ def _fit_output(found: NumberedOutput, part: int) -> ShortenedPart:
 
 
 def _ends(text: str, keep: int) -> str:
-    """Both ends of a text, also of long lines, of which a preview would show more."""
+    """Return head and tail, also of long lines, for which a preview would show more."""
     most = min(keep, len(text)) * 3 // 4
     return f"{text[: most * 2 // 3]}\n[…]\n{text[len(text) - most // 3 :]}"
 
@@ -154,7 +153,7 @@ def _shortened_output(found: NumberedOutput, one: ShortenedPart) -> ToolOutput:
 
 
 def _pictures_in(images: Sequence[Image], room: int) -> int:
-    """How many of the first pictures take no more than so many tokens."""
+    """Number of leading pictures that fit into `room` tokens."""
     for number, image in enumerate(images):
         room -= estimate_message(User((image,)))
         if room < 0:
@@ -163,7 +162,7 @@ def _pictures_in(images: Sequence[Image], room: int) -> int:
 
 
 def _names(images: Sequence[Image], ref: str, shown: int = 0) -> Iterator[str]:
-    """Lines for the pictures of an output behind the first ones, which are shown."""
+    """Yield lines for the pictures after the first `shown` ones."""
     for number, image in enumerate(images[shown:], shown + 1):
         where = f'`recall` with ref_id="{ref}:tool-{number}" shows it'
         yield f"[A picture ({image.media_type}) is not shown, since there is no room for it: {where}.]"

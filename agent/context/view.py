@@ -1,4 +1,4 @@
-"""What the model is shown of a session's conversation, made once for each message and extended with the next. Pure."""
+"""The model's view of a conversation, computed once for each message and extended incrementally. Pure."""
 
 from collections.abc import Set
 from dataclasses import field, replace
@@ -13,18 +13,17 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(slots=True)
 class View:
-    """One session's view, kept from request to request. What is masked, retold or summarised otherwise than the last
-    time is derived anew."""
+    """One session's view, kept between requests. It is rebuilt if masks, replacements or the summary change."""
 
     _messages: tuple[Message, ...] = ()
-    """Those of the conversation that were shown last."""
+    """Messages of the conversation last shown."""
     _rewrites: tuple[object, ...] = ()
-    """What else decided how they were shown."""
+    """Other inputs that determined how they were shown."""
     _visible: tuple[Message, ...] = ()
     _prompted: tuple[Message, ...] = ()
-    """Those of `_visible` that are in `_merged`."""
+    """Messages of `_visible` already in `_merged`."""
     _opening: tuple[object, ...] = ()
-    """What decided how the messages of the last prompt begin."""
+    """Inputs that determined how the last prompt begins."""
     _merged: tuple[Message, ...] = ()
     _ids: IncrementalFold[set[str], Message] = field(default_factory=lambda: IncrementalFold(set, _with_ids))
     _outputs: IncrementalFold[int, Message] = field(default_factory=lambda: IncrementalFold(int, _with_outputs))
@@ -34,7 +33,7 @@ class View:
     )
 
     def messages(self, conversation: Conversation) -> tuple[Message, ...]:
-        """The messages as the model sees them, as `visible_messages` gives them."""
+        """Return the messages as the model sees them, the same as `visible_messages`."""
         if not conversation.masked and not conversation.retold:
             return conversation.messages
         rewrites = (
@@ -49,7 +48,8 @@ class View:
         return self._visible
 
     def _new_messages(self, conversation: Conversation, known: int) -> tuple[Message, ...]:
-        """The messages behind the first `known` as they are shown. A reply before them says what their calls were."""
+        """Return the visible form of the messages after the first `known`. A preceding reply is needed for their
+        calls."""
         start = known - 1 if known and isinstance(conversation.messages[known - 1], Assistant) else known
         earlier = self._outputs.of(self._messages)
         newest = replace(
@@ -61,13 +61,13 @@ class View:
         return visible_messages(newest)[known - start :]
 
     def prompt(self, conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
-        """The next request's system text and messages, as `build_prompt` gives them."""
+        """Return the system prompt and messages of the next request, the same as `build_prompt`."""
         shown, opening = self.messages(conversation), (conversation.summary, images)
         if self._opening != opening or not is_prefix(self._prompted, shown):
             self._merged = merge_users(for_model(summary_messages(conversation.summary), images=images))
             self._prompted, self._opening = (), opening
         more = merge_users(for_model(shown[len(self._prompted) :], images=images))
-        # Only the two that meet can have to be joined: all others stay the objects that they were.
+        # Only the two adjacent messages may have to be merged: all others stay the same objects.
         joined = merge_users((*self._merged[-1:], *more[:1]))
         if more and len(joined) == 1:
             self._merged, more = self._merged[:-1], (*joined, *more[1:])
@@ -76,15 +76,15 @@ class View:
         return put_together(self._merged, instructions)
 
     def outputs_so_far(self, conversation: Conversation) -> int:
-        """How many outputs the session has."""
+        """Number of outputs in the session."""
         return conversation.outputs_before + self._outputs.of(conversation.messages)
 
     def last_user_text(self, conversation: Conversation) -> str:
-        """What the user has said last; empty where that is not among the messages."""
+        """Return the user's last text; empty if it is not among the messages."""
         return self._last_user_text.of(conversation.messages)
 
     def call_ids(self, conversation: Conversation) -> Set[str]:
-        """The ids of all calls."""
+        """Return the ids of all calls."""
         return self._ids.of(conversation.messages)
 
 

@@ -1,4 +1,4 @@
-"""What a user may do to a view by hand: what each act makes of it, and why some cannot be done. Pure."""
+"""Manual view edits: the effect of each action, and why some are refused. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,29 +19,29 @@ from ebbtide.agent.messages import Conversation, Form, Image, Message, Note, Sho
 from ebbtide.tools.outputs.extent import pluralize
 
 ITEM_SUMMARY_TOKENS = 400
-"""Tokens that a model's summary of one item usually takes."""
+"""Typical tokens of a model's summary of one item."""
 MAX_REMAINING_SHARE = 0.9
-"""What stands for an item must take less than this of what the item takes."""
+"""A replacement must take less than this share of the item."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """What the user wants done."""
+    """An edit that the user asked for."""
 
     act: Act
     key: str = ""
-    """Of an item; the name of a tool or of a server where tools are meant."""
+    """Key of an item, or the name of a tool or server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an act cannot be done, and what can."""
+    """Why an edit is refused, and what to do instead."""
 
     why: str
 
 
 def plan_act(wish: EditRequest, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
-    """What an act on an item would do, and at what price; or why it cannot be done."""
+    """Return the effect and price of an edit, or why it is refused."""
     key = key_of(wish.key, conversation)
     part = next((one for one in view_parts(conversation) if one.key == key), None)
     if part is None:
@@ -64,7 +64,8 @@ def plan_act(wish: EditRequest, conversation: Conversation, terms: EditPricing) 
 
 
 def key_of(name: str, conversation: Conversation) -> str | None:
-    """The key of what a name means in a view: a key, or a reference of which the newest message counts."""
+    """Return the key that a name means in a view: a key, or a reference, for which the newest matching message
+    counts."""
     try:
         target = parse_reference(name).target
     except BadReference:
@@ -96,7 +97,7 @@ def _pin(part: ViewPart, conversation: Conversation, terms: EditPricing) -> View
 
 
 def room_for_pins(terms: EditPricing) -> int:
-    """Tokens that pins may take together, so that a compaction still leaves room to work in."""
+    """Tokens that all pins may take so that a compaction still leaves room for work."""
     return int(FLOOR * terms.effective) - terms.fixed - 2 * MIN_CAP_TOKENS
 
 
@@ -153,7 +154,7 @@ def _offload(part: ViewPart, conversation: Conversation, terms: EditPricing) -> 
 def _shorten_message(
     act: Act, form: Form, part: ViewPart, conversation: Conversation, terms: EditPricing
 ) -> ViewEditPlan | Refusal:
-    """What becomes of a message of the user when less of it is shown."""
+    """Plan a shorter form of a user message."""
     said = _shortenable_text(part, conversation)
     if isinstance(said, Refusal):
         return said
@@ -166,7 +167,7 @@ def _shorten_message(
 
 
 def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refusal:
-    """What a line may stand for in a message, as it is shown now."""
+    """Return the text of a message that a shorter form may replace, as it is shown now."""
     if isinstance(part, PinnedPart):
         return Refusal(f"`{part.ref}` is kept beside the summary: unpin it, and the next compaction takes it out")
     if not isinstance(part, MessagePart) or not isinstance(part.original, User):
@@ -183,7 +184,7 @@ def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refus
 
 
 def _line_of(part: ViewPart, said: str) -> str:
-    """The one line that stands for a message."""
+    """Return the line that replaces a message."""
     if isinstance(part, MessagePart) and part.recalled_ref:
         return f"[What was brought back has left the view again [recall:{part.ref}]]"
     return f"[The user said here, in {pluralize(len(said), 'character')}: {one_line(said, ABOUT)} [recall:{part.ref}]]"
@@ -215,7 +216,7 @@ def _summarise(part: ViewPart, conversation: Conversation, terms: EditPricing) -
 
 
 def with_item_summary(plan: ViewEditPlan, said: str) -> Conversation:
-    """The conversation with what a model made of an item in its place."""
+    """Return the conversation with an item replaced by a model's summary of it."""
     text = f"{said}\n[A summary of {plan.name} by a model; `recall` shows all of it: [recall:{plan.name}]]"
     return replace(with_replacement(plan.after, plan.key, "summary", text), anchor=None, anchored=0)
 
@@ -256,8 +257,8 @@ def _summarise_before(part: ViewPart, conversation: Conversation, terms: EditPri
 
 
 def cut_after(conversation: Conversation, index: int) -> int | None:
-    """Where the tail begins when a message and all before it are summarised: at the next step. None when there is
-    none."""
+    """Return where the tail begins if a message and everything before it is summarised: at the next step. None if there
+    is none."""
     messages = conversation.messages
     bounds = (place for place in range(index + 1, len(messages)) if starts_step(messages[place]))
     return next(bounds, None)
@@ -266,8 +267,8 @@ def cut_after(conversation: Conversation, index: int) -> int | None:
 def plan_tools(
     act: Act, name: str, names: frozenset[str], conversation: Conversation, terms: EditPricing, before: int, after: int
 ) -> ViewEditPlan:
-    """What it would do to keep tools out of requests, or to let them in again. `before`, `after`: tokens of all
-    definitions that the model is shown."""
+    """Plan deferring tools, or offering them again. `before`, `after`: tokens of all definitions that the model
+    sees."""
     wished = conversation.held_back | names if act == "defer" else conversation.held_back - names
     freed = before - after
     stays = 0 if terms.cached is not None else max(terms.used - before, 0) + after
@@ -284,7 +285,7 @@ def _is_shorter(text: str, output: ToolOutput, terms: EditPricing) -> bool:
 
 
 def with_replacement(conversation: Conversation, key: str, form: Form, text: str) -> Conversation:
-    """The conversation with a text in the place of an item."""
+    """Return the conversation with an item replaced by a text."""
     return replace(conversation, retold=(*without(conversation.retold, key), ShortenedPart(key, form, text)))
 
 

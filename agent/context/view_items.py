@@ -1,5 +1,5 @@
-"""What the model is shown, part by part, and in what state each part is: derived here and nowhere else. Whoever tells
-of the view or changes it by hand takes it from here. Pure."""
+"""The parts of the model's view and their states. This is the only place where they are derived; everything that
+displays or edits the view uses it. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -31,25 +31,25 @@ from ebbtide.agent.messages import (
 from ebbtide.tools.lazy import dataclass
 
 ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "instructions", "pin"]
-"""What the user said, what the model said and called, what a call gave back, a picture, what the program told, a
-file of instructions that was read since the session began, or what is pinned and stands in no message any more."""
+"""User text, a reply with its calls, an output, a picture, a note of the program, an instruction file read during the
+session, or pinned content that is in no message."""
 
 ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
-"""Shown as it is, by its ends, as a model summed it up, or as one line."""
+"""Shown in full, as head and tail, as a model's summary, or as one line."""
 
 _STATES: dict[Form, ViewState] = {"line": "masked", "preview": "preview", "summary": "summarised"}
 WHAT = 200
-"""Characters that say what an item is."""
+"""Maximum characters of an item's description."""
 ABOUT = 60
-"""Characters of a message that say what it is in a sentence."""
+"""Maximum characters of a message quoted within a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPart:
-    """An output, as the model is shown it."""
+    """An output, as the model sees it."""
 
     index: int
-    """Of its message in the view."""
+    """Index of its message in the view."""
     key: str
     ref: str
     found: NumberedOutput
@@ -64,7 +64,7 @@ class OutputPart:
 
 @dataclass(frozen=True, slots=True)
 class MessagePart:
-    """A message without its outputs, as the model is shown it."""
+    """A message without its outputs, as the model sees it."""
 
     index: int
     key: str
@@ -79,13 +79,13 @@ class MessagePart:
 
     @property
     def recalled_ref(self) -> str:
-        """The reference of what the user brought back with it; empty when it is another one."""
+        """Reference of what the user brought back with it; empty for any other message."""
         notes = (part for part in self.original.parts if isinstance(part, Note))
         return next((note.name for note in notes if note.kind == "brought"), "")
 
     @property
     def ref(self) -> str:
-        """By what all of it comes back."""
+        """The reference that recalls the full content."""
         return self.recalled_ref or self.message_ref
 
     @property
@@ -95,7 +95,7 @@ class MessagePart:
 
 @dataclass(frozen=True, slots=True)
 class PinnedPart:
-    """What is pinned, was, or is a file as it was read, and stands in the message that opens the view."""
+    """Pinned or formerly pinned content, or a carried file, in the message that opens the view."""
 
     key: str
     ref: str
@@ -115,7 +115,7 @@ ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
 
 @memoized
 def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
-    """Every part of a view in the order in which it is shown, each message before its outputs."""
+    """Return every part of a view in display order, each message before its outputs."""
     pinned, kept = conversation.pinned, (*conversation.summary.kept, *conversation.summary.carried)
     pins = (PinnedPart(one.key, one.ref, one.what, one, one.key in pinned) for one in kept)
     return (*pins, *_parts_of_messages(conversation))
@@ -144,17 +144,17 @@ def _state_of(output: ToolOutput, masked: frozenset[str], form: Form | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class ViewItem:
-    """One part of what the model is shown."""
+    """One part of what the model sees."""
 
     key: str
-    """`r12` for an output, `m41` for what stands in the message at that position of the log."""
+    """`r12` for an output, `m41` for parts of the message at that position of the log."""
     ref: str
-    """By what it is found: `r12`, `msg-1a2b3c4d`."""
+    """Its reference: `r12`, `msg-1a2b3c4d`."""
     kind: ItemKind
     what: str
     tokens: int
     age: int
-    """Steps since."""
+    """Number of steps since."""
     state: ViewState = "visible"
     is_pinned: bool = False
 
@@ -162,8 +162,8 @@ class ViewItem:
 def items_of(
     conversation: Conversation, size: Callable[[Message], int], whole: int | None = None
 ) -> tuple[ViewItem, ...]:
-    """Every part of the messages, in the order in which they were said. `size`: estimated tokens of a message by
-    itself; `whole`: what all of them together are known to take, which is shared out."""
+    """Return every part of the messages in session order. `size`: estimates the tokens of a single message; `whole`:
+    known total, which is distributed over the items."""
     items = tuple(_items(conversation, size))
     if whole is None:
         return items
@@ -172,7 +172,7 @@ def items_of(
 
 
 def pins_of(conversation: Conversation, size: Callable[[Message], int]) -> tuple[ViewItem, ...]:
-    """What is pinned, or was, and stands in the message that opens the view."""
+    """Return the pinned or formerly pinned content in the message that opens the view."""
     return tuple(
         ViewItem(part.key, part.ref, "pin", part.what, size(part.visible), 0, "visible", part.is_pinned)
         for part in view_parts(conversation)
@@ -181,7 +181,7 @@ def pins_of(conversation: Conversation, size: Callable[[Message], int]) -> tuple
 
 
 def shared_out(weights: Sequence[int], whole: int) -> tuple[int, ...]:
-    """Whole numbers in the proportion of the weights that are together exactly `whole`."""
+    """Return integers proportional to the weights that add up to exactly `whole`."""
     total = sum(weights)
     if not weights or total <= 0:
         return (whole, *(0 for _ in weights[1:])) if weights else ()
