@@ -1,1 +1,1 @@
-"""The agent without a front end: sessions, turns, the context window, models, calls, records."""
+"""The agent without an interface: sessions, turns, the context window, models, calls and records."""

@@ -1,4 +1,4 @@
-"""The line between a session and its front end: events out; answers, and the wish to stop, in."""
+"""The channel between a session and its front end: events out, answers and interrupts in."""
 
 import asyncio
 import itertools
@@ -19,11 +19,11 @@ from ebbtide.agent.events.session import Event, Noticed, TurnFinished
 T = TypeVar("T")
 
 Answer: TypeAlias = Decision | PlanDecision | str
-"""To a question about a call, about a plan, or in words."""
+"""An answer to a question about a call, to one about a plan, or free text."""
 
 
 class Interrupt:
-    """The user's wish to stop, which running work can race against. It is reset at the start of each turn."""
+    """The user's interrupt, which running work can race against. It is reset at the start of each turn."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -38,7 +38,7 @@ class Interrupt:
         self._event.clear()
 
     async def race(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of the work, or None when the user was faster; the work is then cancelled and has ended."""
+        """Return the result of `work`, or None if the interrupt came first; the work is then cancelled and awaited."""
         if self._event.is_set():
             work.close()
             return None
@@ -54,7 +54,7 @@ class Interrupt:
 
 
 class Questions:
-    """The open questions of a session. Each is told as an event, and so is its answer."""
+    """The open questions of a session. Each question and each answer is emitted as an event."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -62,21 +62,21 @@ class Questions:
         self._numbers = itertools.count(1)
 
     async def ask_permission(self, question: PermissionAsked) -> Decision:
-        """What the user decides about a call; words alone mean no."""
+        """Ask about a call and return the user's decision; free text counts as a denial."""
         answer = await self._wait_for(question)
         decision = answer if isinstance(answer, Decision) else Decision("deny", note=_words_of(answer))
         self._emit(PermissionAnswered(question.id, decision.verdict))
         return decision
 
     async def ask_plan(self, question: PlanSubmitted) -> PlanDecision:
-        """What the user decides about a plan; words alone reject it."""
+        """Ask about a plan and return the user's decision; free text counts as a rejection."""
         answer = await self._wait_for(question)
         decision = answer if isinstance(answer, PlanDecision) else PlanDecision("reject", note=_words_of(answer))
         self._emit(PlanAnswered(question.id, decision.verdict, decision.mode))
         return decision
 
     async def ask_choices(self, text: str, options: tuple[str, ...]) -> str:
-        """All that the user chooses of the options, a line each, or says in other words."""
+        """Ask a multiple-choice question. Returns the chosen options, one a line, or the user's own text."""
         return await self.ask_text(text, options, several=True)
 
     async def ask_text(
@@ -88,7 +88,7 @@ class Questions:
         is_lasting: bool = False,
         takes_words: bool = True,
     ) -> str:
-        """What the user says to a question of the model or of a server."""
+        """Ask a question of the model or of a server and return the user's answer."""
         question = QuestionAsked(f"question-{next(self._numbers)}", text, options, several, is_lasting, takes_words)
         answer = await self._wait_for(question)
         said = _words_of(answer)
@@ -97,11 +97,11 @@ class Questions:
 
     @property
     def is_about_a_call(self) -> bool:
-        """Whether the user is being asked whether a call may run, or a plan is to be carried out."""
+        """Whether a question about a call or a plan is open."""
         return any(id.startswith(("permission-", "plan-")) for id in self._waiting)
 
     def answer(self, question: str, answer: Answer) -> None:
-        """An answer that nobody waits for is dropped."""
+        """Answer a question. If it is not open, the answer is dropped."""
         waiting = self._waiting.get(question)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
@@ -121,40 +121,40 @@ def _words_of(answer: Answer) -> str:
 
 
 class Channel:
-    """That of one session. It is there before the session is: what a session is made of speaks through it."""
+    """The channel of one session. It is created first, because the parts of a session emit events through it."""
 
     def __init__(self, *, interactive: bool = True) -> None:
-        """`interactive`: somebody is there to answer."""
+        """`interactive`: the user is present to answer."""
         self.is_interactive = interactive
         self.interrupt = Interrupt()
         self.questions = Questions(self.emit)
         self.listener: Callable[[Event], None] | None = None
-        """Is told at once what happens between two turns."""
+        """Receives events between turns immediately."""
         self._notes: list[Callable[[Event], None]] = []
         self._unheard: list[Event] = []
-        """What happened between two turns, told with the next one where nobody listens meanwhile."""
+        """Events between turns, delivered with the next turn if there is no listener."""
         self._events: asyncio.Queue[Event | None] | None = None
         self._is_told = False
-        """Whether the end of the running turn has been told."""
+        """Whether the end of the running turn has been emitted."""
         self._turn: asyncio.Task[None] | None = None
-        """The turn that runs, or ran last."""
+        """The running turn, or the last one."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody follows a turn."""
+        """Whether a turn is being streamed."""
         return self._events is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether a turn runs whose end was not told: then questions are heard."""
+        """Whether a turn is running whose end has not been emitted: questions can be asked then."""
         return self._events is not None and not self._is_told
 
     def on_note(self, note: Callable[[Event], None]) -> None:
-        """Every event is noted there, also those that nobody hears."""
+        """Register a callback for every event, including those outside a turn."""
         self._notes.append(note)
 
     def emit(self, event: Event) -> None:
-        """Tells what happens in a turn."""
+        """Emit an event of the running turn."""
         for note in self._notes:
             note(event)
         if self._events is not None and not self._is_told:
@@ -162,7 +162,7 @@ class Channel:
             self._is_told = isinstance(event, TurnFinished)
 
     def emit_now(self, event: Event) -> None:
-        """Tells what may happen between two turns, too: to whoever listens then, or else with the next turn."""
+        """Emit an event that may occur between turns: to the listener, or else with the next turn."""
         is_open = self.is_open
         self.emit(event)
         if not is_open:
@@ -170,15 +170,15 @@ class Channel:
             (hear or self._unheard.append)(event)
 
     def notice(self, text: str) -> None:
-        """Tells the user something, also between two turns and while the session is closed."""
+        """Show the user a notice, also between turns and while the session is closed."""
         if self.is_open:
             self.emit(Noticed(text))
         else:
             (self.listener or self._unheard.append)(Noticed(text))
 
     async def stream_turn(self, turn: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
-        """Runs a turn; what is told meanwhile. Leaving the loop early ends the turn as an interruption does. Raises
-        `AgentError` while another turn runs."""
+        """Run a turn and yield its events. Leaving the loop early ends the turn like an interrupt. Raises `AgentError`
+        if another turn is running."""
         if self._events is not None:
             raise AgentError("a turn is running; wait for its end, or interrupt it")
         self.interrupt.reset()
@@ -204,8 +204,8 @@ class Channel:
                 self._unheard.clear()
 
     def leave_turn(self) -> None:
-        """Ends the turn as the end of the program does: like the interrupt, but a question about a call stays open, to
-        be asked again when the session goes on."""
+        """End the turn because the program exits: like an interrupt, but a question about a call stays open, to be
+        asked again when the session is resumed."""
         if self.questions.is_about_a_call and self._turn is not None:
             self._turn.cancel()
         self.interrupt.request()

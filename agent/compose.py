@@ -1,4 +1,4 @@
-"""The composition root: one session made of its parts, each of which is made here."""
+"""The composition root: creates the parts of a session and connects them."""
 
 import shutil
 import tempfile
@@ -90,7 +90,7 @@ from ebbtide.tools.submit_plan import SubmitPlan
 from ebbtide.tools.task import Task
 from ebbtide.tools.tool_output_cache import unlisted_tools
 
-if TYPE_CHECKING:  # types only: few sessions have hooks or agents, or are told to a collector
+if TYPE_CHECKING:  # types only: few sessions have hooks, agents or telemetry
     from ebbtide.agent.hooks.session_hooks import StartSource
     from ebbtide.agent.subagents.definitions import AgentDefinition
     from ebbtide.agent.subagents.role import AgentRole
@@ -99,18 +99,18 @@ if TYPE_CHECKING:  # types only: few sessions have hooks or agents, or are told 
 
 @dataclass(frozen=True, slots=True)
 class SessionGrants:
-    """What the user has allowed in a session alone since the program was started."""
+    """What the user has allowed for a single session since the program was started."""
 
     rules: list[Rule]
     roots: list[Path]
-    """The further folders that are worked in."""
+    """Additional working folders."""
     was_open: bool
-    """The program had the session open before."""
+    """Whether the program had the session open before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """Makes sessions of one project."""
+    """Creates the sessions of one project."""
 
     config: Config
     root: Path
@@ -118,20 +118,20 @@ class Composer:
     thread: StoreThread
     store: SessionStore
     interactive: bool
-    """Somebody is there to answer."""
+    """Whether the user is present to answer."""
     ephemeral: bool
-    """Nothing is kept."""
+    """Whether nothing is stored."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """What stands for secrets in what models are shown."""
+    """Replaces secrets in what models see."""
     extra_tools: tuple[Tool, ...] = ()
-    """What models are given besides the tools that come with the program."""
+    """Tools in addition to the built-in ones."""
     save_open_files: SaveOpenFiles = no_open_editors
     telemetry: "Telemetry | None" = None
     progress: Callable[[int, int], None] = no_progress
-    """Told how many messages of a session that goes on have been read, and how many there are."""
+    """Called with the number of messages read so far and in total, while a session is resumed."""
 
     async def connect(self, model: str) -> ConnectedModel:
-        """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
+        """Connect a model and create its token meter. Raises `UsageError` and `ProviderError`."""
         config = self.config
         estimator = decode_estimator(learned := await self.thread.run(self.store.calibration, model))
         sure = estimator.is_precise
@@ -151,9 +151,9 @@ class Composer:
         source: "StartSource | None",
         role: "AgentRole | None" = None,
     ) -> tuple[Session, SessionContext]:
-        """A session and its parts: each is made here and is a field of `SessionContext`. What ends with the
-        session is put on `closing`. `source`: how it begins; None where it goes on at once after it was closed. `role`:
-        what an agent is, and for whom. Raises `AgentError`."""
+        """Create a session and its parts; each part is a field of `SessionContext`. What has to be closed with the
+        session is pushed onto `closing`. `source`: how the session starts, or None if it is reopened right after
+        closing. `role`: the definition and parent of a sub-agent. Raises `AgentError`."""
         is_new = source in ("startup", "clear")
         config, there, provider = self.config, self.interactive and role is None, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
@@ -170,9 +170,9 @@ class Composer:
             languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
             closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
-        await learn_git_passwords(self.secrets, self.root)  # the user may show some before any call does
+        await learn_git_passwords(self.secrets, self.root)  # the user may mention some before any call does
         workspace.jobs.on_end = job_listener(channel, recorder, self.secrets)
-        port_rule = "off" if config.sandbox_ports == "ask" and not there else config.sandbox_ports  # nobody to ask
+        port_rule = "off" if config.sandbox_ports == "ask" and not there else config.sandbox_ports  # no user to ask
         ports = JobPortsOnDemand(workspace, port_rule, channel.notice)
         closing.push_async_callback(ports.close)
         debug = debug_of(config, self.environment, interactive=there)
@@ -249,7 +249,7 @@ class Composer:
             conversation = counted_for(conversation, provider.facts.id)
             resumed = replace(resumed, mode=mode, mode_before=mode_before)
             if model != row.model or mode_before:
-                await recorder.switch_model(model, mode)  # whoever opens it anew, or looks at it, finds it so
+                await recorder.switch_model(model, mode)  # stored, so that later views of the session show it
 
         windows = (provider.window, *(target.window for target in targets.fallbacks))
         cached = is_in_cache(recorder.used_before, provider.facts)
@@ -317,14 +317,14 @@ class Composer:
         session = Session(
             env, channel, conversation, servers=servers, notices=notices, resumed=resumed, on_close=end.aclose
         )
-        end.push_async_exit(closing.pop_all())  # until here whoever opens it ends what was begun for it
+        end.push_async_exit(closing.pop_all())  # until here the caller closes what was opened
         return session, env
 
     async def compose_agent(
         self, definition: "AgentDefinition", parent: SessionContext, closing: AsyncExitStack
     ) -> Session:
-        """The session of an agent that works for another session. Raises `AgentError`."""
-        from ebbtide.agent.subagents.role import AgentRole  # noqa: PLC0415  # deferred: few sessions send agents off
+        """Create the session of a sub-agent of `parent`. Raises `AgentError`."""
+        from ebbtide.agent.subagents.role import AgentRole  # noqa: PLC0415  # deferred: few sessions use sub-agents
 
         role = AgentRole(definition, parent)
         row = role.row(self.config)
@@ -354,9 +354,9 @@ class Composer:
     def _approval(
         self, policy: Policy, row: SessionRow, channel: Channel, progress: CallProgress, kept_here: list[Rule]
     ) -> tuple[Approver, str]:
-        """What may run, and why rules could not be read, if so. Where somebody is there to allow something, what was
-        allowed before counts, too: in the project, and in this session since the program was started. Scripts are told
-        what they may do by their settings and flags alone."""
+        """Return the approver, and the problem if the project's rules could not be read. With a user present, earlier
+        approvals count as well: those of the project, and those of this session since the program was started. In
+        headless runs only settings and flags count."""
         unheld = partial(no_sandbox_reason, self.config)
         if not channel.is_interactive:
             return Approver(policy, why_unsandboxed=unheld), ""
@@ -387,12 +387,12 @@ class Composer:
         return checkpoints
 
     def _sandbox(self, outputs: Path, roots: list[Path], closing: AsyncExitStack) -> Sandbox | None:
-        """The boundary of a session's commands, whose /tmp ends with the session."""
+        """Return the sandbox for a session's commands; its /tmp is removed when the session ends."""
         if self.config.sandbox == "off":
             return None
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
-        scripts = (folders.data / "plugins", *skill_folders(self.config))  # those of skills run in commands
+        scripts = (folders.data / "plugins", *skill_folders(self.config))  # scripts of skills run in commands
         shown = (self.root, outputs, *(each.resolve() for each in scripts if each.is_dir()))
         ours = (folders.config, folders.data, folders.logs)
         network = SessionNetwork(self.config.web_private)
@@ -400,7 +400,7 @@ class Composer:
         return Sandbox(self.root, scratch, roots, ours, shown, has_network=False, network=network)
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
-        """The folder for what commands print until it is stored."""
+        """Return the folder that holds command output until it is stored."""
         if not self.ephemeral:
             folder = outputs_folder(self.config, session).resolve()
             closing.callback(_remove_if_empty, folder)
@@ -411,5 +411,5 @@ class Composer:
 
 
 def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):  # it is not there, or holds what commands have printed
+    with suppress(OSError):  # it does not exist, or contains command output
         folder.rmdir()

@@ -1,5 +1,5 @@
-"""The parts of a session that it has only where its user or its project brings something: trust in the project,
-commands and skills, servers, hooks; and its agents. What nobody brings or sends off is not loaded."""
+"""Optional parts of a session, from the user's or the project's configuration: trust, commands and skills, MCP servers,
+hooks and sub-agents. They are loaded only when needed."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.base import Result, Tool, Workspace
 from ebbtide.tools.task import BUILT_IN, Task
 
-if TYPE_CHECKING:  # types only: who has servers pays for them
+if TYPE_CHECKING:  # types only: only sessions with these parts load them
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
     from ebbtide.agent.hooks.session_hooks import SessionHooks, StartSource
@@ -35,11 +35,11 @@ if TYPE_CHECKING:  # types only: who has servers pays for them
 
 
 def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry | None":
-    """What tells a collector what sessions do; None where none is named. Raises `ConfigError`."""
+    """Return the telemetry exporter; None without an endpoint. Raises `ConfigError`."""
     if config.telemetry_endpoint is None:
         return None
     try:
-        from ebbtide.agent.telemetry.export import Telemetry  # noqa: PLC0415  # deferred: an extra that few have
+        from ebbtide.agent.telemetry.export import Telemetry  # noqa: PLC0415  # deferred: an optional extra
     except ImportError as error:
         from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: as above
 
@@ -52,12 +52,12 @@ def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry |
 
 
 async def trust_in(config: Config, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
-    """What of the project may be used; None where there is nothing to be asked about. Scripts are told nothing of
-    language servers that they do without."""
+    """Return the trust state of the project; None if it has nothing that needs trust. Headless runs get no notices
+    about language servers that they do without."""
     wants = channel.is_interactive and languages.may_want_trust
     if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions or wants):
         return None
-    from ebbtide.agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
+    from ebbtide.agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects need trust
 
     trust = SessionTrust(config, channel)
     trust.add(await asyncio.to_thread(languages.items) if wants else ())
@@ -65,7 +65,7 @@ async def trust_in(config: Config, channel: Channel, languages: SessionLanguages
 
 
 async def extensions_of(config: Config, trust: "SessionTrust | None") -> "SessionExtensions | None":
-    """The commands, skills and agents of a session; None where there are none."""
+    """Return the commands, skills and agents of a session; None if there are none."""
     if trust is None or not config.may_have_extensions:
         return None
     from ebbtide.agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
@@ -76,7 +76,7 @@ async def extensions_of(config: Config, trust: "SessionTrust | None") -> "Sessio
 
 
 class AgentsOnDemand:
-    """The agents of a session, loaded with the first that is sent off. `parent` is set as soon as it is there."""
+    """The sub-agents of a session, loaded when the first one is started. `parent` is set once it exists."""
 
     def __init__(self, extensions: "SessionExtensions | None", concurrent: int, compose: "Compose") -> None:
         self._extensions = extensions
@@ -86,7 +86,7 @@ class AgentsOnDemand:
 
     @cached_property
     def _loaded(self) -> "SessionAgents":
-        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few sessions send agents off
+        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few sessions use sub-agents
         from ebbtide.agent.subagents.session_agents import SessionAgents  # noqa: PLC0415  # deferred: as above
 
         assert self.parent is not None
@@ -94,10 +94,10 @@ class AgentsOnDemand:
 
     @property
     def descriptions(self) -> Mapping[str, str]:
-        """What each is for, by its name."""
+        """Descriptions of the available agents, by name."""
         if self._extensions is None or not self._extensions.agents:
             return BUILT_IN
-        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few users have some
+        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few users define agents
 
         return {each.name: each.description for each in usable_agents(self._extensions)}
 
@@ -116,12 +116,12 @@ class AgentsOnDemand:
         return await self._loaded.delegate(name, prompt, workspace)
 
     def with_task_tool(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The tools of a session, with the one that sends these agents off."""
+        """Return the tools with a `task` tool that starts these agents."""
         return tuple(Task(self.descriptions, self._delegate) if isinstance(tool, Task) else tool for tool in tools)
 
 
 def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[str]) -> tuple[str, ...]:
-    """A line for what the agents of a session name that is no tool."""
+    """Return one line for each unknown tool that an agent's definition names."""
     if extensions is None or not extensions.agents:
         return ()
     from ebbtide.agent.subagents.file_definitions import unknown_tools  # noqa: PLC0415  # deferred: as above
@@ -132,7 +132,7 @@ def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[s
 def apply_skill_limits(
     extensions: "SessionExtensions | None", approval: Approver, channel: Channel, root: Path
 ) -> None:
-    """Has skills that are in use narrow what calls may do."""
+    """Apply the tool restrictions of skills in use."""
     if extensions is None or not any(skill.tools for skill in extensions.skills):
         return
     from ebbtide.agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
@@ -141,7 +141,7 @@ def apply_skill_limits(
 
 
 def let_hooks_ask(hooks: "SessionHooks | None", env: SessionContext, connect: Connect, compose: "Compose") -> None:
-    """Has hooks ask models, agents and servers, where some do."""
+    """Let hooks ask models, agents and servers, if any hook does so."""
     if hooks is None or not hooks.asks_others:
         return
     from ebbtide.agent.subagents.hook_judges import HookJudges  # noqa: PLC0415  # deferred: as above
@@ -150,7 +150,7 @@ def let_hooks_ask(hooks: "SessionHooks | None", env: SessionContext, connect: Co
 
 
 def skill_folders(config: Config) -> tuple[Path, ...]:
-    """Where the user keeps skills, which commands may read wherever that is."""
+    """Return the user's skill folders, which sandboxed commands may read."""
     if not config.may_have_extensions:
         return ()
     from ebbtide.agent.extensions.extension_folders import extension_folders  # noqa: PLC0415  # deferred: as above
@@ -167,7 +167,7 @@ def servers_of(
     closing: AsyncExitStack,
     trust: "SessionTrust | None",
 ) -> "RunningServers | None":
-    """The servers of a session; None when none is declared."""
+    """Return the MCP servers of a session; None if none is configured."""
     if trust is None or not config.may_have_servers:
         return None
     from ebbtide.agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
@@ -189,7 +189,7 @@ def hooks_in(
     guard: Guard,
     source: "StartSource | None",
 ) -> "SessionHooks | None":
-    """What tells programs what happens; None where none is declared."""
+    """Return the hooks of a session; None if none is configured."""
     if trust is None or not config.may_have_hooks:
         return None
     from ebbtide.agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks

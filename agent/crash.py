@@ -1,4 +1,4 @@
-"""What becomes of an error in the program itself: one sentence, and a report without secrets in the log folder."""
+"""Crash reports: one sentence for the user, and a report without secrets in the log folder."""
 
 import logging
 import os
@@ -17,17 +17,18 @@ from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.version import VERSION
 
 MAX_REPORTS = 20
-"""Older ones are removed."""
+"""Older reports are removed."""
 
 
 class CrashError(AgentError):
-    """A fault of the program. Its text says where the report is and how to go on."""
+    """A bug in the program. The text says where the report is and how to continue."""
 
     code = "crash"
 
 
 def crash_error(error: BaseException, folder: Path, known: Collection[str] = ()) -> CrashError:
-    """The error as a sentence, with a report of it in the folder. `known`: secrets besides those of the environment."""
+    """Write a report of the error to the folder and return the error to show. `known`: secrets in addition to those in
+    the environment."""
     place = write_report("".join(traceback.format_exception(error)), folder, known)
     what = redact_text(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known)[:200].rstrip(": ")
     where = f"A report without your keys is in `{place}`." if place else "No report of it could be written."
@@ -38,8 +39,8 @@ def crash_error(error: BaseException, folder: Path, known: Collection[str] = ())
 
 
 def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path | None:
-    """A file with the text, for its owner alone and without secrets; None where none can be written."""
-    import tempfile  # noqa: PLC0415  # deferred: hardly any run needs it
+    """Write the text to a private file, without secrets. Returns its path, or None if it cannot be written."""
+    import tempfile  # noqa: PLC0415  # deferred: needed after a crash only
 
     version = ".".join(map(str, sys.version_info[:3]))
     head = f"ebb {VERSION}, Python {version}, {sys.platform}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}\n\n"
@@ -51,7 +52,7 @@ def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path |
             with os.fdopen(os.open(place / name, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
                 file.write(head + redact_text(text, os.environ, known))
         except OSError:
-            continue  # a full or read-only disk: perhaps the other one takes it
+            continue  # the disk may be full or read-only: try the next folder
         _remove_oldest(folder)
         return place / name
     return None
@@ -64,8 +65,8 @@ def _remove_oldest(folder: Path) -> None:
 
 
 def log_stray_errors(folder: Path) -> None:
-    """From now on what goes wrong in threads, in forgotten tasks and in libraries is written to reports: on standard
-    error it would tear the screen and might hold secrets."""
+    """Write errors in threads, abandoned tasks and libraries to reports from now on. On standard error they would
+    corrupt the screen and might contain secrets."""
     root = logging.getLogger()
     for earlier in [handler for handler in root.handlers if isinstance(handler, _Reports)]:
         root.removeHandler(earlier)
@@ -90,7 +91,7 @@ class _Reports(logging.Handler):
 
 
 def secrets_of(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
-    """What a configuration holds or names that nobody should see."""
+    """Yield the secrets that a configuration contains or refers to."""
     for provider in config.providers.values():
         yield environment.get(provider.api_key_env or "", "")
     for said in config.servers.values():

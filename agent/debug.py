@@ -1,7 +1,7 @@
-"""What the context engine decides, as JSON lines, where `CONTEXT_DEBUG=true` asks for them.
+"""Debug log of the context engine's decisions, as JSON lines, enabled by `CONTEXT_DEBUG=true`.
 
-Each line has `topic`, `at` (UTC) and the fields of `TOPICS`. The file is the log folder's `context.jsonl`; a run
-without a terminal prints the same lines on standard error.
+Each line has `topic`, `at` (UTC) and the fields listed in `TOPICS`. The file is `context.jsonl` in the log folder;
+headless runs also print the lines on standard error.
 """
 
 import json
@@ -17,7 +17,7 @@ from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.secrets.redaction import redact_text
 
 MAX_BYTES = 10_000_000
-"""At which the file becomes `context.jsonl.1`, and a new one is begun."""
+"""At this size the file is renamed to `context.jsonl.1` and a new one is started."""
 
 Topic: TypeAlias = Literal[
     "context-guard/init-counters",
@@ -72,16 +72,16 @@ TOPICS: Mapping[Topic, tuple[str, ...]] = {
     "context/undo": ("beforeTokens", "afterTokens", "writtenTokens", "heldTokens"),
     "context/final-turn": ("reason", "projectedTokens", "limit"),
 }  # fmt: skip
-"""The fields of each topic. A line may leave out those that do not apply."""
+"""The fields of each topic. Those that do not apply may be omitted."""
 
 
 def is_enabled(environment: Mapping[str, str]) -> bool:
-    """Whether the user wants these lines."""
+    """Whether the debug log is enabled."""
     return environment.get("CONTEXT_DEBUG", "").strip().lower() in ("true", "1")
 
 
 class Debug:
-    """Says what happens in the context, or nothing: `Debug()` is off and costs a comparison."""
+    """Writes the debug log. `Debug()` is disabled and costs one comparison."""
 
     def __init__(
         self, path: Path | None = None, echo: TextIO | None = None, now: Callable[[], float] = time.time
@@ -92,11 +92,11 @@ class Debug:
 
     @property
     def on(self) -> bool:
-        """Whether anybody listens: for fields that cost something to make."""
+        """Whether the log is enabled, for callers with fields that are expensive to compute."""
         return self._path is not None or self._echo is not None
 
     def log(self, topic: Topic, **fields: object) -> None:
-        """Writes one line. It never fails: when nothing can be written, it is off from then on."""
+        """Write one line. Never raises: if writing fails, that output is disabled."""
         if not self.on:
             return
         at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
@@ -113,7 +113,7 @@ class Debug:
             if self._echo is not None:
                 self._echo.write(line)
                 self._echo.flush()
-        except (OSError, ValueError):  # a stream that has been closed
+        except (OSError, ValueError):  # the stream has been closed
             self._echo = None
 
 
@@ -124,7 +124,7 @@ def _plain(value: object) -> object:
 
 
 def _append(path: Path, line: str) -> None:
-    """Adds a line to a file that only its owner may read, and makes room first when it has grown too large."""
+    """Append a line to a private file, and rotate the file first if it has become too large."""
     make_private(path.parent)
     descriptor = _open(path)
     if os.fstat(descriptor).st_size + len(line) > MAX_BYTES:

@@ -52,44 +52,45 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
     130: ("interrupted", "interrupted, also by SIGTERM, or by SIGHUP when the terminal was closed"),
     141: ("the reader of the output went away", "the reader of the output went away (`ebb … | head -1`)"),
 }
-"""What the process tells the one that started it: in a few words, and in a sentence's half."""
+"""Exit codes of the process: a label of a few words, and a description."""
 
 
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 def is_unwritable(error: BaseException) -> TypeGuard[OSError]:
-    """Whether what is printed cannot be written: the disk is full, or the output closed. Nobody is told by printing."""
+    """Whether output cannot be written, because the disk is full or the stream is closed. Such an error cannot be
+    printed either."""
     return isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None
 
 
 class AgentError(Exception):
-    """A failure that the user can mend. Its text is one or two sentences: what happened, then what to do."""
+    """A failure that the user can fix. The text is one or two sentences: what happened, then what to do."""
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
     cause: str = ""
-    """What is behind it, where that is known more closely than by `code`; the advice follows it."""
+    """A more specific cause than `code`, if known; the advice depends on it."""
     todo: str = ""
-    """The end of the text that says what to do, where it is known where that begins: a terminal that has advice of its
-    own leaves it out."""
+    """The end of the text that says what to do, if it can be separated. The interface omits it if it shows advice of
+    its own."""
 
 
 class UsageError(AgentError):
-    """The command line asks for something that cannot be."""
+    """The command line asks for something impossible."""
 
     code = "usage"
     exit_code = 2
 
 
 class RestoreFailed(AgentError):
-    """Files cannot be brought back. The text says whether anything was changed."""
+    """Files cannot be restored. The text says whether anything was changed."""
 
     code = "undo"
 
 
 class ConfigError(UsageError):
-    """A configuration file, key or value is wrong. The text names the file, the key and what is allowed."""
+    """A configuration file, key or value is wrong. The text names the file, the key and the allowed values."""
 
     code = "config"
 
@@ -105,28 +106,28 @@ class StoreFailed(AgentError):
 
 
 class ReferenceFailed(AgentError):
-    """A reference that is none, that stands for nothing any more or for several things. The text says what there is."""
+    """A reference is invalid, dangling or ambiguous. The text says what is available."""
 
     code = "reference"
 
 
 class HookRefused(AgentError):
-    """A hook refuses what the user said, or wants to be done. The text is its reason."""
+    """A hook rejects the user's message or action. The text is its reason."""
 
     code = "hook"
     exit_code = 5
 
 
 class EmptyAnswer(AgentError):
-    """The model answered with neither text nor calls, as a rule twice."""
+    """The model answered with neither text nor calls, usually twice."""
 
     code = "empty_answer"
     is_silence: bool = False
-    """Nothing kept it from saying something."""
+    """Whether the reply was empty for no apparent reason."""
 
 
 class ContextExhausted(AgentError):
-    """What must be sent does not fit into the model's window, even after everything was compacted."""
+    """The request does not fit into the model's window, even after compacting everything."""
 
     code = "context"
     exit_code = 7
@@ -140,21 +141,21 @@ class SchemaNotMet(AgentError):
 
 
 class ServerFailed(AgentError):
-    """A server that brings tools cannot be used."""
+    """An MCP server cannot be used."""
 
     code = "server"
     exit_code = 3
 
 
 class LoginNeeded(ServerFailed):
-    """The server does not know the user."""
+    """The server requires a login."""
 
     code = "login"
     exit_code = 4
 
 
 class ProviderError(AgentError):
-    """The provider did not answer as it should."""
+    """The provider did not answer as expected."""
 
     code = "provider"
     exit_code = 3
@@ -172,13 +173,13 @@ class ProviderError(AgentError):
         super().__init__(f"{message} {todo}" if todo else message)
         self.cause, self.todo = cause, todo
         self.status = status
-        """The HTTP status, when there was one."""
+        """The HTTP status, if there was one."""
         self.retry_after = retry_after
-        """Seconds that the server asked us to wait, when it did."""
+        """Seconds that the server asked to wait, if it did."""
 
 
 class AuthFailed(ProviderError):
-    """No key, or a key that the provider does not accept."""
+    """No key, or a key that the provider rejects."""
 
     code = "auth"
     exit_code = 4
@@ -193,7 +194,7 @@ class RateLimited(ProviderError):
 
 
 class QuotaExceeded(ProviderError):
-    """The account has no credit left; trying again does not help."""
+    """The account has no credit left; retrying does not help."""
 
     code = "quota"
 
@@ -216,13 +217,13 @@ class ContextOverflow(ProviderError):
     ) -> None:
         super().__init__(message, status=status)
         self.size = size
-        """Tokens that the provider counted, when it said so."""
+        """Tokens that the provider counted, if it reported them."""
         self.limit = limit
-        """Tokens that the provider allows, when it said so."""
+        """Tokens that the provider allows, if it reported them."""
 
 
 class TimedOut(ProviderError):
-    """The server accepted the request and then said nothing for too long."""
+    """The server accepted the request and then sent nothing for too long."""
 
     code = "timeout"
     retryable = True
@@ -236,26 +237,26 @@ class Unreachable(ProviderError):
 
 
 class RouteFailed(Unreachable):
-    """The way to the server is closed by something that waiting does not change."""
+    """Something blocks the connection to the server, and waiting does not help."""
 
     retryable = False
 
 
 class StreamCut(ProviderError):
-    """The answer stopped before its end frame, or a frame of it could not be read."""
+    """The answer stopped before its end frame, or a frame could not be parsed."""
 
     code = "stream_cut"
     retryable = True
 
 
 class BadRequest(ProviderError):
-    """The server refuses the request as it is."""
+    """The server rejects the request."""
 
     code = "bad_request"
 
 
 class ImageRejected(BadRequest):
-    """The server does not take a picture of the request."""
+    """The server rejects a picture in the request."""
 
 
 class UnknownModel(BadRequest):

@@ -1,4 +1,4 @@
-"""How to install a package that the program does without."""
+"""How to install optional packages."""
 
 import os
 import shlex
@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds the packages of an extra where this program is installed: they are named themselves,
-    since Ebbtide may come from a folder or a wheel that no index has."""
+    """Return the command that installs the packages of an extra next to the program. The packages are named
+    individually, because Ebbtide may have been installed from a folder or a wheel that is on no index."""
     marker = f'extra == "{extra}"'
     try:
         wanted = [one.partition(";") for one in requires("ebbtide") or ()]

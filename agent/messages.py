@@ -1,4 +1,4 @@
-"""What is said in a session, as plain values. Messages know no provider's wire format and no clock."""
+"""Messages and conversations as plain values, independent of providers' wire formats and of time."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -16,36 +16,36 @@ OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "inte
 StopReason: TypeAlias = Literal[
     "end", "calls", "max_tokens", "refusal", "overflow", "pause", "interrupted", "repetition"
 ]
-"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, paused, the
-user interrupted it, or it was stopped since it said the same again and again."""
+"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, paused, was
+interrupted by the user, or was stopped for repeating itself."""
 
 BY_USER = "by-user-"
-"""How the ids of calls begin that the user made, not the model."""
+"""Prefix of the ids of calls made by the user."""
 
 Native: TypeAlias = Mapping[str, object]
-"""A part exactly as its provider sent it, to be sent back verbatim to that same provider and to no other."""
+"""A part exactly as its provider sent it, to be sent back verbatim to that provider and to no other."""
 
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Parts of a text, in order: where each begins, and behind where it ends, in characters."""
+"""Ranges of a text in order, as pairs of start and end (exclusive) in characters."""
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 
 
 _FORMER_NAMES = {"Elision": "Gap", "ProviderItem": "Opaque"}
-"""Classes that digests, which are stored, know under the names that they had before."""
+"""Former names of classes, as they occur in stored digests."""
 
 
 def digest_name(value: object) -> str:
-    """The name of a value's class in stored digests."""
+    """Return the name of a value's class in stored digests."""
     name = type(value).__name__
     return _FORMER_NAMES.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Elision:
-    """The place in a text, up to `end`, where the program says that so many bytes of it are left out."""
+    """The place in a text, up to `end`, where the program says that `size` bytes were left out."""
 
     start: int
     end: int
@@ -56,11 +56,11 @@ class Elision:
 class Text:
     text: str
     native: Native | None = None
-    """The provider's own item, when it carries more than the text (citations, a phase)."""
+    """The provider's own item, if it carries more than the text (citations, a phase)."""
     whole: str = ""
-    """All that the user said, when `text` is only a part of it: kept with the message and not sent."""
+    """The user's full text if `text` is only part of it: stored with the message and not sent."""
     gap: Elision | None = None
-    """Where the middle of it is left out."""
+    """Where its middle was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +70,26 @@ class Image:
     data: str
     """The file's bytes in base64."""
     digest: str = ""
-    """Where the archive keeps the bytes; empty when the session's log holds them."""
+    """Digest of the bytes in the archive; empty if the session's log contains them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Thinking that the model did before its answer."""
+    """The model's thinking before its answer."""
 
     text: str
-    """What a person may read of it; empty when the provider hides it."""
+    """The part that people may read; empty if the provider hides it."""
     native: Native
     """The whole item with its signature or encrypted content."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderItem:
-    """A part that this program does not understand but that its provider wants back."""
+    """A part that this program does not interpret but that its provider wants back."""
 
     native: Native
     tools: tuple[str, ...] = ()
-    """Tools that it only names, where the provider shows the model their definitions in its place."""
+    """Tools that it only names; the provider shows the model their definitions in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +98,18 @@ class ToolCall:
     name: str
     arguments: Mapping[str, object]
     source: str = ""
-    """The arguments as the model wrote them, as JSON; sent back as they came."""
+    """The arguments as the model wrote them, in JSON; sent back unchanged."""
     problem: str = ""
-    """Why it cannot be a call. It is answered with this and never run."""
+    """Why the call is invalid. It is answered with this text and never run."""
     called: str = ""
-    """The name that the model wrote, where another tool is meant; sent back as it came."""
+    """The name that the model wrote, if another tool was meant; sent back unchanged."""
     note: str = ""
-    """What the model is told with the output: what of the call was left out."""
+    """A note to the model, sent with the output: which parts of the call were ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBlob:
-    """Bytes that are kept in the archive."""
+    """Bytes stored in the archive."""
 
     digest: str
     size: int
@@ -124,43 +124,43 @@ class ToolOutput:
     status: OutputStatus = "done"
     images: tuple[Image, ...] = ()
     whole: str | None = None
-    """The file in which earlier versions kept the full output, when `text` is only part of it."""
+    """The file in which earlier versions stored the full output, if `text` is only part of it."""
     stored: StoredBlob | None = None
-    """The output as it came, when `text` is not all of it."""
+    """The original output, if `text` is not all of it."""
     pictures: tuple[StoredBlob, ...] = ()
-    """Those that were left out of `images`."""
+    """Pictures left out of `images`."""
     files: tuple[StoredBlob, ...] = ()
-    """Documents and other media that came with it; `text` names each in a line."""
+    """Documents and other media of the output; `text` names each in a line."""
     edited: Mapping[str, object] | None = None
-    """The arguments that the user, or a hook, gave the call in place of the model's."""
+    """Arguments that the user or a hook gave the call in place of the model's."""
     extent: Extent | None = None
-    """How much of what there is the call showed, where its tool said so."""
+    """How much of the whole the output shows, if its tool reported it."""
     program: ProgramState | None = None
-    """How it stood with the program that the call was about, where it was about one."""
+    """State of the program that the call was about, if any."""
     frame: str = ""
-    """What belongs to the output, at its end, and is not among the bytes that `stored` names: how a program ended and
-    what hooks noted."""
+    """Text at the end of the output that is not in `stored`: how a program ended, and notes of hooks."""
     inserted: Ranges = ()
-    """Where in `text` the program says what is left out and how to see it. All else are the output's own words."""
+    """Ranges of `text` in which the program says what was left out and how to see it. Everything else is the output's
+    own text."""
     problems: NewProblems | None = None
-    """What the call's changes of files have brought, as `text` says it."""
+    """Problems introduced by the call's file changes, as listed in `text`."""
 
     @property
     def is_part(self) -> bool:
-        """Whether `text` is less than all of it."""
+        """Whether `text` is less than the whole output."""
         return self.stored is not None or self.whole is not None or bool(self.inserted)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingEdit:
-    """The user has changed a call and is asked about it again."""
+    """The user has edited a call, and is asked about it again."""
 
     arguments: Mapping[str, object]
-    """As the user has made them."""
+    """The arguments after the edit."""
 
 
 CallState: TypeAlias = Literal["waiting", "asked", "begun"] | PendingEdit | ToolOutput
-"""How far a call has come: not begun, asked about and not answered, begun, or ended with this output."""
+"""State of a call: not begun, asked about but not answered, begun, or ended with this output."""
 
 
 NoteKind: TypeAlias = Literal[
@@ -168,30 +168,29 @@ NoteKind: TypeAlias = Literal[
     "mode", "presence", "context", "deferred", "searched", "servers", "servers_say", "folders", "instructions",
     "undone", "jobs",
 ]  # fmt: skip
-"""What a note is: anything that was told; what the user brought back, pasted or piped in, or attached; by what all that
-came with the message before it is found; a step that is not shown; that the user says something while a turn runs; that
-the turn is the final one; the permission mode; whether somebody is there; how full the context is; how many tools are
-held back, found with our search or with the provider's; how the tools of servers have changed, and what
-servers say of themselves; which folders are worked in besides; what a file of instructions says that was read since the
-session began; that what was wished is not done; and which background jobs are over."""
+"""Kinds of notes: general; content that the user brought back, pasted, piped in or attached; the reference of
+everything that came with the message; a step that is not shown; a message sent during a turn; the final turn; the
+permission mode; the user's presence; context usage; the number of deferred tools, found with the program's search or
+with the provider's; changes in servers' tools, and servers' instructions; additional working folders; an instruction
+file read during the session; a change that was asked for and not made; and finished background jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Told by the program, not said by the user. It is kept with its message, so that it stays the same bytes."""
+    """Text from the program, not from the user. It is stored with its message, so its bytes never change."""
 
     text: str
     whole: str = ""
-    """All of it, when `text` is only a part: kept with the message and not sent."""
+    """The full text if `text` is only part of it: stored with the message and not sent."""
     kind: NoteKind = "told"
     name: str = ""
-    """Of what it brings, or what its kind tells: a reference, a path, a number, what is new."""
+    """Name of its content, or a value that depends on its kind: a reference, a path, a number, what is new."""
     heading: int = 0
-    """Characters before what it brings."""
+    """Length of the heading before its content, in characters."""
     about: str = ""
-    """How much it brings, in a few words."""
+    """The amount of its content, in a few words."""
     gap: Elision | None = None
-    """Where the middle of it is left out."""
+    """Where its middle was left out."""
 
 
 UserPart: TypeAlias = Text | Image | ToolOutput | Note
@@ -218,9 +217,9 @@ class User:
 class Assistant:
     parts: tuple[AssistantPart, ...]
     model: str = ""
-    """`provider/name` of the model that said it. Native items go back only to the provider that made them."""
+    """`provider/name` of the model that wrote it. Native items are sent back only to the provider that made them."""
     is_paused: bool = False
-    """The provider wants the request again to go on with this reply: it answers nothing yet."""
+    """The provider paused the reply and wants the request again to continue it: it is not an answer yet."""
 
     @property
     def text(self) -> str:
@@ -236,7 +235,7 @@ Message: TypeAlias = User | Assistant
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request, in one form for every provider; the four numbers never overlap."""
+    """Tokens of one request, in the same form for every provider; the first four numbers never overlap."""
 
     input: int = 0
     """Prompt tokens that were neither read from nor written to a cache."""
@@ -245,7 +244,7 @@ class Usage:
     output: int = 0
     """Everything the model produced, reasoning included."""
     reasoning: int = 0
-    """Of `output`, the tokens of reasoning, where the provider says so."""
+    """Reasoning tokens, a part of `output`, if the provider reports them."""
 
     @property
     def prompt(self) -> int:
@@ -266,86 +265,85 @@ class Usage:
 
 
 Form: TypeAlias = Literal["line", "preview", "summary"]
-"""In how much less than its own words something is shown: one line, its ends, or what a model made of it."""
+"""The shorter form in which something is shown: one line, head and tail, or a model's summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortenedPart:
-    """What the model is shown in the place of an output or of a message, since the user wanted that or there was no
-    room for more."""
+    """A shorter form that the model sees in place of an output or message, at the user's request or for lack of
+    room."""
 
     key: str
     """`r12` for an output, `m41` for the message at that position of the session's log."""
     form: Form
     text: str
     pictures: int = 0
-    """How many of an output's pictures are shown with it, from the first on."""
+    """How many of an output's pictures are still shown, counted from the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedPart:
-    """What stays in view when the message it stood in has left it."""
+    """Content that stays in view after its message has left it."""
 
     key: str
-    """As that of a `ShortenedPart`."""
+    """As in `ShortenedPart`."""
     what: str
     ref: str
-    """By what all of it is found."""
+    """The reference of the full content."""
     parts: tuple[Text | Image, ...]
 
     @property
     def title(self) -> str:
-        """The line under which the model is shown it."""
+        """The heading under which the model sees it."""
         return f"{self.what} [recall:{self.ref}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What stands for the messages that were compacted away."""
+    """The replacement for the messages that were compacted away."""
 
     retain: str = ""
-    """What the model wants to keep word for word."""
+    """Text that the model wants to keep word for word."""
     summary: str = ""
     """The model's account of the work."""
     ledger: str = ""
-    """Facts that were collected without a model."""
+    """Facts collected without a model."""
     request: User = User(())  # a frozen value
-    """The open turn's user message, unchanged, when it is among what was compacted away."""
+    """The open turn's user message, unchanged, if it was compacted away."""
     facts: str = ""
-    """More facts than `ledger` shows, for the next summary to start from; empty when it shows all."""
+    """More facts than `ledger` shows, as a basis for the next summary; empty if it shows all."""
     kept: tuple[CarriedPart, ...] = ()
-    """What is pinned of all that was compacted away, in the order in which it was said."""
+    """Pinned content that was compacted away, in session order."""
     carried: tuple[CarriedPart, ...] = ()
-    """Files of it that are as they were read not long ago, likewise. They leave with the next summary."""
+    """Recently read, unchanged files that were compacted away, in session order. The next summary drops them."""
     names: str = ""
-    """Outputs of it, a line for each, with names that stand in them. They leave with the next summary."""
+    """Outputs that were compacted away, one line each, with names found in them. The next summary drops them."""
 
     def __bool__(self) -> bool:
         return bool(self.text or self.request.parts or self.kept)
 
     @property
     def text(self) -> str:
-        """All of it that was written for this summary, for people to read."""
+        """The full text of the summary, for people to read."""
         return "\n\n".join(part for part in (self.retain, self.summary, self.ledger) if part)
 
 
 @dataclass(frozen=True, slots=True)
 class Recalls:
-    """Of the outputs that were cut or masked: how many those are, and which the model has brought back."""
+    """Which outputs were cut or masked, and which of them the model has recalled."""
 
     left: Mapping[str, int] = field(default_factory=dict)
-    """How many were cut when they came in, or masked later, by what they show
-    (`ebbtide.agent.context.reread_model`)."""
+    """Number of outputs cut on arrival or masked later, by what they show (`ebbtide.agent.context.reread_model`)."""
     back: Mapping[str, str] = field(default_factory=dict)
-    """What those show that were brought back, by their references."""
+    """What the recalled outputs show, by reference."""
 
 
 class SharedTuple(tuple[M_co, ...]):
-    """A tuple that has grown at its end. Those that have grown from one another share a log, of which each is the
-    beginning: which of them begins which other one is known from their lengths."""
+    """A tuple that grows at its end. Tuples grown from one another share a log and are prefixes of it, so comparing
+    their lengths is enough to tell which is a prefix of which."""
 
     log: list[object]
-    """What the longest of them holds. It is only ever added to."""
+    """The content of the longest of them; append-only."""
 
     @classmethod
     def of(cls, values: tuple[M_co, ...], log: list[object]) -> Self:
@@ -355,7 +353,7 @@ class SharedTuple(tuple[M_co, ...]):
 
 
 def extend_tuple(before: tuple[M, ...], *more: M) -> tuple[M, ...]:
-    """`before` with more behind it. What is kept of `before` goes on from there without a look at what it holds."""
+    """Return `before` with more values appended. The shared log is extended without examining its content."""
     if not more:
         return before
     log = before.log if isinstance(before, SharedTuple) else list[object](before)
@@ -363,7 +361,7 @@ def extend_tuple(before: tuple[M, ...], *more: M) -> tuple[M, ...]:
     if not behind:
         log.extend(more)
     elif len(more) > len(behind) or not all(map(is_, more, behind)):
-        log = [*before, *more]  # something else was said behind `before`, too
+        log = [*before, *more]  # `before` was already extended differently
     return SharedTuple.of(before + more, log)
 
 
@@ -375,27 +373,27 @@ class Conversation:
     """The newest messages of the session, without a gap."""
     summary: Summary = Summary()  # a frozen value
     anchor: Usage | None = field(default=None)
-    """What the provider counted for the request that `anchored` messages were part of, or None before the first."""
+    """The provider's count for the request that contained the `anchored` messages, or None before the first one."""
     anchored: int = 0
-    """How many of `messages` (the reply included) `anchor` covers."""
+    """Number of `messages` (reply included) that `anchor` covers."""
     masked: frozenset[str] = frozenset()
-    """The ids of the calls whose outputs are shown as one line each."""
+    """Ids of the calls whose outputs are masked."""
     outputs_before: int = 0
-    """How many outputs the session stored before those in `messages`: the next one is `r<outputs_before + 1>`."""
+    """Number of outputs in the session before those in `messages`: the next one is `r<outputs_before + 1>`."""
     held: int = 0
-    """The user took a rewrite back: below so many tokens of a request nothing is rewritten unasked."""
+    """After the user undid a rewrite: smaller requests than this, in tokens, are not rewritten automatically."""
     messages_before: int = 0
-    """How many messages the session had before `messages`."""
+    """Number of messages in the session before `messages`."""
     pinned: frozenset[str] = frozenset()
-    """The keys of what stays in view until the user unpins it: `r12` for an output, `m41` for a message."""
+    """Keys of what stays in view until the user unpins it: `r12` for an output, `m41` for a message."""
     retold: tuple[ShortenedPart, ...] = ()
-    """What is shown otherwise than it was said, at the user's wish, each key once."""
+    """Parts shown in shorter form, each key once."""
     held_back: frozenset[str] = frozenset()
-    """The names of the tools whose definitions the user keeps out of requests."""
+    """Names of the tools whose definitions the user keeps out of requests."""
     recalls: Recalls = Recalls()  # a frozen value
 
     def plus(self, *messages: Message) -> "Conversation":
-        """This conversation with messages appended; empty ones are left out."""
+        """Return the conversation with messages appended; empty ones are skipped."""
         return replace(self, messages=extend_tuple(self.messages, *(message for message in messages if message.parts)))
 
     @property

@@ -1,4 +1,4 @@
-"""What a session's context holds and what it has cost, for people to look at. It reads and draws nothing."""
+"""Overview of a session's context and costs. Reads and draws nothing."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class SourcedNumber:
     name: str
     tokens: int
     source: str
-    """Where the number comes from."""
+    """Source of the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +35,43 @@ class DeferredTools:
 
     tools: int = 0
     tokens: int = 0
-    """What their definitions would take."""
+    """Tokens that their definitions would take."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerShare:
-    """What one server's tools take."""
+    """The tools of one server and their size."""
 
     name: str
     """`mcp__SERVER`."""
     offered: int
-    """Tools whose definitions the model is shown."""
+    """Number of tools whose definitions the model sees."""
     tools: int
-    """All of them."""
+    """Number of all its tools."""
     tokens: int
-    """Estimated, of the definitions that are shown."""
+    """Estimated tokens of the definitions shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolShare:
-    """What one tool takes."""
+    """One tool and its size."""
 
     name: str
     tokens: int
-    """Estimated, of its definition."""
+    """Estimated tokens of its definition."""
     is_shown: bool = True
-    """Whether requests hold the definition."""
+    """Whether requests contain the definition."""
     is_kept_out: bool = False
-    """The user keeps it out of them."""
+    """Whether the user keeps it out of requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The requests between two rewrites: each is the beginning of the next."""
+    """The requests between two rewrites: each is a prefix of the next."""
 
     requests: tuple[RequestUsage, ...]
     rewrite: Rewrite | None = None
-    """What ended it; None for the one that goes on."""
+    """The rewrite that ended it; None for the current epoch."""
 
     @property
     def usage(self) -> Usage:
@@ -88,29 +88,28 @@ class Overview:
     title: str
     model: str
     components: tuple[SourcedNumber, ...]
-    """What the next request takes."""
+    """Components of the next request."""
     window: SourcedNumber
     reserves: tuple[SourcedNumber, ...]
-    """What is kept free of the window."""
+    """Reserves within the window."""
     effective: int
-    """What a request may take."""
+    """Tokens available to a request."""
     epochs: tuple[Epoch, ...]
     held_back: DeferredTools = DeferredTools()  # a frozen value
     servers: tuple[ServerShare, ...] = ()
-    """The part of the tools that servers brought."""
+    """The servers' share of the tools."""
     items: tuple[ViewItem, ...] = ()
-    """Each part of the history and of what is pending, in order; together they take what those do."""
+    """The parts of the history and of what is pending, in order; their sizes add up to those two components."""
     pins: tuple[ViewItem, ...] = ()
-    """What is pinned and stands with the summary."""
+    """Pinned content shown with the summary."""
     tools: tuple[ToolShare, ...] = ()
-    """Those that may be kept out of requests."""
+    """Tools that may be kept out of requests."""
     instructions: tuple[SourcedNumber, ...] = ()
-    """The files that the system text has instructions from; together they take what those do."""
+    """Instruction files in the system prompt; their sizes add up to that component."""
     recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
-    """What the model has brought back of outputs that were cut or masked."""
+    """What the model has recalled of outputs that were cut or masked."""
     prices_again: tuple[float, ...] | None = ()
-    """US dollars that a token took which each request has sent again, the newest last; None when that is not known, or
-    nothing."""
+    """US dollars per token for what each request sent again, the newest last; None if the price is unknown or zero."""
 
     @property
     def used_tokens(self) -> int:
@@ -128,27 +127,27 @@ class RequestSetup:
     facts: ModelFacts
     window: Window
     meter: Meter
-    """To measure is to count: it is not the one of a session that is open."""
+    """A copy, because measuring changes the meter of an open session."""
     instructions: Instructions
     tools: Sequence[ToolSpec]
-    """Without those that servers brought."""
+    """Tools other than those of servers."""
     served: Sequence[ToolSpec] = ()
-    """Those that servers brought."""
+    """Tools of servers."""
     deferral: Deferral = field(default_factory=Deferral)
     sent: RequestMark | None = None
-    """The last request, where what it was made with is not known any more."""
+    """The last request, if its setup is no longer known."""
     begins_as_before: bool = True
-    """Whether the next request begins as the last one did: otherwise what was counted of that is not taken over."""
+    """Whether the next request begins like the last one; if not, that one's counts do not apply."""
 
 
 MESSAGES = ("history", "pending")
-"""The components that are made of messages."""
+"""The components made of messages."""
 ALWAYS_LISTED = ("system", "instructions", "tools", "history")
-"""Components that are listed also where they take nothing."""
+"""Components listed even if they are empty."""
 
 
 def request_setup(env: SessionContext) -> RequestSetup:
-    """What an open session makes its requests with."""
+    """Return the request setup of an open session."""
     return RequestSetup(
         env.provider.facts,
         window_of(env),
@@ -169,7 +168,7 @@ def overview_of(
     asked: Sequence[RequestUsage],
     rewritten: Sequence[Rewrite],
 ) -> Overview:
-    """What a conversation takes, and what its requests and rewrites so far have cost."""
+    """Return the size of a conversation, and the cost of its requests and rewrites so far."""
     facts, meter, deferral, sent = equipped.facts, equipped.meter, equipped.deferral, equipped.sent
     conversation = counted_for(conversation, facts.id)
     if not equipped.begins_as_before:
@@ -209,8 +208,8 @@ def overview_of(
 
 
 def prices_again(prices: Prices | None, asked: Sequence[RequestUsage]) -> tuple[float, ...] | None:
-    """US dollars that a token took which each request has sent again: as much of what the request before had sent as
-    was read from a cache at that price, and the rest at the full one."""
+    """Return US dollars per token for what each request sent again: the cached share of the previous request at the
+    cache price, the rest at the full price."""
     if prices is None or not prices.input:
         return None
     steps = [one.usage for one in asked if one.purpose == "step"]
@@ -220,7 +219,7 @@ def prices_again(prices: Prices | None, asked: Sequence[RequestUsage]) -> tuple[
 
 
 def _again(price: PerToken, read: int, sent: int) -> float:
-    """`sent`: tokens that the request before has sent; `read`: those of them that were in the cache."""
+    """`sent`: tokens of the previous request; `read`: how many of them came from the cache."""
     return price.input + (price.cache_read - price.input) * min(read / max(sent, 1), 1.0)
 
 
@@ -233,13 +232,13 @@ def budget_by_component(
     meter: Meter,
     tool_tokens: int | None = None,
 ) -> tuple[SourcedNumber, ...]:
-    """What the next request takes with these tools, each number with its source. `tool_tokens`: what the definitions
-    are known to take, where these are not all of them."""
+    """Return the components of the next request with these tools, each with its source. `tool_tokens`: known size of
+    the definitions, if `tools` does not contain all of them."""
     prompt = build_prompt(conversation, instructions, images=images)
     budget = meter.measure(prompt, conversation, tuple(tools), window, sections_of(instructions))
     counted = conversation.anchor is not None
     if tool_tokens is not None:
-        # What was counted stays the same whatever it is made of.
+        # The provider's count stays the same, whatever it is made of.
         less = min(tool_tokens - budget.tools, budget.history) if counted else 0
         budget = replace(budget, tools=tool_tokens, history=budget.history - less)
     return tuple(
@@ -252,7 +251,7 @@ def budget_by_component(
 def sizes_of_tools(
     components: Sequence[SourcedNumber], offered: Sequence[ToolSpec], meter: Meter
 ) -> Callable[[ToolSpec], int]:
-    """What a definition takes, as its share of what all are known to take."""
+    """Return a function for the size of a definition, scaled to the known total."""
     whole = next((number.tokens for number in components if number.name == "tools"), 0)
     estimated = sum(meter.size_of_tool(spec) for spec in offered if spec.deferred is None)
     scale = whole / estimated if whole and estimated else 1.0
@@ -262,7 +261,7 @@ def sizes_of_tools(
 def shares_of(
     served: Sequence[ToolSpec], offered: Sequence[ToolSpec], size: Callable[[ToolSpec], int]
 ) -> tuple[ServerShare, ...]:
-    """What the tools of each server take. `served`: those that servers brought; `offered`: what requests hold."""
+    """Return the size of each server's tools. `served`: the tools of servers; `offered`: the tools in requests."""
     shown = {spec.name for spec in offered if spec.deferred is None}
     servers: dict[str, list[ToolSpec]] = {}
     for spec in served:
@@ -275,7 +274,7 @@ def shares_of(
 
 
 def items_in(conversation: Conversation, components: Sequence[SourcedNumber], meter: Meter) -> tuple[ViewItem, ...]:
-    """Each part of the messages, with its share of what they are known to take."""
+    """Return each part of the messages with its share of their known size."""
     whole = sum(component.tokens for component in components if component.name in MESSAGES)
     return items_of(conversation, meter.size_of, whole)
 
@@ -283,7 +282,7 @@ def items_in(conversation: Conversation, components: Sequence[SourcedNumber], me
 def instructions_in(
     instructions: Instructions, components: Sequence[SourcedNumber], meter: Meter
 ) -> tuple[SourcedNumber, ...]:
-    """Each file of instructions, with its share of what they are known to take."""
+    """Return each instruction file with its share of their known size."""
     whole = next((number for number in components if number.name == "instructions"), None)
     if whole is None or not instructions.files:
         return ()
@@ -299,7 +298,7 @@ def tools_of(
     offered: Sequence[ToolSpec],
     size: Callable[[ToolSpec], int],
 ) -> tuple[ToolShare, ...]:
-    """What each of the tools takes that may be kept out of requests."""
+    """Return the size of each tool that may be kept out of requests."""
     shown = {spec.name for spec in offered if spec.deferred is None}
     return tuple(
         ToolShare(spec.name, size(spec), spec.name in shown, spec.name in conversation.held_back)
@@ -309,8 +308,8 @@ def tools_of(
 
 
 def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, ...]]:
-    """The window and what is kept free of it, each with its source. Where a request may take less than the window, what
-    lies beyond that is kept free, too."""
+    """Return the window and its reserves, each with its source. If requests are limited to less than the window, the
+    rest counts as a reserve."""
     size = SourcedNumber("window", window.size, window.source("context_window"))
     output = SourcedNumber("output", window.output, window.source("max_output_tokens"))
     buffer = SourcedNumber("buffer", window.buffer, window.source("context_window_buffer_tokens"))
@@ -327,7 +326,7 @@ def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, 
 
 
 def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
-    """The requests parted at the rewrites; the last epoch is the one that goes on."""
+    """Split the requests at the rewrites; the last epoch is the current one."""
     epochs: list[Epoch] = []
     start = 0
     for rewrite in rewrites:
@@ -337,6 +336,6 @@ def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> 
 
 
 def total_cost(requests: Sequence[RequestUsage]) -> float | None:
-    """US dollars; None when the price of any request is not known."""
+    """Total in US dollars; None if the price of any request is unknown."""
     costs = [asked.cost for asked in requests]
     return None if None in costs else sum(cost for cost in costs if cost is not None)

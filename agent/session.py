@@ -1,5 +1,5 @@
-"""A session: all that a front end holds. It turns what happens inside into one stream of events, and carries answers
-back in; what happens is decided elsewhere."""
+"""A session as a front end sees it: one stream of events out, messages and answers in. The decisions are made
+elsewhere."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -36,7 +36,7 @@ from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.agent.window.turn_model import own_model_afterwards
 from ebbtide.tools.process.jobs import BackgroundJobs
 
-if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
+if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.context.provenance import Trace
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
@@ -56,7 +56,7 @@ P = ParamSpec("P")
 
 
 class Session:
-    """Turns that go on. One turn at a time; `interrupt` and `answer` may be called at any moment of it."""
+    """A conversation in turns, one at a time. `interrupt` and `answer` may be called at any time during a turn."""
 
     def __init__(
         self,
@@ -69,23 +69,24 @@ class Session:
         resumed: Resumed | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`servers`: what brings tools into the session, if any is declared. `notices`: what the user should know
-        before the first turn. `resumed` tells how a session that goes on differs from how it was left. `on_close` gives
-        back what was opened for the session: its provider, its lock."""
+        """`servers`: the MCP servers, if any. `notices`: shown to the user before the first turn. `resumed`: what has
+        changed since a resumed session was left. `on_close` releases what was opened for the session: its provider, its
+        lock."""
         self._env = env
         self._channel = channel
         self.servers = servers
         self._notices = notices
         self.news = news_for_user(resumed) if resumed else ()
         self._resumed = resumed
-        """Told with the next turn, then None."""
+        """Emitted with the next turn, then None."""
         self._on_close = on_close
         self._is_behind = False
         self._busy = asyncio.Lock()
         self._stop_tidying = Interrupt()
         self._tidying: asyncio.Task[None] | None = None
         self._has_answered = False
-        """Whether the newest turn was answered, here: another one after it may begin with less."""
+        """Whether the newest turn was answered in this process: the context may then be compacted before the next
+        one."""
         channel.on_note(env.recorder.note)
         channel.on_note(env.deferral.note)
         self._conversation = begin_session(conversation or Conversation(), replace(env, emit=channel.emit_now))
@@ -109,17 +110,17 @@ class Session:
 
     @property
     def boundary(self) -> SessionBoundary:
-        """What its commands and tools may reach."""
+        """What its commands and tools may access."""
         return SessionBoundary(self._env.call_runner.approval, self._env.call_runner.workspace)
 
     async def change_mode(self, mode: Mode) -> int:
-        """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
-        next. How many open questions that has answered."""
+        """Change the permission mode, also during a turn. The model is told with the next message. Returns how many
+        open questions the change has answered."""
         return await self._env.call_runner.approval.change_mode(mode)
 
     @property
     def agents(self) -> Agents | None:
-        """Those that it has sent off, to look at and to end."""
+        """The running sub-agents, to watch and to stop."""
         return self._env.agents
 
     @property
@@ -128,7 +129,7 @@ class Session:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """What the model may call now, of its own and of servers."""
+        """Names of the tools that the model may call now, those of servers included."""
         return (*(tool.name for tool in self._env.own_tools), *self._env.server_tools.callable)
 
     @property
@@ -137,7 +138,7 @@ class Session:
 
     @property
     def history(self) -> Conversation:
-        """The conversation so far, as the model is shown it."""
+        """The conversation so far, as the model sees it."""
         return self._conversation
 
     @property
@@ -146,7 +147,7 @@ class Session:
 
     @property
     def cost(self) -> float | None:
-        """US dollars so far; None when the price of any request was not known."""
+        """US dollars so far; None if the price of any request is unknown."""
         return self.usage.cost
 
     @property
@@ -155,42 +156,42 @@ class Session:
 
     @property
     def running_jobs(self) -> tuple[str, ...]:
-        """What runs in the background: names and commands."""
+        """Names and commands of the running background jobs."""
         return tuple(f"{job.id}: {job.command}{job.where}" for job in self.background_jobs.running)
 
     @property
     def trust(self) -> "SessionTrust | None":
-        """What of the project may be used; None where it brings nothing."""
+        """Trust state of the project; None if it has nothing that needs trust."""
         return self._env.trust
 
     @property
     def extensions(self) -> "SessionExtensions | None":
-        """The user's and the project's commands and skills; None where there are none."""
+        """The user's and the project's commands and skills; None if there are none."""
         return self._env.extensions
 
     @property
     def language_servers(self) -> "Sequence[LanguageServerState]":
-        """Those that were needed so far."""
+        """The language servers started so far."""
         return self._env.languages.states if self._env.languages is not None else ()
 
     @property
     def hooks(self) -> "SessionHooks | None":
-        """Programs that are told what happens; None where there are none."""
+        """The configured hooks; None if there are none."""
         return self._env.hooks
 
     def listen(self, hear: Callable[[Event], None]) -> None:
-        """`hear` is told at once what happens between two turns."""
+        """Set the listener for events between turns."""
         self._channel.listener = hear
 
     async def prepare(self) -> None:
-        """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
+        """Load what the first turn needs, in the background."""
         self._env.meter.prepare()
         await asyncio.to_thread(count_ahead, self._conversation, self._env.meter)
         await self._env.provider.prepare()
 
     @property
     def is_at_question(self) -> bool:
-        """Whether the session was left while the user was asked whether a call may run; `go_on` asks again."""
+        """Whether the session was left at a question about a call; `go_on` asks it again."""
         return not self._channel.is_busy and bool(self._conversation.unanswered_calls)
 
     def send(
@@ -200,14 +201,15 @@ class Session:
         steps: int | None = None,
         pending_messages: Callable[[], Sequence[User]] = tuple,
     ) -> AsyncGenerator[Event, None]:
-        """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
-        turn as an interruption does. `beside`: what comes with the text. `steps`: requests that it may make, in place
-        of the configured limit. `pending_messages` takes what the user has said since: it is called when a step begins,
-        and what it gives is the turn's when `Steered` says so. Raises `AgentError` while another turn runs."""
+        """Run a turn and yield its events, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early
+        ends the turn like an interrupt. `beside`: attachments of the text. `steps`: maximum number of requests, in
+        place of the configured limit. `pending_messages` returns what the user has sent since; it is called when a step
+        begins, and its messages belong to the turn once `Steered` confirms them. Raises `AgentError` if another turn is
+        running."""
         return self._events_of(User((Text(text), *beside)), steps, pending_messages)
 
     def go_on(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
-        """The events of the turn that was left at a question, which is asked again; otherwise as `send`."""
+        """Continue the turn that was left at a question, which is asked again. Yields events like `send`."""
         return self._events_of(User(()), None, pending_messages)
 
     def _events_of(
@@ -221,7 +223,7 @@ class Session:
         if not env.watch.has_sent:
             await asyncio.to_thread(count_ahead, self._conversation, env.meter)
         if not is_over_trigger(self._conversation, env):
-            self._stop_tidying.request()  # nobody waits for a summary that can be made later
+            self._stop_tidying.request()  # a summary can be made later: do not wait for it
         async with self._busy:
             await self._run_turn(said, env)
 
@@ -247,7 +249,7 @@ class Session:
         except AgentError as error:
             failed = TurnFailed.by(error)
             if not isinstance(error, StoreFailed):
-                with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
+                with suppress(StoreFailed):  # report the first failure; the rest is written later
                     await self._keep_turn(failed)
             self._channel.emit(failed)
         else:
@@ -257,14 +259,15 @@ class Session:
                 self._start_background_compaction()
 
     async def _keep_turn(self, ended: TurnFinished | TurnFailed) -> None:
-        """The turn, and what was learnt in it, survive a loss of power."""
+        """Make the turn, and what was learned in it, durable on disk."""
         if self._env.checkpoints is not None:
             await self._env.checkpoints.end_turn()
         await self._env.recorder.record_tool_uses(self._env.deferral.take_uses())
         await self._env.recorder.end_turn(self.model, self.mode, self._env.encoded_calibration, ended)
 
     def _start_background_compaction(self) -> None:
-        """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""
+        """Start compacting in the background if the session is interactive, so that the next turn need not wait for
+        it."""
         is_wanted = (
             self._channel.is_interactive and background_compaction_due(self._conversation, self._env) is not None
         )
@@ -273,7 +276,8 @@ class Session:
             self._tidying = asyncio.create_task(self._compact_in_background())
 
     async def _compact_in_background(self) -> None:
-        """What goes wrong here goes wrong in the next turn, too, and is told then."""
+        """Compact in the background. Errors are ignored, because they will recur in the next turn and be reported
+        then."""
         env = replace(self._env, interrupt=self._stop_tidying, emit=self._channel.emit_now)
         async with self._busy:
             with suppress(AgentError):
@@ -281,7 +285,7 @@ class Session:
                 await self._env.recorder.end_turn(self.model, self.mode)
 
     def _with_news(self, said: User) -> User:
-        """What the user said, with a note on what changed while the session was closed, told once."""
+        """Add a note to the user's message on what changed while the session was closed; only once."""
         resumed, self._resumed = self._resumed, None
         if resumed is None:
             return said
@@ -290,7 +294,7 @@ class Session:
         return User((*said.parts, Note(note))) if note else said
 
     async def _catch_up(self) -> None:
-        """After a turn or a change that failed half-way, what is on disk is the conversation."""
+        """Reload the conversation from disk after a turn or change that failed halfway."""
         if self._is_behind:
             conversation = await self._env.recorder.load(ask_again=self._channel.is_interactive)
             for problem in self._env.recorder.problems:
@@ -301,8 +305,8 @@ class Session:
             self._is_behind = False
 
     async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event) -> "CompactResult":
-        """Summarises the older part of the conversation now. Raises `AgentError`."""
-        from ebbtide.agent.window.rewrite import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
+        """Summarise the older part of the conversation now. Raises `AgentError`."""
+        from ebbtide.agent.window.rewrite import compact_by_hand  # noqa: PLC0415  # deferred: rarely used
 
         return (await self.change(compact_by_hand, focus, hear)).result
 
@@ -312,8 +316,8 @@ class Session:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> ConversationT:
-        """What the work makes of the conversation, which goes on from there; a turn that is sent meanwhile begins
-        afterwards. Raises `AgentError`, also while a turn runs."""
+        """Apply `work` to the conversation and continue from the result; a turn sent meanwhile begins afterwards.
+        Raises `AgentError`, also if a turn is running."""
         if self._channel.is_busy:
             raise AgentError("the conversation cannot be changed while a turn is running; interrupt it first")
         if self._conversation.unanswered_calls:
@@ -335,50 +339,49 @@ class Session:
 
     @property
     def files(self) -> FileLog:
-        """Which files the session has changed. Raises `AgentError` where nothing is kept."""
+        """The files that the session has changed. Raises `AgentError` if the session is not stored."""
         return require_stored(self._env.archive).files
 
     @property
     def checkpoints(self) -> SessionCheckpoints:
-        """Files as they were before the session changed them. Raises `AgentError` where none are kept."""
+        """Checkpoints of the files before the session changed them. Raises `AgentError` if there are none."""
         if self._env.checkpoints is None:
             raise AgentError("no checkpoints are kept in this session: see `checkpoints.enabled` in `/settings`")
         return self._env.checkpoints
 
     @property
     def listing(self) -> ArchiveListing:
-        """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
+        """The stored outputs and messages, to browse. Raises `AgentError` if the session is not stored."""
         return require_stored(self._env.archive).listing
 
     async def why(self, text: str) -> "Trace":
-        """What has become of each place where the text was said. Raises `AgentError`."""
+        """Return what became of each occurrence of the text. Raises `AgentError`."""
         return await require_stored(self._env.archive).recall.why(text, self._conversation)
 
     async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
-        """Shows the model again what a reference stands for, from the next request on. `only_price`: tells what that
-        would take, and changes nothing. Raises `AgentError`."""
+        """Show the model the content of a reference again, from the next request on. `only_price`: return the cost and
+        change nothing. Raises `AgentError`."""
         return (
             await self.change(bring_back, ref, require_stored(self._env.archive).recall, only_price=only_price)
         ).event
 
     def answer(self, question: str, answer: Answer) -> None:
-        """Answers a `PermissionAsked`, a `PlanSubmitted` or a `QuestionAsked`. An answer that nobody waits for is
-        dropped."""
+        """Answer a `PermissionAsked`, `PlanSubmitted` or `QuestionAsked`. If it is not open, the answer is dropped."""
         self._channel.questions.answer(question, answer)
 
     def interrupt(self) -> None:
-        """Ends the turn soon: the request is cancelled, running calls are stopped, and every call gets an output."""
+        """End the turn soon: the request is cancelled, running calls are stopped, and every call gets an output."""
         self._channel.interrupt.request()
         self._stop_tidying.request()
 
     def leave_turn(self) -> None:
-        """Ends the turn as the end of the program does: like `interrupt`, but a question about a call stays open, to be
-        asked again when the session goes on."""
+        """End the turn because the program exits: like `interrupt`, but a question about a call stays open, to be asked
+        again when the session is resumed."""
         self._channel.leave_turn()
 
     async def close(self, reason: "EndReason | None" = "other") -> None:
-        """Ends what runs in the background and gives back what the session holds. `reason`: what hooks are told of why;
-        None where it is opened again at once."""
+        """Stop background work and release the session's resources. `reason`: passed to hooks; None if the session is
+        reopened at once."""
         if self.hooks is not None:
             self.hooks.ends = reason
         self.leave_turn()

@@ -1,5 +1,5 @@
-"""The terms of a session: what a configuration says of its model, its tools, what they may do, and how it compacts. It
-opens nothing."""
+"""Session settings derived from the configuration: model, tools, permissions, compaction and system prompt. Opens
+nothing."""
 
 import os
 import sys
@@ -42,20 +42,20 @@ from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.web_search import WebSearch
 
 ASKING = "ask_user"
-"""The tool that is of no use where nobody is there."""
+"""A tool that is useless without a user."""
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox"
 
 
 def model_of(config: Config, own: str, environment: Mapping[str, str]) -> str:
-    """The model of a session: the one that this run was told, or else its own, if it has one."""
+    """Return the model of a session: the one given on the command line, or else its own, if it has one."""
     if config.sources["agent.model"] == "command line" and config.model:
         return config.model
     return own or config.model or first_choice(environment)
 
 
 def mode_of(config: Config, own: str) -> Mode:
-    """The session's own mode, where nobody looks on, unless this run was told another; a project's file can only make
-    it stricter."""
+    """Return the permission mode for a session that nobody watches: its own, unless this run sets another one. A
+    project's file can only make it stricter."""
     configured, source = config.permission_mode, config.sources["agent.permission_mode"]
     if own not in MODES or source == "command line" or source.startswith(("environment", "--config")):
         return configured
@@ -64,8 +64,8 @@ def mode_of(config: Config, own: str) -> Mode:
 
 
 def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
-    """What calls may do in a working folder; `outputs`, where long outputs are kept, may always be read. Raises
-    `ConfigError`."""
+    """Return the permission policy of a working folder; `outputs`, the folder for long outputs, may always be read.
+    Raises `ConfigError`."""
     allow = tuple(parse_rule(rule) for rule in config.allow)
     if Rule(OUTSIDE) in allow:
         raise ConfigError('`outside` names no program; write `outside(docker)`, or `agent.sandbox = "off"` for all')
@@ -82,7 +82,7 @@ def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
 
 
 def roots_of(config: Config) -> tuple[Path, ...]:
-    """The further folders that count as the working folder does, resolved. Raises `ConfigError`."""
+    """Return the additional folders with the rights of the working folder, resolved. Raises `ConfigError`."""
     roots = tuple(Path(each).expanduser() for each in config.roots)
     for root in roots:
         if not root.is_dir():
@@ -91,27 +91,27 @@ def roots_of(config: Config) -> tuple[Path, ...]:
 
 
 def _why_no_shell(config: Config) -> str:
-    """Why commands may not run, where a sandbox is required."""
+    """Return why commands may not run, if a sandbox is required and missing."""
     why = _why_no_sandbox() if config.sandbox == "require" else ""
     return f"{NO_SANDBOX}: {why}" if why else ""
 
 
 def no_sandbox_reason(config: Config) -> str:
-    """Why no sandbox holds commands, where the user has not said that it may be so."""
+    """Return why commands run without a sandbox, unless the user has accepted that."""
     return _why_no_sandbox() if config.sandbox == "auto" else ""
 
 
 def _why_no_sandbox() -> str:
-    """What is missing; nothing where a sandbox works."""
-    from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask now
+    """Return what is missing; empty if a sandbox works."""
+    from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it probes the system, rarely needed
 
     found = found_sandbox()
     return found.why if isinstance(found, NoSandbox) else ""
 
 
 def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
-    """The rules, and each once more for where a symbolic link in its path leads: policy sees only resolved paths. An
-    allow rule does not follow links, since a repository could then choose what it covers."""
+    """Return the rules, plus a copy of each rule for the target of a symbolic link in its path: the policy sees only
+    resolved paths. An allow rule does not follow links, since a repository could then choose what it covers."""
     rules = tuple(parse_rule(text) for text in texts)
     paths = [
         (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
@@ -121,8 +121,8 @@ def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
 
 
 def hooks_for_calls(config: Config) -> tuple[AfterTool, ...]:
-    """The programs that see outputs. Raises `ConfigError` when what one of them is for is no rule, before anything is
-    opened for a session."""
+    """Return the programs that see outputs. Raises `ConfigError` for an invalid rule, before anything is opened for a
+    session."""
     return tuple(hook for hook in config.hooks_after_tool if parse_rule(hook.match).tool)
 
 
@@ -134,11 +134,10 @@ def tools_for(
     keeps: bool = True,
     extra: Sequence[Tool] = (),
 ) -> tuple[Tool, ...]:
-    """The built-in tools, or those of them that the user has chosen; the one for notebooks where the project has some,
-    the one that searches the web where the user has said by what, those that ask `languages` where the project has
-    files of which servers know something, and the map where there is much code. `keeps`: something may be kept on disk.
-    `extra`: what a program that uses ours brings, whatever the user has chosen.
-    Where a full window ends in a report, the tool that takes it is there from the beginning. Raises `ConfigError`."""
+    """Return the built-in tools, or the user's selection. Some are only included if they are useful: notebooks, web
+    search with a configured provider, `languages` with servers for the project's files, and the map of a large code
+    base. `keeps`: files may be stored on disk. `extra`: tools from a program that uses the SDK, whatever the selection.
+    If a full window ends in a report, its tool is included from the start. Raises `ConfigError`."""
     maps = config.folders.data / "maps" if keeps else None
     rare = rare_tools(languages.servers if languages is not None else None, maps)
     memory = Memory(memory_folder(config.folders.data, config.project))
@@ -168,22 +167,21 @@ def tools_for(
 
 
 def effort_for(config: Config, facts: ModelFacts) -> str | None:
-    """How hard a model is told to think; None where nobody has set it."""
+    """Return the configured reasoning effort; None if none is set."""
     found = find_setting(config, facts.provider, facts.name, "reasoning_effort")
     return found.value if found is not None else None
 
 
 def offered_tools(tools: Sequence[Tool], mode: Mode, *, attended: bool) -> tuple[Tool, ...]:
-    """Those of a session's tools that its model is told of: one that asks the user only where somebody is there, and
-    behind all others the one for plans where the system text says that the mode is `plan`. A call of one that is not
-    among them is answered all the same."""
+    """Return the tools listed for the model: those that ask the user only if one is present, and last the one for plans
+    if the system prompt says that the mode is `plan`. A call to any other tool is still answered."""
     offered = tuple(tool for tool in tools if attended or tool.name != ASKING)
     return (*offered, SubmitPlan()) if mode == "plan" else offered
 
 
 def missing_tools(config: Config, windows: Sequence[Window], *, attended: bool) -> frozenset[str]:
-    """The names of built-in tools that the user has left out, of those that none of the windows is offered, and of
-    those that need somebody where nobody is there."""
+    """Return the names of built-in tools that are never offered: excluded by the user, left out in all of the windows,
+    or in need of a user where none is present."""
     known = {tool.name for tool in builtin_tools()}
     left_out = known - set(config.tools_allowed or known) | known & set(config.tools_denied)
     if not config.tools_allowed and windows:
@@ -194,7 +192,7 @@ def missing_tools(config: Config, windows: Sequence[Window], *, attended: bool) 
 
 
 def compacting_of(config: Config, effective: int) -> CompactionSettings:
-    """How a session compacts. In a small window the parts that stay are smaller, too."""
+    """Return the compaction settings. In a small window the caps are smaller as well."""
     usual = Caps()
     caps = Caps(
         tail=min(config.tail_tokens, effective // 5),
@@ -220,33 +218,33 @@ def compacting_of(config: Config, effective: int) -> CompactionSettings:
 
 
 def patience_of(config: Config) -> RewritePatience:
-    """How many times its cost a rewrite must have saved."""
+    """Return the factors on its cost that a rewrite must have saved."""
     usual = RewritePatience(config.rewrite_kappa_mask, config.rewrite_kappa_compact)
     return usual.careful if config.rewrite_patience == "careful" else usual
 
 
 def _usual_protection(config: Config, effective: int) -> int:
-    """The newest outputs that stay whole. As a budget for all outputs it grows with the window."""
+    """Default tokens of the newest outputs that stay whole. As a budget for all outputs it grows with the window."""
     if config.rewrite_policy == "total_budget":
         return min(max(effective // 4, 20_000), 60_000)
     return Caps().protect
 
 
 def persistence_of(config: Config, *, interactive: bool) -> RetryLimits:
-    """How long a request is tried again: until the user has enough of it, where one is there and nothing is set."""
+    """Return the retry limits. By default, an interactive session retries until the user stops it."""
     until_stopped = interactive and config.sources.get("retry.patience") == "default"
     patience = None if until_stopped else config.retry_patience
     return RetryLimits(patience, config.retry_first, config.retry_fallback_after)
 
 
 def limits_of(config: Config, *, interactive: bool) -> TurnLimits:
-    """What turns may take. Where nobody is there, nobody thinks: no cache is kept alive."""
+    """Return the limits of turns. A headless run has no pauses, so it keeps no cache alive."""
     kept = config.keep_alive if interactive and config.keep_alive != "off" else 0
     return TurnLimits(config.max_turns, config.max_cost, kept, config.jobs_wake and interactive)
 
 
 def offloading_of(config: Config) -> Offloading:
-    """What of an output is shown."""
+    """Return the limits for showing outputs."""
     return Offloading(
         config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
     )
@@ -254,12 +252,12 @@ def offloading_of(config: Config) -> Offloading:
 
 @dataclass(frozen=True, slots=True)
 class SystemText:
-    """The system text of a session, and what it says of what may change while the session lasts."""
+    """The system prompt of a session, and the changeable facts that it states."""
 
     instructions: Instructions
     mode: Mode
     attended: bool
-    """Whether it says that somebody is there to answer."""
+    """Whether it says that the user is present."""
 
 
 def system_text(
@@ -272,8 +270,8 @@ def system_text(
     attended: bool,
     is_led: bool = False,
 ) -> SystemText:
-    """The system text of a session that begins: `windows` are those of its model and of those that may take over, for
-    which it keeps its bytes; `is_led`: the model is a small one."""
+    """Return the system prompt of a new session. `windows`: those of its model and of the fallbacks, for which it stays
+    the same; `is_led`: the model is a small one."""
     instructions = load_instructions(
         root,
         config.project,
@@ -308,9 +306,9 @@ def system_text_going_on(
     is_cached: bool = True,
     is_led: bool = False,
 ) -> SystemText:
-    """The system text of a session that goes on. Where nothing else has changed since the last request, it names the
-    permission mode that it named then and, as long as that request `is_cached`, says that somebody is there if it said
-    so then: another text would cost the provider's cache, and a note tells what holds now."""
+    """Return the system prompt of a resumed session. If nothing else has changed since the last request, it states the
+    same permission mode as then and, if that request `is_cached`, the same presence of the user: different text would
+    invalidate the provider's cache, and a note states the current facts."""
     now = system_text(config, root, model, mode, windows, attended=attended, is_led=is_led)
     if last is None:
         return now
@@ -326,18 +324,18 @@ def system_text_going_on(
 
 
 def is_in_cache(used: tuple[str, float] | None, facts: ModelFacts) -> bool:
-    """Whether the provider may still have a session's last request in its cache: `used` is the model that it went to,
-    and how many seconds ago."""
+    """Whether the provider may still have a session's last request in its cache. `used`: its model, and how many
+    seconds ago it was sent."""
     return used is not None and used[0] == facts.id and used[1] <= facts.cache_ttl
 
 
 def surroundings_of(config: Config, *, attended: bool) -> Surroundings:
-    """What there is besides the conversation: at the start its system text says it."""
+    """Return the surroundings of a conversation, as the system prompt states them at the start."""
     return Surroundings(attended=attended, date=date.today().isoformat(), branch=git_branch(config.project))
 
 
 def debug_of(config: Config, environment: Mapping[str, str], *, interactive: bool) -> Debug:
-    """The debug log, where it is asked for; it is printed, too, where no terminal is drawn."""
+    """Return the debug log if it is enabled; headless runs print it as well."""
     if not is_enabled(environment):
         return Debug()
     return Debug(config.folders.logs / "context.jsonl", None if interactive else sys.stderr)

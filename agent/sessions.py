@@ -1,4 +1,4 @@
-"""The sessions of a project: opened, looked up and looked into. It alone opens the store."""
+"""The sessions of a project: open, find and inspect them. The only module that opens the store."""
 
 import asyncio
 import secrets
@@ -58,7 +58,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Tool
 from ebbtide.tools.outputs.recalled import no_progress
 
-if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
+if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.archive.library import Library
     from ebbtide.agent.hooks.session_hooks import StartSource
     from ebbtide.agent.overview import Overview, RequestSetup
@@ -66,19 +66,19 @@ if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays 
     from ebbtide.agent.telemetry.export import Telemetry
 
 ID_BYTES = 6
-"""Of a session's id, which is twice as many characters."""
+"""Bytes of a session's id, which has twice as many characters."""
 
 GLIMPSE = 200
 """Messages of a long session that are shown at once."""
 
 Opening: TypeAlias = Literal["first", "instead", "again"]
-"""A session is opened first, instead of one in which something was said, or again at once after it was closed."""
+"""A session is opened first, in place of one that has messages, or again right after it was closed."""
 
 READ_ONLY = "no session can be stored in `{}`: {}; `--ephemeral` starts one that is not kept"
 
 
 class Sessions:
-    """Opens the sessions of one project. Holds the store until it is closed."""
+    """Opens the sessions of one project. Keeps the store open until it is closed."""
 
     def __init__(
         self,
@@ -90,10 +90,10 @@ class Sessions:
         ephemeral: bool = False,
         extra_tools: Sequence[Tool] = (),
     ) -> None:
-        """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept.
-        `extra_tools`: what models are given besides the tools that come with the program."""
+        """`root` is the working folder. `interactive`: the user is present to answer. `ephemeral`: nothing is stored.
+        `extra_tools`: tools in addition to the built-in ones."""
         self.config = config
-        """What sessions that are opened from now on are made with."""
+        """Configuration for sessions opened from now on."""
         self.root = root.resolve()
         self._project = project_of(config)
         self._environment = environment
@@ -104,25 +104,26 @@ class Sessions:
         self._opened: SessionStore | None = None
         self._opening = asyncio.Lock()
         self._envs: dict[str, SessionContext] = {}
-        """What the sessions that are open are made of, by their ids."""
+        """Contexts of the open sessions, by id."""
         kept = partial(token_key, config.folders.data / KEY_FILE)
         self._secrets = SecretTokens(environment, partial(secrets.token_bytes, KEY_SIZE) if ephemeral else kept)
         self._kept_here: dict[str, list[Rule]] = {}
-        """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
+        """Rules that the user allowed for a single session, by session id. They survive a change of model, not a
+        restart."""
         self.roots: dict[str, list[Path]] = {}
-        """The further folders of each, likewise."""
+        """Additional working folders, by session id, with the same lifetime."""
         self._telemetry: Telemetry | None = None
         self.save_open_files: SaveOpenFiles = no_open_editors
-        """What puts on the disk what an editor has not saved, in sessions that are opened from now on."""
+        """Saves unsaved files of an editor, for sessions opened from now on."""
 
     def use(self, config: Config, environment: Mapping[str, str]) -> None:
-        """Sessions that are opened from now on are made with these."""
+        """Use this configuration for sessions opened from now on."""
         self.config, self._environment = config, environment
         self._secrets.learn_all(environment)
 
     def check_key(self) -> None:
-        """Raises `AuthFailed` where there is no key for the model of a new session, and `UsageError` where there is
-        none."""
+        """Raise `AuthFailed` if there is no key for the model of a new session, and `UsageError` if there is no
+        model."""
         provider = model_of(self.config, "", self._environment).partition("/")[0]
         if provider not in LOCAL:
             find_endpoint(provider, self.config.provider(provider), self._environment)
@@ -147,10 +148,10 @@ class Sessions:
         new_id: str = "",
         progress: Callable[[int, int], None] = no_progress,
     ) -> Session:
-        """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
-        one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read.
-        `opening`: what was open before; `new_id`: of a new one, where it is known already; `progress` is told how many
-        messages have been read, and how many there are. Who cancels it has opened nothing. Raises `AgentError`."""
+        """Open a new session, or resume the one whose id begins with `resume`. `model` overrides the configured one,
+        which overrides the session's own. `glimpse` is called with the end of a long session before all of it is read.
+        `opening`: what was open before; `new_id`: id of a new session, if it is already known; `progress` is called
+        with the number of messages read and in total. If cancelled, nothing stays open. Raises `AgentError`."""
         thread, store = await self._store()
         if store.is_read_only:
             raise StoreFailed(READ_ONLY.format(store.path, store.obstacle), "unreadable")
@@ -195,8 +196,8 @@ class Sessions:
             return session
 
     async def reopen(self, closed: Session, model: str) -> Session:
-        """A session that was just closed, in the same mode and with a model. One in which nothing was said is not
-        stored: it begins anew under the same name. Raises `AgentError`."""
+        """Reopen a session that was just closed, in the same mode and with another model. An empty session is not
+        stored and starts over under the same id. Raises `AgentError`."""
         if closed.history.messages:
             opened = await self.open(closed.id, model, opening="again")
         else:
@@ -212,81 +213,81 @@ class Sessions:
         )
 
     async def _find(self, prefix: str) -> SessionRow:
-        """The one session whose id starts so. An empty prefix is the newest session of the project."""
+        """Return the only session whose id begins with `prefix`; for an empty prefix, the project's newest session."""
         thread, store = await self._store()
         return await thread.run(find_session, store, prefix, self._project)
 
     async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
-        """The sessions of this project, or of all, newest first."""
+        """Return the sessions of this project, or of all, newest first."""
         thread, store = await self._store()
         rows = await thread.run(store.recent, None if everywhere else self._project, limit)
         return tuple(info_of(row) for row in rows)
 
     def instruction_files(self) -> tuple[Path, ...]:
-        """The files whose instructions a new session is given."""
+        """Return the instruction files of a new session."""
         folders = self.config.folders
         found = instruction_files(self.root, Path(self._project), folders.config, folders.home)
         return tuple(path for path in found if path.is_file())
 
     async def find(self, prefix: str) -> SessionInfo:
-        """The one session whose id starts so. Raises `UsageError`."""
+        """Return the only session whose id begins with `prefix`. Raises `UsageError`."""
         return info_of(await self._find(prefix))
 
     async def knows(self, word: str) -> bool:
-        """Whether a word is meant as a session's id: it is as long as one, or some session's id starts so."""
+        """Whether a word is meant as a session id: it has the length of one, or some session's id begins with it."""
         if len(word) == 2 * ID_BYTES or is_session_id(word):
             return True
         thread, store = await self._store()
         return bool(await thread.run(store.matching, word))
 
     async def log(self, prefix: str) -> ReadableMessages:
-        """Every message of a session, also those that compaction has taken out of the model's sight, and what is wrong
-        with some of them."""
+        """Return every message of a session, including those that compaction has removed from the view, and the
+        problems found in them."""
         thread, store = await self._store()
         row = await self._find(prefix)
         return await thread.run(readable, await thread.run(store.messages, row.id))
 
     def visible(self, conversation: Conversation) -> Conversation:
-        """The conversation as people are shown it: with tokens in the place of secrets, as its models are."""
+        """Return the conversation as it is shown to people: with tokens in place of secrets, as its models see it."""
         return replace(conversation, messages=self._secrets.messages(conversation.messages))
 
     async def earlier(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
-        """At most `limit` messages of a session, those just before a position, in order; one for each position, and
-        what is wrong with some of them."""
+        """Return at most `limit` messages of a session, those just before `position`, in order; one for each position,
+        and the problems found in them."""
         thread, store = await self._store()
         row = await self._find(prefix)
         rows = await thread.run(store.messages_before, row.id, position, limit)
-        # Of many that takes a while.
+        # This takes a while for many messages.
         return await thread.run(readable, rows, range(max(0, position - limit), position))
 
     async def turn_endings(self, session: str, /) -> "tuple[TurnEnding, ...]":
-        """How the turns of a session ended, in order. Raises `StoreFailed`."""
-        from ebbtide.agent.records.turn_endings import turn_endings  # noqa: PLC0415  # deferred: only who looks back asks
+        """Return how the turns of a session ended, in order. Raises `StoreFailed`."""
+        from ebbtide.agent.records.turn_endings import turn_endings  # noqa: PLC0415  # deferred: rarely used
 
         thread, store = await self._store()
         return await thread.run(turn_endings, store, session)
 
     async def overview(self, prefix: str, held: Conversation | None = None) -> "Overview":
-        """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
-        newest session. `held`: its conversation, where it is open: it is not read again, for which all that is asked
-        of the store would wait. Raises `AgentError`."""
-        from ebbtide.agent.overview import overview_of, request_setup  # noqa: PLC0415  # deferred: few look at the context
+        """Return the overview of a session's context and cost, without asking any provider. An empty prefix means the
+        project's newest session. `held`: the conversation of an open session; it is not read again, because that would
+        block the store. Raises `AgentError`."""
+        from ebbtide.agent.overview import overview_of, request_setup  # noqa: PLC0415  # deferred: rarely used
 
         thread, store = await self._store()
         env = self._envs.get(prefix)
-        # A session in which nothing was said yet is open without being stored.
+        # A session without messages can be open without being stored.
         row = await thread.run(store.session, prefix) if env is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = held or (await recorder.read() if row else Conversation())
         equipped = request_setup(env) if env else await self._request_setup(row.model if row else "", recorder.mark)
         asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
         id, title = (row.id, row.title) if row else (prefix, "")
-        # In a thread: to count a long conversation takes a while.
+        # In a thread, because counting a long conversation takes a while.
         return await asyncio.to_thread(overview_of, id, title, conversation, equipped, asked, rewritten)
 
     async def _request_setup(self, model: str, sent: RequestMark | None) -> "RequestSetup":
-        """What requests are made with in a session that is not open. The last one, as it was sent, tells what flags and
-        servers had made of it."""
+        """Return the request setup of a session that is not open. Its last request shows the effect of flags and
+        servers then."""
         from ebbtide.agent.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
 
         thread, store = await self._store()
@@ -308,16 +309,16 @@ class Sessions:
         return RequestSetup(facts, window, meter, text.instructions, tools, (), deferral, sent, begins_as_before)
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
-        """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.
-        Raises `AgentError`."""
+        """Return what can be recalled from a session, or from the project if none is named; `everywhere`: from all
+        projects. Raises `AgentError`."""
         thread, store = await self._store()
         row = await self._find(prefix) if prefix is not None else None
         session, project = (row.id, row.project) if row else ("", self._project)
         return recall_of(thread, store, session, project, everywhere, self.config.recall_embedding_model)
 
     async def library(self) -> "Library":
-        """The stored sessions, to look through and to change. Raises `AgentError`."""
-        from ebbtide.agent.archive.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
+        """Return the library of stored sessions. Raises `AgentError`."""
+        from ebbtide.agent.archive.library import Library  # noqa: PLC0415  # deferred: rarely used
 
         thread, store = await self._store()
         return Library(thread, store, self._project, self._hold_lock, self._update_title)
@@ -337,7 +338,7 @@ class Sessions:
             self._envs[session].recorder.set_title(title)
 
     def models(self) -> tuple[str, ...]:
-        """Names to offer."""
+        """Return the names of models to offer."""
         return known_models(self.config, self._environment)
 
     async def close(self) -> None:
@@ -351,7 +352,7 @@ class Sessions:
 
 
 def _source(opening: Opening, *, is_new: bool) -> "StartSource | None":
-    """What hooks are told of how a session begins; None where they are not."""
+    """Return the session start source for hooks; None if they are not run."""
     if opening == "again":
         return None
     if not is_new:

@@ -1,4 +1,5 @@
-"""A turn: the user's message, then steps until the model has answered. It names the steps; others do the work."""
+"""A turn: the user's message, then steps until the model has answered. This module orders the steps; others implement
+them."""
 
 import itertools
 from dataclasses import replace
@@ -38,20 +39,20 @@ from ebbtide.agent.window.turn_model import with_requested_model
 from ebbtide.tools.lazy import dataclass
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit", "repeated_text"] | None
-"""How the turn ended with this step, or None when the model waits for the outputs of its calls."""
+"""How the turn ended with this step, or None if the model waits for the outputs of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     conversation: Conversation
     answer: str
-    """The report that the model hands in, or else what it says."""
+    """The report that the model submitted, or else its text."""
     end: StepEnd
 
 
 async def take_step(conversation: Conversation, env: SessionContext, *, last: bool = False) -> Step:
-    """Show the model the conversation, do what it asks, and keep what came of it. In the last step that is allowed, and
-    when the turn ends in a report, calls are not run."""
+    """Show the model the conversation, run its calls, and record the outcome. In the last allowed step, and when the
+    turn ends in a report, calls are not run."""
     conversation, budget = await make_room(conversation, env)
     conversation, ending = await announce_final_turn(conversation, budget, env)
 
@@ -67,8 +68,8 @@ async def take_step(conversation: Conversation, env: SessionContext, *, last: bo
 
 
 async def run_turn(said: User, conversation: Conversation, env: SessionContext) -> tuple[Conversation, TurnEnd, str]:
-    """The conversation after the model has answered what the user said, how the turn ended, and the answer. Where
-    nothing is said, a turn goes on that the end of the session left at a question."""
+    """Run a turn and return the conversation, how the turn ended, and the answer. With an empty message, continue the
+    turn that was left at a question."""
     conversation = await sync_server_tools(conversation, env)
     conversation = await answer_open_calls(conversation, env)
     if said.parts:
@@ -100,7 +101,7 @@ async def run_turn(said: User, conversation: Conversation, env: SessionContext) 
 
 
 async def answer_open_calls(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation with an output for each call that was left open when the session ended at a question."""
+    """Return the conversation with outputs for the calls that were left open when the session ended at a question."""
     if not conversation.unanswered_calls:
         return conversation
     outputs = with_notes(User(await finish_calls(conversation, env)), conversation, env)
@@ -110,7 +111,7 @@ async def answer_open_calls(conversation: Conversation, env: SessionContext) -> 
 
 
 async def accept_message(said: User, conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation with what the user says, and with what that names."""
+    """Add the user's message, with the content of its mentions, to the conversation."""
     said = await with_hooks(await expand_mentions(said, env), env)
     begin_turn(said, env)
     said = with_notes(said, conversation, env)
@@ -121,7 +122,7 @@ async def accept_message(said: User, conversation: Conversation, env: SessionCon
 async def answer_calls(
     reply: Assistant, conversation: Conversation, ending: TurnEnding, last: bool, env: SessionContext
 ) -> tuple[ToolOutput, ...]:
-    """One output per call: of the calls that are run, or of calls that come too late to be."""
+    """Return one output per call: of the calls that are run, or of calls that come too late."""
     if ending != "none" or last:
         why = FULL if ending != "none" else LAST
         return not_run(reply, why, takes_plans=env.call_runner.approval.takes_plans)
@@ -129,13 +130,13 @@ async def answer_calls(
 
 
 def with_notes(message: User, conversation: Conversation, env: SessionContext) -> User:
-    """The message with what the program has to tell the model besides, at the moment at which it is written down."""
+    """Add the notes that are due at the moment the message is recorded."""
     if env.instruction_updates is not None:
         message = env.instruction_updates.add_to(message, conversation, env)
     message = replace(message, parts=(*message.parts, *pending_notes(env))) if message.parts else message
     after = conversation.plus(message)
     budget = budget_of(after, env)
-    # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
+    # A request that does not fit is compacted before it is sent, so a note on its size would be wrong.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
     situation = with_todos(env.recorder.situation, todo_state(after.messages[-2:]))
     return env.reminders.add_to(message, situation, used, env.watch.epoch)
@@ -151,7 +152,7 @@ def end_of(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Inte
 
 
 def last_reply_text(conversation: Conversation) -> str:
-    """The text of the last reply, which is all the answer there is when a turn ends early."""
+    """Return the text of the last reply, which is the answer if a turn ends early."""
     for message in reversed(conversation.messages):
         if isinstance(message, Assistant):
             return message.text
@@ -159,7 +160,7 @@ def last_reply_text(conversation: Conversation) -> str:
 
 
 async def finish_calls(conversation: Conversation, env: SessionContext) -> tuple[ToolOutput, ...]:
-    """One output per open call of the conversation, in order. What had begun is not run again."""
+    """Return one output per open call, in order. Calls that had begun are not run again."""
     calls, states = conversation.unanswered_calls, env.recorder.left_open
     env.call_runner.progress.resume(
         {call.id: states[call.id] if may_begin(states.get(call.id)) else output_left(call, states) for call in calls}

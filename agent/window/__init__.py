@@ -1,1 +1,1 @@
-"""The context window at work: measure, fit, compact, rewrite, edit, undo; `Env`, what a session is made of."""
+"""The context window at work: measure, fit, compact, rewrite, edit, undo; `SessionContext`, the parts of a session."""

@@ -1,5 +1,5 @@
-"""What left the view, brought back to its end at the user's wish. What is already in the view stays as it is: to show a
-masked output again in its place would change what was sent before."""
+"""Bring stored content back into view, at its end. What is already in view stays unchanged: unmasking an output in
+place would change what was sent before."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -24,11 +24,11 @@ from ebbtide.tools.read_result import part_of
 Part = TypeVar("Part")
 
 MAX_BYTES = 51_200
-"""Bytes that are brought back at once."""
+"""Maximum bytes brought back at once."""
 SNIFF_BYTES = 1 << 14
-"""Bytes that tell whether it is text."""
+"""Bytes examined to tell whether the content is text."""
 MIN_BYTES = 64
-"""Bytes that are worth trying."""
+"""Below this many bytes a further attempt is not worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class BringBackResult:
 async def bring_back(
     conversation: Conversation, env: SessionContext, ref: str, recall: SessionRecall, *, only_price: bool = False
 ) -> BringBackResult:
-    """Adds what a reference stands for, or as much of it as half of the room that is left takes, to a conversation.
-    `only_price`: gives the conversation as it is, and what would be told. Raises `AgentError`."""
+    """Add the content of a reference to the conversation, up to half of the remaining room. `only_price`: return the
+    conversation unchanged, with the event that would be emitted. Raises `AgentError`."""
     before = budget_of(conversation, env)
     room = before.remaining // 2
     if room <= 0:
@@ -60,7 +60,7 @@ async def bring_back(
 
 
 def _fitting(found: StoredContent, room: int, size_of: Callable[[Message], int]) -> tuple[Note, bool]:
-    """As much of it as so many tokens hold, and whether that is all."""
+    """Return a note with as much of the content as fits into `room` tokens, and whether it is complete."""
     most = MAX_BYTES
     while True:
         note, is_whole = bring_back_note(found, most)
@@ -77,7 +77,8 @@ def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool
 
 
 def cost_of(size: int, used: int, prices: Prices | None) -> float | None:
-    """US dollars for what a request of `used` tokens sends for the first time; None when prices are not known."""
+    """US dollars for `size` tokens sent for the first time in a request of `used` tokens; None if prices are
+    unknown."""
     if prices is None:
         return None
     price = prices.at(used)
@@ -85,14 +86,14 @@ def cost_of(size: int, used: int, prices: Prices | None) -> float | None:
 
 
 def require_stored(part: Part | None) -> Part:
-    """What looks up what is kept. Raises `AgentError` when nothing is."""
+    """Return the part of the session that looks up stored content. Raises `AgentError` if the session is not stored."""
     if part is None:
         raise AgentError("this session keeps nothing that could be looked up")
     return part
 
 
 def bring_back_note(found: StoredContent, most: int) -> tuple[Note, bool]:
-    """What the model is told: the content, or its beginning, and whether it is all of it. Raises `AgentError`."""
+    """Return a note with the content, or its beginning, and whether it is complete. Raises `AgentError`."""
     if not found.media_type.startswith("text/"):
         how = (
             "let the model read it with `recall`"

@@ -1,4 +1,4 @@
-"""What a session has paid for what could have left its view.
+"""The cost that a session has paid for content that could have been removed from its view.
 
 `ebbtide.agent.context.carrying_costs` decides when a rewrite pays off.
 """
@@ -33,13 +33,13 @@ PriceOf: TypeAlias = Callable[[Sequence[str], Container[str]], Price]
 
 @dataclass(slots=True)
 class CarryingCost:
-    """What a session has paid since its last rewrite for what it could have left out."""
+    """Accumulated cost, since the last rewrite, of content that could have been removed."""
 
     costs: CarryingCosts = field(default_factory=CarryingCosts)
     _inventory: Inventory = field(default_factory=Inventory)
 
     def reset(self) -> None:
-        """After a rewrite that no rent has paid for, all rents begin again."""
+        """Start over after a rewrite that was done for another reason."""
         self.costs = CarryingCosts()
 
     def offers(
@@ -51,7 +51,7 @@ class CarryingCost:
         *,
         is_cold: bool,
     ) -> tuple[RewriteOffer, RewriteOffer]:
-        """The mask and the summary that could be done now."""
+        """Return the mask and the summary that could be done now."""
         fixed = _fixed_tokens(budget)
         mask = mask_offer(
             conversation,
@@ -76,10 +76,10 @@ class CarryingCost:
         is_cold: bool,
         masks_only: bool = False,
     ) -> RewriteDecision:
-        """What to do before the next request, whose rents are then paid. `masks_only`: it is too early for a
+        """Decide what to do before the next request, and add its carrying cost. `masks_only`: it is too early for a
         summary."""
         mask, compaction = self.offers(conversation, budget, prices, how, is_cold=is_cold)
-        # Whoever wants a report when the window is full wants no summary before it is.
+        # If a full window is to end in a report, no summary is made before that.
         compaction = compaction if how.on_full == "compact" and not masks_only else RewriteOffer()
         ruling = accrue(mask, compaction, self.costs, prices, how.patience, is_cold=is_cold)
         self.costs = ruling.carrying_costs
@@ -88,7 +88,7 @@ class CarryingCost:
     def will_pay_off(
         self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: CompactionSettings
     ) -> bool:
-        """Whether a summary will pay that is made while nobody waits. Nothing is paid by asking."""
+        """Whether a summary made while the session is idle will pay off. Asking adds no cost."""
         _, compaction = self.offers(conversation, budget, prices, how, is_cold=False)
         return will_pay_off(compaction, self.costs, prices)
 
@@ -104,8 +104,9 @@ def price_by(
     is_uncached: bool,
     paid: float | None = None,
 ) -> PriceOf:
-    """What a rewrite costs and saves, by the strategies that it took and the keys of what it masked, at the prices that
-    the provider has shown to take. `paid`: the rent that has chosen it; None: what was paid so far."""
+    """Return a function for the cost and savings of a rewrite, given its strategies and the keys it masked, at the
+    prices that the provider actually charges. `paid`: carrying cost that triggered the rewrite; None for the cost so
+    far."""
     real = unit_prices(prices, is_uncached=is_uncached)
     _, compaction = rent.offers(conversation, budget, real, how, is_cold=is_cold)
     usual, rents = unit_prices(prices).read, rent.costs
@@ -122,18 +123,18 @@ def price_by(
 
 
 def _fixed_tokens(budget: ContextBudget) -> int:
-    """Tokens of what stands before the messages."""
+    """Tokens before the messages."""
     return budget.used - budget.history - budget.pending - budget.retain - budget.summary
 
 
 def dollar_of(prices: Prices | None) -> float | None:
-    """US dollars of a token of fresh input; None when that is not known, or nothing."""
+    """US dollars per fresh input token; None if unknown or zero."""
     return prices.input / 1e6 if prices is not None and prices.input > 0 else None
 
 
 def unit_prices(prices: Prices | None, *, is_uncached: bool = False) -> UnitPrices:
-    """What a model's tokens cost in tokens of its fresh input. Where prices are not known, they are taken to be as they
-    usually are. `is_uncached`: the provider has shown that it reads nothing from a cache."""
+    """Return a model's prices in fresh input tokens. Unknown prices are assumed to be typical. `is_uncached`: the
+    provider has turned out not to read from a cache."""
     if prices is None:
         return UnitPrices()
     if prices.input <= 0:
@@ -148,7 +149,7 @@ def unit_prices(prices: Prices | None, *, is_uncached: bool = False) -> UnitPric
 
 
 def evaluation(ruling: RewriteDecision, prices: UnitPrices, is_cold: bool) -> dict[str, object]:
-    """The fields of a debug line about a ruling. Rents as they were before a rewrite gave its own back."""
+    """Return the fields of a debug line about a decision, with carrying costs as they were before the rewrite."""
     mask = ruling.accrued if ruling.act == "mask" else ruling.carrying_costs.mask
     compact = ruling.accrued if ruling.act == "compact" else ruling.carrying_costs.compact
     return {

@@ -1,6 +1,5 @@
-"""Compaction as it happens: one strategy after the other, from the cheapest to the last resort, until there is room.
-What each of them makes of a conversation is decided in `ebbtide.agent.context`, in a thread: with a long one that takes
-a while, in which the screen takes keys."""
+"""Runs a compaction: one strategy after the other, from the cheapest to the last resort, until there is room. The
+strategies themselves (`ebbtide.agent.context`) run in a thread, so that the interface stays responsive."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -48,11 +47,11 @@ class CompactResult:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """What ran, in order: `tools` held back, `pins` shown by their ends, `mask`, `share`, `summary` or `chunks` by a
+    """The strategies that ran, in order: `tools` deferred, `pins` reduced, `mask`, `share`, `summary` or `chunks` by a
     model, `ledger` without one, `mask_all`, `attachments`, `cut`, `drop`, `last`, `pictures`, `least`, `references`,
-    `step`, `words`. Empty when nothing could be gained."""
+    `step`, `words`. Empty if nothing could be gained."""
     is_interrupted: bool = False
-    """The user was faster: the conversation is as it was."""
+    """Interrupted by the user: the conversation is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +59,19 @@ class CompactedConversation:
     conversation: Conversation
     result: CompactResult
     problem: str = ""
-    """Which component is too large, when what stays after any compaction leaves too little room."""
+    """Names the component that is too large, if even a compacted view leaves too little room."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForcedStrategy:
-    """The one strategy that is tried, and the price that has chosen it, if one has."""
+    """The only strategy to try, and the price on which it was chosen, if any."""
 
     strategy: Strategy
     price: Price | None = None
     cut: int | None = None
-    """Where a summary has to end, when that was chosen, too."""
+    """Where a summary has to end, if that was chosen as well."""
     keys: frozenset[str] = frozenset()
-    """What a mask has to mask, likewise."""
+    """Keys that a mask has to mask, if they were chosen as well."""
 
 
 async def compact(
@@ -82,18 +81,17 @@ async def compact(
     focus: str | None = None,
     chosen: ForcedStrategy | None = None,
 ) -> CompactedConversation:
-    """The conversation made smaller. It always gets smaller or stays as it was: when no model gives a usable summary,
-    the ledger stands for what is left out, unless one strategy was `chosen`. An interrupted compaction leaves the
-    conversation unchanged."""
+    """Compact the conversation. It gets smaller or stays unchanged: if no model returns a usable summary, the ledger
+    replaces the removed messages, unless a strategy was `chosen`. An interrupted compaction changes nothing."""
     if cause == "asked":
         work.learned_limits.failures, work.learned_limits.silent_writers = 0, frozenset()
-    # A price that has chosen one strategy counts on the tools staying in the cache.
+    # A price on which one strategy was chosen assumes that the tools stay in the cache.
     room = work.room if chosen is None else replace(work.room, deferrable=0)
     work = replace(work, settings=replace(work.settings, caps=fitting_caps(work.settings.caps, room)))
     floor = await asyncio.to_thread(solve_floor, conversation, work.settings.caps, room)
     after, ran, writer = conversation, list[str](), ""
     if floor.deferred:
-        # What the provider counted, it counted with them.
+        # The provider's count included them.
         after, ran = replace(conversation, anchor=None, anchored=0), [TOOLS]
         room = room.with_tools_deferred
     if floor.pins != "whole" and chosen is None:
@@ -107,7 +105,7 @@ async def compact(
     bill = SummaryCost(work.emit)
     pieces = (
         work.pieces if cause == "asked" or room.effective > SMALL_WINDOW_TOKENS else 1
-    )  # in a small one they outweigh the work
+    )  # in a small window they outweigh the work
     work = replace(work, emit=bill.record_event, pieces=pieces)
     work.emit(CompactionStarted(await asyncio.to_thread(work.size, conversation)))
     for strategy in () if is_done else strategies:
@@ -132,7 +130,7 @@ async def compact(
     deferred = floor.deferred if TOOLS in ran else 0
     result = await asyncio.to_thread(result_of, conversation, after, ran, work.size, deferred)
     if "pictures" in ran and cause == "overflow":
-        # What they take is not known: more than there was room for.
+        # The size of pictures is unknown: it was more than there was room for.
         result = replace(result, before_tokens=max(result.before_tokens, room.effective, result.after_tokens + 1))
     if ran:
         items = await asyncio.to_thread(receipt, conversation, after, ran, floor.deferred, room.ratio)
@@ -156,7 +154,8 @@ def _judge_outcome(
     *,
     is_only: bool,
 ) -> tuple[bool, bool]:
-    """Whether a strategy's outcome leaves enough room, and whether it is taken. `is_only`: no other follows."""
+    """Return whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only`: no other strategy
+    follows."""
     has_room = room.share(after) <= 1.0 if is_only else is_enough(strategy, after, room)
     return has_room, _helps(strategy, before, after, has_room, told)
 
@@ -164,10 +163,10 @@ def _judge_outcome(
 def _helps(
     strategy: Strategy, before: Conversation, after: Conversation, has_room: bool, told: Callable[[Conversation], int]
 ) -> bool:
-    """Whether a strategy's outcome is taken: always smaller, by a tenth when it replaces messages by a summary; masking
-    that leaves too little room only costs the cache that a summary would be read from, and unseen outputs are cut below
-    their share only where that makes enough room, or nothing else can go. What comes last, a step that is named for
-    instance, has to be smaller as it is `told`, too."""
+    """Whether a strategy's outcome is accepted. It must be smaller, by a tenth if a summary replaces messages. A mask
+    that leaves too little room would only cost the cache that a summary is read from, and unseen outputs are cut below
+    their share only if that makes enough room or nothing else can go. The last resorts must also be smaller as measured
+    by `told`."""
     match strategy:
         case "mask" | "cut":
             return size_of(after) < size_of(before) and has_room
@@ -222,7 +221,7 @@ def _apply_mask(
 
 
 def _paying_plan(conversation: Conversation, floor: Floor, cut: int | None) -> CompactionPlan | None:
-    """What a summary would stand for, if it can pay."""
+    """Return the plan of a summary if it can pay off."""
     if cut is None:
         plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
     else:
@@ -233,7 +232,7 @@ def _paying_plan(conversation: Conversation, floor: Floor, cut: int | None) -> C
 
 
 def _smaller(conversation: Conversation, plan: CompactionPlan, draft: Draft, floor: Floor) -> Conversation | None:
-    """The conversation with the summary, if that is worth it."""
+    """Return the conversation with the summary if it saves enough."""
     after = apply_compaction(plan, draft, floor.caps)
     return after if is_worth_it(conversation, after) else None
 
@@ -257,6 +256,6 @@ def result_of(
     size: Callable[[Conversation], int],
     deferred: int = 0,
 ) -> CompactResult:
-    """What a compaction has come to: sizes of whole requests, system text and tools included, as they are shown
-    everywhere. `deferred`: tokens of the tools that are held back since."""
+    """Return the result of a compaction, in sizes of whole requests with system prompt and tools, as shown everywhere.
+    `deferred`: tokens of the tools deferred by it."""
     return CompactResult(size(before), size(after) - deferred, len(before.messages), len(after.messages), tuple(ran))

@@ -1,4 +1,4 @@
-"""The tools of one session that are held back, and when each tool was used last. What to hold back is decided in
+"""The deferred tools of one session, and when each tool was last used. What to defer is decided in
 `ebbtide.agent.context.tool_selection`."""
 
 import time
@@ -20,7 +20,7 @@ from ebbtide.tools.base import Deferrable, Tool
 
 
 class Deferral:
-    """Chooses anew when it is told to, which is at the start of a session and when its view is rewritten."""
+    """Tracks the deferred tools. They are chosen again only on request: at the start of a session and at a rewrite."""
 
     def __init__(
         self,
@@ -31,17 +31,17 @@ class Deferral:
         finders: bool = False,
         spares: bool = False,
     ) -> None:
-        """`share`: of the usable window, what all definitions together may take. `used`: when each tool was used last,
-        in Unix seconds. `finders`: more tools may come later, so those that find tools are offered from the start.
-        `spares`: a small window is offered fewer of the tools that came with the program, in fewer words."""
+        """`share`: share of the effective window that all definitions may take. `used`: when each tool was last used,
+        in Unix seconds. `finders`: more tools may be added later, so the search tools are offered from the start.
+        `spares`: a small window gets fewer built-in tools, with shorter descriptions."""
         self.held_back: frozenset[str] = frozenset()
-        """The names of the tools whose definitions the model is not shown."""
+        """Names of the tools whose definitions the model does not see."""
         self.held_tokens = 0
-        """What these definitions would take."""
+        """Tokens that these definitions would take."""
         self.wished: frozenset[str] = frozenset()
-        """The names of those that the user wants held back."""
+        """Names of the tools that the user wants deferred."""
         self.search: HostedSearch = "none"
-        """By which search of the provider they are found; none where our own tools find them."""
+        """The provider's search that finds them; `none` if the program's own tools do."""
         self._share = self._usual = share
         self._finders = finders
         self._spares = spares
@@ -58,12 +58,11 @@ class Deferral:
 
     @property
     def deferred_state(self) -> tuple[int, bool]:
-        """How many are held back and can be found, and whether the provider's own search finds them."""
+        """Number of deferred tools that can be found, and whether the provider's own search finds them."""
         return len(self.held_back) if self._is_findable else 0, self.search != "none"
 
     def offered_tools(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """The tools as they are offered: until the next choice the same values each time, so that what is known of them
-        stays known."""
+        """Return the offered tools; the same objects until the next choice, so cached values stay valid."""
         if self._offered is None or self._offered[0] != tuple(specs):
             self._offered = tuple(specs), self._select(specs, self.held_back, self.search)
         return self._offered[1]
@@ -79,10 +78,10 @@ class Deferral:
         *,
         is_led: bool = False,
     ) -> None:
-        """Chooses what is held back in a window with room for `effective` tokens, and whether the model's provider, or
-        our own tools, search for it: where the provider's groups take too much, ours do. When that fails, every tool is
-        offered, and the user is told. `most_tools`: how many definitions the provider takes in a request; `is_led`: the
-        model is a small one."""
+        """Choose the tools to defer in a window with room for `effective` tokens, and who searches for them: the
+        provider, or the program if the provider's groups take too much. If that fails, every tool is offered and the
+        user gets a notice. `most_tools`: maximum number of definitions that the provider accepts; `is_led`: the model
+        is a small one."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         self._offered, self._effective, self._most_tools, self._is_led = None, effective, most_tools, is_led
         try:
@@ -95,7 +94,7 @@ class Deferral:
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
 
     def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
-        """Says once that there are more tools than the provider takes, and what becomes of the others."""
+        """Notify the user once that there are more tools than the provider accepts, and what becomes of the others."""
         names = {spec.name for spec in specs}
         if self._most_tools is None or len(names) <= self._most_tools or not self.held_back or self._has_told:
             return
@@ -109,20 +108,21 @@ class Deferral:
         emit(Noticed(f"{what}: {len(self.held_back)} are held back; {found}"))
 
     def spare(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
-        """The share of the definitions shown now that could be held back yet in a window with room for `effective`
-        tokens."""
+        """Return the share of the definitions now shown that could still be deferred in a window with room for
+        `effective` tokens."""
         try:
             least = self._choose_deferred(specs, 0, size, self.search)
             now = definitions_size(self.offered_tools(specs), size)
             then = definitions_size(self._select(specs, *least, effective), size)
         except (TypeError, ValueError, RecursionError):
-            return 0.0  # told when the choice was made
+            return 0.0  # reported when the choice was made
         return max(now - then, 0) / max(now, 1)
 
     def _choose_deferred(
         self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
     ) -> tuple[frozenset[str], HostedSearch]:
-        """What is held back, and whose search finds it: the provider's while that fits or takes no more than ours."""
+        """Return the tools to defer, and whose search finds them: the provider's if it fits or takes no more than the
+        program's."""
         held = self._tools_to_defer(self.wished, specs, most, size, search)
         shown = definitions_size(self._select(specs, held, search), size)
         if not held or search == "none" or shown <= most:
@@ -139,7 +139,7 @@ class Deferral:
         search: HostedSearch,
     ) -> frozenset[str]:
         finders, limit = self._finders, self._most_tools
-        if self._is_led:  # what it is not offered at all is not to be found either
+        if self._is_led:  # tools that it is never offered must not be found either
             specs = self._fitting(specs, self._effective)
         return tools_to_hold_back(
             specs, most, size, self._used, search, finders=finders, wished=wished, most_tools=limit
@@ -148,7 +148,7 @@ class Deferral:
     def size_with_deferred(
         self, wished: frozenset[str], specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]
     ) -> int:
-        """What the definitions that the model is shown would take if the user wanted others held back."""
+        """Return the size of the definitions shown if the user wanted `wished` deferred."""
         held = self._tools_to_defer(wished, specs, int(self._share * effective), size, self.search)
         return definitions_size(self._select(specs, held, self.search if held else "none"), size)
 
@@ -163,42 +163,41 @@ class Deferral:
         return for_window(specs, effective, **has) if self._spares else specs
 
     def offers(self, name: str) -> bool:
-        """Whether a tool that came with the program is offered in the window of the last choice."""
+        """Whether a built-in tool is offered in the window of the last choice."""
         has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept, "is_led": self._is_led}
         return not (self._spares and is_omitted(name, self._effective, **has))
 
     def take_occasions(self, *, has_jobs: bool, has_kept: bool) -> bool:
-        """Notes that a command runs in the background, or that something is kept that is not shown whole; whether the
-        next choice offers more for that."""
+        """Record that a background job exists, or that an output is stored that is not shown in full. Returns whether
+        the next choice will offer more tools because of that."""
         names = (*JOB_TOOLS, *RECALL_TOOLS)
         lacking = [name for name in names if not self.offers(name)]
         self._has_jobs, self._has_kept = self._has_jobs or has_jobs, self._has_kept or has_kept
         return lacking != [name for name in names if not self.offers(name)]
 
     def defer_all(self) -> None:
-        """From now on every tool that may be held back is, as far as that saves anything."""
+        """Defer every tool that may be deferred from now on, as long as that saves anything."""
         self._share = 0.0
 
     def defer_as_usual(self) -> None:
-        """From the next choice on as many are held back as at the start of the session."""
+        """Return to the usual share with the next choice."""
         self._share = self._usual
 
     def note(self, event: Event) -> None:
-        """Keeps in mind when a tool was used that may be held back, those of servers that came since the last choice
-        among them."""
+        """Record the use of a tool that may be deferred, including tools of servers added since the last choice."""
         if not isinstance(event, ToolFinished) or event.status != "done":
             return
         if event.name in self._deferrable or server_of(event.name):
             self._used[event.name] = self._unkept[event.name] = self._now()
 
     def take_uses(self) -> Mapping[str, float]:
-        """The uses since this was last asked."""
+        """Return the uses since the last call."""
         uses, self._unkept = self._unkept, {}
         return uses
 
 
 def specs_of(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
-    """The tools as the model sees them."""
+    """Return the tools as the model sees them."""
     return tuple(
         ToolSpec(tool.name, tool.description, tool.schema, tool.kind if isinstance(tool, Deferrable) else "builtin")
         for tool in tools

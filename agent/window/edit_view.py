@@ -1,6 +1,5 @@
-"""What the user does to the view by hand, done: pins, evictions, previews, summaries, tools kept out, and the last of
-these taken back. What each makes of a conversation and what it costs is decided in
-`ebbtide.agent.context.view_edits`."""
+"""Apply manual view edits: pins, evictions, previews, summaries and deferred tools. Their effect and cost are computed
+in `ebbtide.agent.context.view_edits`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,37 +27,37 @@ from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.base import ToolError
 
 MAX_ITEM_BYTES = 1 << 20
-"""Bytes of one item that a model sums up."""
+"""Maximum bytes of one item that a model summarises."""
 PURPOSE = "Go on with the work without this text: what of it matters, letter by letter where it has to be."
 
 
 @dataclass(frozen=True, slots=True)
 class EditQuote:
-    """A plan for an act, or why it cannot be done. Nothing has changed."""
+    """The plan of an edit, or why it is refused. Nothing has changed."""
 
     conversation: Conversation
     plan: ViewEditPlan | Refusal
     dollars: float | None
-    """US dollars of a token of fresh input; None when the model's prices are not known."""
+    """US dollars per fresh input token; None if the model's prices are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditOutcome:
-    """What an act has made of the conversation."""
+    """The conversation after an edit."""
 
     conversation: Conversation
     events: tuple[Event, ...]
-    """What there is to show of it."""
+    """The events to show."""
 
 
 async def price_act(conversation: Conversation, env: SessionContext, wish: EditRequest) -> EditQuote:
-    """What an act would do and cost. It changes nothing."""
+    """Return the effect and cost of an edit without applying it."""
     return EditQuote(conversation, await plan_edit(wish, conversation, env), dollar_of(env.provider.facts.prices))
 
 
 async def do_act(conversation: Conversation, env: SessionContext, wish: EditRequest) -> EditOutcome:
-    """Does it. Raises `AgentError` when it cannot be done, or when no model gave a summary that is of use: then nothing
-    has changed."""
+    """Apply an edit. Raises `AgentError` if it is refused or no model returned a usable summary; nothing has changed
+    then."""
     plan = await plan_edit(wish, conversation, env)
     if isinstance(plan, Refusal):
         raise AgentError(plan.why)
@@ -72,7 +71,7 @@ async def do_act(conversation: Conversation, env: SessionContext, wish: EditRequ
 
 
 async def plan_edit(wish: EditRequest, conversation: Conversation, env: SessionContext) -> ViewEditPlan | Refusal:
-    """What an act would do now."""
+    """Return the effect of an edit if it were applied now."""
     if not conversation.messages:
         return Refusal("nothing was said yet in this session: there is nothing that could be kept of it")
     return await asyncio.to_thread(_plan_edit, wish, conversation, budget_of(conversation, env), env)
@@ -89,14 +88,14 @@ def _plan_edit(
             plan = plan_act(wish, conversation, terms)
     if isinstance(plan, Refusal) or plan.asks or not plan.is_rewrite:
         return plan
-    freed = terms.used - sizes_from(conversation, env)(plan.after)  # as it will be told when it is done
+    freed = terms.used - sizes_from(conversation, env)(plan.after)  # as it will be reported afterwards
     return replace(plan, freed=freed, saves=terms.prices.read * freed)
 
 
 def _plan_tools(
     wish: EditRequest, conversation: Conversation, terms: EditPricing, env: SessionContext
 ) -> ViewEditPlan | Refusal:
-    """The plan to hold tools back, or to let them in again: one tool, or all that a server brings."""
+    """Plan deferring one tool or all tools of a server, or offering them again."""
     names = tools_called(wish.key, env)
     if not names:
         return Refusal(f"there is no tool or server `{wish.key}` that could be kept out of requests")
@@ -117,21 +116,21 @@ def _plan_tools(
 
 
 def tools_called(name: str, env: SessionContext) -> frozenset[str]:
-    """The tools that a name means and that may be held back: one, or all of a server."""
+    """Return the deferrable tools that a name means: one tool, or all of a server."""
     names = {spec.name for spec in _tools_now(env) if spec.kind != "builtin"}
     server = name if name.startswith("mcp__") else f"mcp__{name}"
     return frozenset({name} & names or {known for known in names if server_of(known) == server})
 
 
 def _tools_now(env: SessionContext) -> tuple[ToolSpec, ...]:
-    """What the act chooses from: with the tools of servers that wait until the list is made anew, which it does."""
+    """Return the tools to choose from, including new tools of servers, which the edit adds to the list."""
     return (*env.own_tools, *env.server_tools.present)
 
 
 async def _apply_view(
     plan: ViewEditPlan, after: Conversation, conversation: Conversation, env: SessionContext, cost: float | None = 0.0
 ) -> EditOutcome:
-    """Goes on with another view, which is written down with what it cost."""
+    """Continue with another view, and record it with its cost."""
     budget = budget_of(conversation, env)
     before = env.offered_tools
     if after.held_back != conversation.held_back:
@@ -163,7 +162,7 @@ async def _apply_view(
 
 
 async def _summarise_item(plan: ViewEditPlan, conversation: Conversation, env: SessionContext) -> EditOutcome:
-    """An item replaced by what a model makes of it: one of those that the user set for summaries, or the session's."""
+    """Replace an item with a summary of it by a model: one that the user set for summaries, or the session's."""
     costs: list[float | None] = []
 
     def hear(event: Event) -> None:
@@ -186,7 +185,7 @@ async def _summarise_item(plan: ViewEditPlan, conversation: Conversation, env: S
 
 
 async def _fetch_item(ref: str, env: SessionContext) -> bytes | None:
-    """What a reference stands for, or as much of it as a model reads; None where it is no text, or nothing is kept."""
+    """Return the content of a reference, up to what a model reads; None if it is not text or not stored."""
     try:
         found = await env.call_runner.workspace.stored_content(ref)
     except ToolError:
@@ -196,7 +195,7 @@ async def _fetch_item(ref: str, env: SessionContext) -> bytes | None:
 
 
 def _whole_of(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
-    """What is to be summed up, with the call that it answers."""
+    """Return the text to summarise, with the call that it answers."""
     for found in numbered_outputs(conversation):
         if found.ref == key:
             return found.call, found.output.text
@@ -205,7 +204,7 @@ def _whole_of(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
 
 
 async def _summarise_before(plan: ViewEditPlan, conversation: Conversation, env: SessionContext) -> EditOutcome:
-    """A summary for everything up to an item, with the receipt that every compaction has."""
+    """Summarise everything up to an item, with a receipt like any compaction."""
     heard: list[Event] = []
 
     def emit(event: Event) -> None:

@@ -1,5 +1,5 @@
-"""Requests that fit the window: room is made before one is sent, and again when the provider finds it too large. What
-to cut is decided in `ebbtide.agent.context`."""
+"""Send requests that fit the window: make room before sending, and again if the provider finds a request too large.
+What to cut is decided in `ebbtide.agent.context`."""
 
 import itertools
 from dataclasses import replace
@@ -25,14 +25,14 @@ from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.agent.window.triggers import compact_conversation, correct_budget_note, rewrite_if_due
 
 RECOVERIES = 3
-"""How often a request that the provider found too large is made smaller and sent again."""
+"""Maximum attempts to shrink and resend a request that the provider found too large."""
 
 NEW_SESSION_HINT = "start a new session or use a model with a larger window"
 
 
 async def make_room(conversation: Conversation, env: SessionContext) -> tuple[Conversation, ContextBudget]:
-    """The conversation in a form that fits into the window, and its budget. What does not fit even so goes on with the
-    next model that takes it. Where a full window is to end in a report, only what would not fit at all is compacted.
+    """Make room in the window and return the conversation with its budget. If it still does not fit, the next model
+    that has room takes over. If a full window is to end in a report, only what would not fit at all is compacted.
     Raises `ContextExhausted`."""
     conversation, budget = await rewrite_if_due(with_tools_of_use(conversation, env), env)
     problem = ""
@@ -46,7 +46,7 @@ async def make_room(conversation: Conversation, env: SessionContext) -> tuple[Co
             and env.learned_limits.is_in_cooldown(budget.effective_window)
             and not env.interrupt.is_requested()
         ):
-            env.learned_limits.end_cooldown()  # better a summary too early than none at all
+            env.learned_limits.end_cooldown()  # an early summary is better than none
             smaller = await compact_conversation(smaller.conversation, env, "full")
             budget = budget_of(smaller.conversation, env)
         conversation, problem = smaller.conversation, smaller.problem
@@ -56,7 +56,7 @@ async def make_room(conversation: Conversation, env: SessionContext) -> tuple[Co
         conversation = await show_fewer_words(conversation, env)
         budget = budget_of(conversation, env)
     if env.provider is not before:
-        # Its cache holds nothing yet, so that what is masked now costs nothing more.
+        # The new model's cache is empty, so masking now costs nothing more.
         conversation, budget = await rewrite_if_due(conversation, env)
     if budget.verdict == "fits":
         told = await correct_budget_note(conversation, budget, env)
@@ -70,21 +70,21 @@ async def make_room(conversation: Conversation, env: SessionContext) -> tuple[Co
 
 
 def is_stuck(budget: ContextBudget, env: SessionContext) -> bool:
-    """Whether no model takes the request, and none is asked for a report."""
+    """Whether no model has room for the request, and no report will be asked for."""
     return preflight(budget, env).verdict == "final" and not ends_in_report(budget, env)
 
 
 async def show_fewer_words(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation with long words of the open request by their ends: better than a session that is stuck."""
+    """Shorten long user text of the open request, as the alternative to a session that is stuck."""
     return (await compact_conversation(conversation, env, "full", "words")).conversation
 
 
 async def ask(
     conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: SessionContext
 ) -> tuple[Conversation, Reply]:
-    """The conversation with the model's reply, and that. A request that the provider finds too large is made smaller
-    and sent again, three times at most, and then goes to the next model; each may come with other tools. An answer to
-    the newest part of a request only is asked for again. Raises `ContextExhausted`."""
+    """Send the request and return the conversation with the reply. A request that the provider finds too large is
+    shrunk and sent again, at most three times, and then goes to the next model; the tools may change each time. An
+    answer to only the last part of a request is asked for again. Raises `ContextExhausted`."""
     known, given = env.learned_limits.window, None
     for attempt in itertools.count(1):
         prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
@@ -99,7 +99,7 @@ async def ask(
             smaller = await recover(conversation, env, attempt, error.size, error.limit)
             smaller = smaller or await leave_model(conversation, env)
             if smaller is None:
-                # A provider that finds everything too large has taught nothing: the next turn asks it again.
+                # If a provider finds everything too large, its limits are not learned: the next turn asks it again.
                 env.learned_limits.window = known
                 raise ContextExhausted(
                     f"{str(error).rstrip('.')}, even after compaction; {NEW_SESSION_HINT}"
@@ -113,7 +113,7 @@ async def ask(
                 env.emit(TextDelta(line))
                 reply = Reply(Assistant((Text(line),), env.provider.facts.id), Usage(), "end")
                 return conversation.plus(reply.message), reply
-            # Written down, so that the next request begins with this one.
+            # Recorded, so that the next request begins with this one.
             await env.recorder.record_user_message(asked)
             env.emit(Noticed(f"`{env.provider.facts.id}` answered with nothing and is asked for a sentence"))
             smaller = conversation.plus(asked)
@@ -131,7 +131,7 @@ async def ask(
                 continue
             assert given is not None
             env.emit(Noticed(f"the answer is taken as it was, since it could not be had again: {error}"))
-            env.emit(TextDelta(given.message.text))  # whoever shows it has let it go for the second try
+            env.emit(TextDelta(given.message.text))  # the interface discarded it for the second attempt
             return conversation.plus(given.message), given
         else:
             env.learned_limits.since_summary += 1
@@ -147,7 +147,7 @@ async def ask(
             if smaller is None:
                 return answered, reply
         conversation, tools = smaller, env.offered_tools
-        # What the provider counts is compared with what was measured last.
+        # The provider's count is compared with the last measurement.
         budget = budget_of(conversation, env)
     raise AssertionError("the count never ends")
 
@@ -160,8 +160,8 @@ async def recover(
     limit: int | None,
     source: str = SHOWN_BY_SERVER,
 ) -> Conversation | None:
-    """The conversation made smaller after the provider found it too large, and the real window learnt from that, by
-    this `source`. None when this was the last attempt, or nothing can be made smaller."""
+    """Shrink the conversation after the provider found it too large, and learn the real window from that. None if this
+    was the last attempt or nothing can be shrunk."""
     if attempt > RECOVERIES:
         return None
     budget = budget_of(conversation, env)
@@ -169,7 +169,7 @@ async def recover(
     learned = env.learned_limits.window
     env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
     if attempt > 1:
-        # It seemed to fit: nothing is known less well than what a provider counts for a picture.
+        # It seemed to fit, and the least certain size is what a provider counts for a picture.
         bare = await compact_conversation(conversation, env, "overflow", "pictures", counted=size)
         if bare.result.strategies:
             return bare.conversation
@@ -180,9 +180,9 @@ async def recover(
 async def leave_pictures(
     conversation: Conversation, refused: ImageRejected, env: SessionContext
 ) -> Conversation | None:
-    """The conversation without pictures that the model is to be shown, by what leaves the fewest out, or None when
-    none is left: one that is refused would be refused with each request that follows."""
-    from ebbtide.agent.context.strategies import LADDERS  # noqa: PLC0415  # deferred: most requests are taken
+    """Remove rejected pictures from the view, with the strategy that removes the fewest. None if no picture is left. A
+    rejected picture would be rejected in every further request."""
+    from ebbtide.agent.context.strategies import LADDERS  # noqa: PLC0415  # deferred: rarely needed
 
     before = visible_image_count(conversation)
     for strategy in LADDERS["pictures"] if before else ():
@@ -195,7 +195,7 @@ async def leave_pictures(
 
 
 def visible_image_count(conversation: Conversation) -> int:
-    """How many pictures the model is shown."""
+    """Number of pictures that the model sees."""
     users = [
         message
         for message in (*summary_messages(conversation.summary), *visible_messages(conversation))
@@ -209,8 +209,8 @@ def visible_image_count(conversation: Conversation) -> int:
 async def recover_overflow(
     conversation: Conversation, reply: Reply, known: Window | None, env: SessionContext, attempt: int
 ) -> Conversation | None:
-    """The conversation made smaller, or for the next model, when a reply ended at the end of the window. None when what
-    it says is all there will be. Raises `ContextExhausted` when it says nothing; the window is `known` again then."""
+    """Shrink the conversation, or switch to the next model, if a reply ended at the end of the window. None if the
+    reply is all there will be. Raises `ContextExhausted` if the reply is empty; the window is reset to `known` then."""
     smaller = await recover(conversation, env, attempt, reply.single_pass_usage.total or None, None)
     if smaller is not None or reply.message.parts:
         return smaller
@@ -225,9 +225,9 @@ async def recover_overflow(
 async def recover_unread(
     conversation: Conversation, reply: Reply, budget: ContextBudget, env: SessionContext, attempt: int
 ) -> Conversation | None:
-    """The conversation made smaller when the server has left out the beginning of the request and has answered what was
-    left. None where all was read, where calls go on anyway, or where nothing can be made smaller. What the server can
-    read is learnt in each case: the next request has to fit."""
+    """Shrink the conversation if the server has truncated the request and answered the rest. None if everything was
+    read, if the reply has calls, or if nothing can be shrunk. The real window is learned in any case: the next request
+    has to fit."""
     size = env.meter.take_real_window()
     if size is None:
         forget_window(reply.single_pass_usage.prompt, env)
@@ -239,7 +239,7 @@ async def recover_unread(
 
 
 def forget_window(counted: int, env: SessionContext) -> None:
-    """Forgets a window that the server's counts had shown, when it has read more than that after all."""
+    """Forget a window inferred from the server's counts if it has read more than that after all."""
     if env.learned_limits.is_refuted_by(counted):
         env.learned_limits.window = None
         env.meter.forget_truncation()
@@ -249,10 +249,10 @@ def forget_window(counted: int, env: SessionContext) -> None:
 def with_resolved_calls(
     reply: Reply, conversation: Conversation, prompt: Prompt, tools: tuple[ToolSpec, ...], env: SessionContext
 ) -> Reply:
-    """The reply with its calls as they will run, each under an id of its own, those in its text among them."""
+    """Return the reply with its calls as they will run, each with a unique id, including calls written as text."""
     runner, offered = env.call_runner, [spec.name for spec in tools]
     if runner.approval.policy.mode == "plan":
-        offered.append(PLAN)  # it was told of, in the list or in a note
+        offered.append(PLAN)  # the model knows it, from the list or a note
     message, is_led = reply.message, env.provider.facts.is_small
     is_an_answer = reply.stop_reason in ("end", "repetition") and not message.calls
     if is_led:
@@ -280,7 +280,7 @@ def with_resolved_calls(
 
 
 def log_estimate(conversation: Conversation, reply: Reply, env: SessionContext) -> None:
-    """Writes to the debug log how far the estimate of a request was from what the provider counted."""
+    """Log the error of the estimate against the provider's count."""
     if not env.debug.on or not reply.single_pass_usage.prompt:
         return
     estimated, counted = budget_of(conversation, env).used, reply.single_pass_usage.prompt

@@ -1,4 +1,4 @@
-"""A provider's cache kept alive while the user thinks, by the last request sent once more for a single token. Whether
+"""Keep a provider's cache alive while the user thinks, by sending the last request again for a single token. Whether
 that pays is decided in `ebbtide.agent.context.keep_alive`."""
 
 import asyncio
@@ -15,27 +15,27 @@ from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.lazy import dataclass
 
 EARLY = 0.1
-"""The part of a cache's lifetime before its end at which it is used again."""
+"""How long before its end a cache is used again, as a share of its lifetime."""
 REPLY_TIMEOUT_S = 30.0
-"""Seconds that the provider may take. Nobody waits for it, and what is done by hand then waits for this."""
+"""Timeout of the request in seconds. Manual changes have to wait for it."""
 ONE_TOKEN = 1
-"""What it may say. It changes nothing of what the cache is found by; a wire whose API wants more asks for the least."""
+"""Requested output tokens. The number does not affect the cache; if an API requires more, its minimum is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """When the cache is to be used again, if it is."""
+    """When the cache is to be used again, if at all."""
 
     conversation: Conversation
-    """As it was."""
+    """The unchanged conversation."""
     wait: float | None = None
-    """Seconds until then; None: it is not."""
+    """Seconds until then; None if it is not used again."""
     late: float = 0.0
-    """Seconds after that from which on it would be too late."""
+    """Seconds after that until it is too late."""
 
 
 async def next_renewal(conversation: Conversation, env: SessionContext) -> Renewal:
-    """When the cache is to be used again. Nothing is sent."""
+    """Return when to use the cache again. Sends nothing."""
     facts = env.provider.facts
     last = env.watch.renewable(facts)
     if last is None or last.renewals >= env.limits.keep_alive or not is_promised(last.request, facts):
@@ -47,8 +47,8 @@ async def next_renewal(conversation: Conversation, env: SessionContext) -> Renew
 
 
 async def renew_cache(conversation: Conversation, env: SessionContext, hear: Callable[[Event], None]) -> Renewal:
-    """Uses the cache now, if it is time, and says when to do so again. What it took is counted, and `hear` is told. A
-    failure is told once: it is not tried again in this session."""
+    """Use the cache now if it is time, and return when to do so again. The usage is recorded and `hear` gets the
+    events. A failure is reported once, and the session does not try again."""
     now = await next_renewal(conversation, env)
     last = env.watch.renewable(env.provider.facts)
     if last is None or now.wait is None:
@@ -77,15 +77,14 @@ async def renew_cache(conversation: Conversation, env: SessionContext, hear: Cal
 
 
 def is_promised(request: Request, facts: ModelFacts) -> bool:
-    """Whether the provider keeps its cache for a known time, and finds it by a request that wants one token. A model
-    that thinks by a budget cannot be asked for so little as long as it thinks, and without thinking the cache of the
-    messages is lost."""
+    """Whether the provider keeps its cache for a known time, and a request for one token uses it. A model with a
+    thinking budget cannot be asked for so little while it thinks, and without thinking its cache of the messages is
+    lost."""
     return facts.renews_cache and (facts.thinking != "budget" or request.effort == "none")
 
 
 def is_affordable(last: RenewableRequest, wait: float, env: SessionContext) -> bool:
-    """Whether using the cache after so many seconds will probably save more than it costs, and what may be spent
-    allows it."""
+    """Whether using the cache after `wait` seconds will probably save more than it costs, within the cost limit."""
     facts = env.provider.facts
     if facts.prices is None or env.watch.is_uncached:
         return False
@@ -100,7 +99,7 @@ def is_affordable(last: RenewableRequest, wait: float, env: SessionContext) -> b
 
 
 async def _send_once(provider: Provider, request: Request) -> Reply:
-    """The reply to one try, of which nothing is shown."""
+    """Return the reply to a single attempt, without showing any of it."""
     async with asyncio.timeout(REPLY_TIMEOUT_S):
         async for chunk in provider.stream(request):
             if isinstance(chunk, Reply):

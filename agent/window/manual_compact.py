@@ -1,5 +1,5 @@
-"""A compaction by hand, in three steps: what it would do and cost, the summary to be read and edited, and then the
-change. Between them nothing has changed, and what a summary took is counted whether or not it is used."""
+"""Manual compaction in three steps: preview the effect and cost, draft the summary for review and editing, apply it.
+Nothing changes before the last step, and the cost of a draft is recorded whether or not it is used."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,27 +40,27 @@ STALE_PREVIEW = (
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What the summary takes at most, if the session's own model writes it."""
+    """Maximum cost of the summary if the session's own model writes it."""
 
     model: str
     read: int
-    """Tokens."""
+    """Tokens read."""
     is_cached: bool
-    """They are read from the provider's cache."""
+    """Whether they are read from the provider's cache."""
     written: int
     cost: float | None
-    """US dollars; None when the price is not known."""
+    """US dollars; None if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a compaction would do; nothing has changed yet."""
+    """The effect of a compaction; nothing has changed yet."""
 
     conversation: Conversation
-    """As it is shown."""
+    """The current conversation."""
     focus: str | None
     expected: ContextCompacted
-    """What would be told, with a summary of the usual size."""
+    """The expected event, with a summary of the usual size."""
     quote: Quote
     plan: CompactionPlan
     floor: Floor
@@ -69,38 +69,37 @@ class Preview:
     """As in `CompactionContext`."""
 
     def with_summary(self, draft: Draft | None) -> Conversation:
-        """The conversation with that summary, or with the facts alone."""
+        """Return the conversation with that summary, or with the facts alone."""
         caps = spacious(self.floor.caps, draft) if draft is not None else self.floor.caps
         return apply_compaction(self.plan, draft, caps)
 
     def result(self, draft: Draft | None) -> CompactResult:
-        """What a compaction with that summary comes to."""
+        """Return the result of a compaction with that summary."""
         ran = _strategies_run("summary" if draft else "ledger", self.floor)
         return result_of(self.conversation, self.with_summary(draft), ran, self.size, self.floor.deferred)
 
     def missing(self, draft: Draft) -> tuple[str, ...]:
-        """What a summary leaves out of what must be in it, as lines to be added."""
+        """Return the required facts that a summary omits, as lines to add."""
         return missing_from_summary(self.plan, draft, spacious(self.floor.caps, draft))
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryDraft:
-    """A summary that was made and not used yet."""
+    """A draft summary that has not been applied."""
 
     conversation: Conversation
-    """As it is shown."""
+    """The current conversation."""
     draft: Draft | None
-    """None when no model gave one that can be used, or the user was faster."""
+    """None if no model returned a usable one, or the user interrupted."""
     model: str = ""
-    """Who wrote it."""
+    """The model that wrote it."""
     cost: float | None = 0.0
-    """US dollars of all requests for it; None when a price is not known."""
+    """US dollars of all requests for it; None if a price is unknown."""
     is_interrupted: bool = False
 
 
 async def preview_compaction(conversation: Conversation, env: SessionContext, focus: str | None = None) -> Preview:
-    """Finds out what a compaction would do, with a summary that is short enough to pay. Raises `AgentError` where there
-    is none."""
+    """Preview a compaction with a summary short enough to pay off. Raises `AgentError` if there is none."""
     how, facts = await compaction_context(conversation, env), env.provider.facts
     return await asyncio.to_thread(_build_preview, conversation, focus, how, facts)
 
@@ -135,8 +134,7 @@ def _too_small(
 async def draft_summary(
     conversation: Conversation, env: SessionContext, preview: Preview, hear: Callable[[Event], None]
 ) -> SummaryDraft:
-    """Lets a model write the summary. `hear` is told what happens meanwhile, which is no part of a turn. Raises
-    `HookRefused`."""
+    """Let a model write the summary. `hear` gets the events, which are not part of a turn. Raises `HookRefused`."""
     _same(conversation, preview)
     await ask_hooks(env, "asked", preview.focus)
 
@@ -161,8 +159,8 @@ async def apply_summary(
     drafted: SummaryDraft,
     hear: Callable[[Event], None],
 ) -> CompactedConversation:
-    """Compacts with a summary that was read and may have been edited; without one only the facts stand for what is left
-    out. Raises `AgentError` when it leaves out what must be in it, or saves too little; nothing has changed then."""
+    """Compact with a reviewed and possibly edited summary; without one, only the facts replace the removed messages.
+    Raises `AgentError` if the summary omits required facts or saves too little; nothing has changed then."""
     _same(conversation, preview)
     after, result, items = await asyncio.to_thread(_apply_draft, preview, draft)
     writer = drafted.model if draft is not None else ""
@@ -182,7 +180,7 @@ async def apply_summary(
 
 
 def _apply_draft(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
-    """The conversation with the summary, and what that comes to. Raises `AgentError`."""
+    """Return the conversation with the summary, the result and the receipt. Raises `AgentError`."""
     missing = preview.missing(draft) if draft is not None else ()
     if missing:
         raise AgentError(f"the summary leaves out what must be in it: {'; '.join(missing)}")

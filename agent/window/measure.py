@@ -1,5 +1,4 @@
-"""The next request and its size, as the session's parts see them, and the tools that are chosen anew. Nothing is
-sent."""
+"""Build and measure the next request, and choose its tools. Sends nothing."""
 
 from dataclasses import replace
 
@@ -20,14 +19,13 @@ from ebbtide.agent.window.session_context import SessionContext
 
 
 def budget_of(conversation: Conversation, env: SessionContext) -> ContextBudget:
-    """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
+    """Return the budget of the next request with the tools now offered, in the window as far as it is known."""
     prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
     return env.meter.measure(prompt, conversation, env.offered_tools, window_of(env), sections_of(env.instructions))
 
 
 def count_ahead(conversation: Conversation, meter: Meter) -> None:
-    """What is asked of each message before a session goes on, found out ahead: with many that takes a while. In any
-    thread."""
+    """Measure every message in advance, because that takes a while for many. Thread-safe."""
     for message in visible_messages(conversation):
         meter.size_of(message)
         estimate_message(message)
@@ -38,7 +36,7 @@ def count_ahead(conversation: Conversation, meter: Meter) -> None:
 
 
 def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
-    """The parts of the system text that a budget shows by themselves."""
+    """Return the sections of the system prompt that a budget lists separately."""
     return {
         "instructions": instructions.project,
         "memories": instructions.memories,
@@ -47,7 +45,7 @@ def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
 
 
 def request_mark(env: SessionContext) -> RequestMark | None:
-    """What the session remembers of its last request: how it began, what it had to fit into, what its tools took."""
+    """Return the mark of the last request: its prefix, its window, and the size of its tools."""
     mark = env.watch.mark
     if mark is None:
         return None
@@ -64,12 +62,12 @@ def request_mark(env: SessionContext) -> RequestMark | None:
 
 
 def window_of(env: SessionContext) -> Window:
-    """The window of the model: what an overflow has taught in this session goes before what is known of it."""
+    """Return the model's window; one learned from an overflow in this session takes precedence."""
     return env.learned_limits.window or env.provider.window
 
 
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: SessionContext) -> Request:
-    """What is sent to the provider."""
+    """Return the request for the provider."""
     return Request(
         prompt.system,
         prompt.messages,
@@ -89,8 +87,8 @@ def is_over_trigger(conversation: Conversation, env: SessionContext) -> bool:
 
 
 def choose_tools(env: SessionContext) -> None:
-    """Chooses the tools that are held back from now on: at the start of a session, and at a rewrite of its view.
-    What servers have brought meanwhile joins them."""
+    """Choose the tools to defer from now on: at the start of a session and at a rewrite. New tools of servers are added
+    to the list."""
     before = env.offered_tools
     env.server_tools.accept_present()
     facts, effective = env.provider.facts, window_of(env).effective
@@ -108,9 +106,8 @@ def choose_tools(env: SessionContext) -> None:
 
 
 def with_tools_of_use(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation, with tools offered that a small window is not offered before they are of use: those for jobs
-    from the first job on, those that bring back from the first reference on. What was counted with other tools does not
-    hold any more."""
+    """Offer tools that a small window only gets when they become useful: those for jobs from the first job on, and the
+    recall tools from the first reference on. Counts made with other tools are discarded."""
     has_jobs = bool(env.call_runner.workspace.jobs.by_id)
     has_kept = not all(map(env.deferral.offers, RECALL_TOOLS)) and _names_references(conversation, env)
     if not env.deferral.take_occasions(has_jobs=has_jobs, has_kept=has_kept):
@@ -120,7 +117,7 @@ def with_tools_of_use(conversation: Conversation, env: SessionContext) -> Conver
 
 
 def _names_references(conversation: Conversation, env: SessionContext) -> bool:
-    """Whether the model is told of something by which one of these tools would bring it back."""
+    """Whether the model sees a reference that one of these tools would recall."""
     prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
     said = (message for message in prompt.messages if isinstance(message, User))
     return any(name in message_text(message) for message in said for name in RECALL_TOOLS)

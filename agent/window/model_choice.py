@@ -1,5 +1,5 @@
-"""The guard at work: before a request it chooses the model that takes it, or the final turn; before calls are run it
-finds the room for their outputs. What follows from the numbers is decided in `ebbtide.agent.context.preflight`."""
+"""Choose the model for the next request, or the final turn, and reserve room for outputs before calls are run. The
+decisions are made in `ebbtide.agent.context.preflight`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -20,16 +20,16 @@ from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark
 from ebbtide.agent.window.session_context import SessionContext
 
 TurnEnding: TypeAlias = Literal["none", "announced", "overdue"]
-"""Whether the window is so full that the turn ends in a report: with this step, or already with the one before."""
+"""Whether the window is so full that the turn ends in a report: with this step, or already with the previous one."""
 
 NOTES, REFUSAL = 800, 60
-"""Tokens kept free for what the next step adds, such as the request for a summary or for a report, and for what is said
-of a call that is not run."""
+"""Tokens reserved for notes of the next step, such as the request for a summary or a report, and for each call that is
+not run."""
 
 
 def begin_session(conversation: Conversation, env: SessionContext) -> Conversation:
-    """Chooses the tools that are offered, and counts what a session goes on with as settled. What a provider counted
-    with another system text or other tools does not hold any more."""
+    """Choose the tools for a session, and count its messages as settled. Counts that a provider made with another
+    system prompt or other tools are discarded."""
     env.deferral.wished = conversation.held_back
     choose_tools(env)
     mark, facts = env.watch.mark, env.provider.facts
@@ -46,7 +46,7 @@ def begin_session(conversation: Conversation, env: SessionContext) -> Conversati
 
 
 def begin_turn(said: User, env: SessionContext) -> None:
-    """Counts what the user said as what the turn begins with."""
+    """Count the user's message as part of the turn's start."""
     if env.call_runner.loop_guard is not None:
         env.call_runner.loop_guard.begin()
     seed = env.meter.begin_turn(said)
@@ -54,23 +54,23 @@ def begin_turn(said: User, env: SessionContext) -> None:
 
 
 def ends_in_report(budget: ContextBudget, env: SessionContext) -> bool:
-    """Whether the window is full and the user wants a report then, and there is room to ask for it."""
+    """Whether the window is full, the user wants a report then, and there is room to ask for it."""
     return env.compacting.on_full == "final" and budget.verdict != "fits" and budget.remaining >= 0
 
 
 def preflight(budget: ContextBudget, env: SessionContext) -> Preflight:
-    """Where the request that was just measured may go. Where a full window ends in a report, it counts as full from the
-    share on at which there still is room for one; what only the tool definitions take too much does not excuse it."""
+    """Return where the request just measured may go. If a full window ends in a report, it counts as full from the
+    share at which there is still room for one, and an excess of tool definitions alone is not excused."""
     own = env.provider.facts
     chain = with_shares((ModelTarget(own.provider, own.name, budget.window), *env.targets.fallbacks), env)
     if ends_in_report(budget, env):
-        # Full it may also be since an output found no room: nothing more goes there, however small it is.
+        # It may also be full because an output found no room: then no request goes there, however small.
         chain = (replace(chain[0], share=0.0), *chain[1:])
     return turn_preflight(env.meter.counters, chain, excuse=not ends_in_report(budget, env))
 
 
 def with_shares(chain: Sequence[ModelTarget], env: SessionContext) -> tuple[ModelTarget, ...]:
-    """The targets, each with the share of its room that a request may take before the next one is tried."""
+    """Return the targets, each with the share of its room that a request may take before the next one is tried."""
     if env.compacting.on_full == "final":
         return tuple(replace(target, share=target.window.compact_trigger) for target in chain)
     return tuple(replace(target, share=target.window.hard_block) for target in chain)
@@ -79,8 +79,8 @@ def with_shares(chain: Sequence[ModelTarget], env: SessionContext) -> tuple[Mode
 async def choose_model(
     conversation: Conversation, budget: ContextBudget, env: SessionContext
 ) -> tuple[Conversation, ContextBudget]:
-    """The conversation and its budget with the first model that takes it: the session's own, or one that follows. Where
-    none does, both are as they were."""
+    """Switch to the first model that has room: the session's own or a fallback. If none has, conversation and budget
+    are returned unchanged."""
     found = preflight(budget, env)
     log_preflight(found, budget, env)
     while found.verdict == "skip" and found.target is not None and not env.interrupt.is_requested():
@@ -92,8 +92,8 @@ async def choose_model(
 
 
 async def leave_model(conversation: Conversation, env: SessionContext, failure: str = "") -> Conversation | None:
-    """The conversation with the next model that takes it, when the session's own has refused it for good, or does not
-    answer (`failure` says why). None when there is none."""
+    """Switch to the next fallback that has room, if the session's own model has rejected the request for good or does
+    not answer (`failure` says why). None if there is none."""
     budget = budget_of(conversation, env)
     while not env.interrupt.is_requested():
         found = turn_preflight(env.meter.counters, with_shares(env.targets.fallbacks, env))
@@ -108,8 +108,8 @@ async def leave_model(conversation: Conversation, env: SessionContext, failure: 
 async def _switch(
     conversation: Conversation, to: ModelTarget, budget: ContextBudget, env: SessionContext, failure: str = ""
 ) -> Conversation | None:
-    """The conversation as another model is shown it from now on. None when that model cannot be connected, or turns out
-    to be smaller than was known."""
+    """Switch to another model and return the conversation for it. None if it cannot be connected or is smaller than
+    known."""
     target = next(target for target in env.targets.fallbacks if target.id == to.id)
     connected = await _connect_target(target, env)
     if connected is None:
@@ -128,7 +128,7 @@ async def _switch(
 
 
 def _full_reason(budget: ContextBudget, env: SessionContext) -> str:
-    """Why the session's own model does not take the next request, with the figures by which that was decided."""
+    """Return why the session's own model does not get the next request, with the figures of that decision."""
     model, room = env.provider.facts.id, budget.window.effective
     if budget.used > room:
         return f"the conversation takes about {budget.used:,} tokens, and `{model}` has room for {room:,}"
@@ -140,7 +140,7 @@ def _full_reason(budget: ContextBudget, env: SessionContext) -> str:
 
 
 def reset_measurements(conversation: Conversation, meter: Meter, env: SessionContext) -> Conversation:
-    """The conversation as another model is shown it, which counts in other tokens and has nothing in its cache."""
+    """Reset all measurements for another model, which counts tokens differently and has an empty cache."""
     env.learned_limits.forget()
     env.meter.replace_with(meter)
     env.watch.note_rewrite()
@@ -166,8 +166,8 @@ async def _connect_target(target: ModelTarget, env: SessionContext) -> Connected
 async def announce_final_turn(
     conversation: Conversation, budget: ContextBudget, env: SessionContext
 ) -> tuple[Conversation, TurnEnding]:
-    """The conversation, with a note that this is the final step when the window is full and that is to end the turn.
-    The tools stay as they are, since to change them would cost the provider's cache: other calls are answered."""
+    """Add a note that this is the final step, if the window is full and the turn is to end then. The tools stay
+    unchanged, to keep the provider's cache; other calls are refused with a message."""
     if not ends_in_report(budget, env):
         return conversation, "none"
     if is_final_turn_announced(conversation):
@@ -185,8 +185,8 @@ async def announce_final_turn(
 async def run_calls_within_budget(
     calls: Sequence[ToolCall], conversation: Conversation, env: SessionContext
 ) -> tuple[ToolOutput, ...]:
-    """One output per call. Where the next step makes room, all calls are run and their outputs share it; otherwise no
-    further call is run after an output that finds none."""
+    """Return one output per call. If the next step makes room, all calls are run and their outputs share it; if not, no
+    call is run after an output that finds no room."""
     room = room_for_outputs(conversation, env)
     env.call_runner.progress.begin(calls)
     outputs = await run_calls(calls, env.call_runner, room, call_position(conversation, env))
@@ -195,7 +195,7 @@ async def run_calls_within_budget(
 
 
 def room_for_outputs(conversation: Conversation, env: SessionContext) -> OutputBudget:
-    """The room for the outputs of the calls that the conversation ends with."""
+    """Return the room for the outputs of the conversation's last calls."""
     budget = budget_of(conversation, env)
     coming = [spec for spec in env.tools if spec.name in RECALL_TOOLS and not env.deferral.offers(spec.name)]
     notes = NOTES + REFUSAL * len(conversation.unanswered_calls) + sum(map(env.meter.size_of_tool, coming))
@@ -216,14 +216,14 @@ def room_for_outputs(conversation: Conversation, env: SessionContext) -> OutputB
 
 
 def call_position(conversation: Conversation, env: SessionContext) -> CallPosition:
-    """Where the first of the calls stands that the conversation ends with."""
+    """Return the position of the first of the conversation's last calls."""
     said = env.view.last_user_text(conversation)
     reply = conversation.messages[-1].text if conversation.messages else ""
     return CallPosition(env.view.outputs_so_far(conversation) + 1, f"{said}\n\n{reply}".strip())
 
 
 def log_preflight(found: Preflight, budget: ContextBudget, env: SessionContext) -> None:
-    """Writes the projection of the next request and what follows from it to the debug log."""
+    """Log the projection of the next request and the decision."""
     if not env.debug.on:
         return
     facts = env.provider.facts

@@ -1,5 +1,5 @@
-"""A summary that a model writes: the one that has the conversation in its cache, or one that reads it as text. What it
-is asked and how its answer is read is decided in `ebbtide.agent.context.summary`."""
+"""Summaries written by a model: the one that has the conversation in its cache, or one that reads it as text. Prompt
+and parsing are in `ebbtide.agent.context.summary`."""
 
 import asyncio
 from collections.abc import Callable, Container, Coroutine, Sequence
@@ -36,7 +36,8 @@ READER = (
     "seen it."
 )
 MAX_CHUNKS = 24
-"""Pieces of a conversation that are summarised one after the other. What is longer is left to the ledger."""
+"""Maximum number of chunks of a conversation that are summarised one after the other. For longer ones the ledger is
+used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +46,30 @@ class CompactionContext:
 
     provider: Provider
     request: Callable[[Conversation], Request]
-    """What would be sent to the provider to go on with a conversation: the same system text and tools."""
+    """Return the request that would continue a conversation, with the same system prompt and tools."""
     room: Room
     size: Callable[[Conversation], int]
-    """Tokens of the request that a conversation would be sent with, by the measure of all other figures."""
+    """Return the tokens of a request with this conversation, measured like all other figures."""
     settings: CompactionSettings
     interrupt: Interrupt
     emit: Callable[[Event], None]
     learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
     summarisers: SummariserSource | None = None
     is_cold: bool = False
-    """Nothing of the conversation is in the provider's cache any more."""
+    """Whether nothing of the conversation is in the provider's cache."""
     price_of: Callable[[Sequence[str], Container[str]], Price | None] = lambda strategies, keys: None
-    """What a rewrite by these strategies costs and saves."""
+    """Return the cost and savings of a rewrite with these strategies."""
     pieces: int = MAX_CHUNKS
-    """Requests that one summary may take by somebody who has not seen the conversation."""
+    """Maximum requests for one summary by a model that has not seen the conversation."""
 
 
 @dataclass(slots=True)
 class SummaryCost:
-    """Listens to a compaction: what its summaries cost, and who wrote the last one."""
+    """Collects the cost of a compaction's summaries, and the model that wrote the last one."""
 
     emit: Callable[[Event], None]
     cost: float | None = 0.0
-    """US dollars; None when the price of any request is not known."""
+    """US dollars; None if the price of any request is unknown."""
     model: str = ""
 
     def record_event(self, event: Event) -> None:
@@ -87,8 +88,8 @@ async def summarise(
     *,
     cached: bool,
 ) -> Draft | None:
-    """What a model wrote down: one of those that the user set for this, else the one that has the conversation in its
-    cache. None when none gave anything that can be used."""
+    """Let a model write the summary: one that the user set for this, or else the one that has the conversation in its
+    cache. None if none returned anything usable."""
     asked = instruction(work.settings.wishes, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary)
     for provider in await _summarisers_of(work, conversation, plan, cached=cached):
         draft = await _in_chunks(provider, plan, asked, work)
@@ -111,7 +112,8 @@ async def summarise(
 def _with_instruction(
     conversation: Conversation, plan: CompactionPlan, work: CompactionContext, floor: Floor, focus: str | None
 ) -> Request | None:
-    """What asks the model that has the conversation in its cache; None where the window does not hold it."""
+    """Return the request to the model that has the conversation in its cache; None if it does not fit into the
+    window."""
     caps, outputs = floor.caps, named_outputs(plan)
     asked = instruction(
         work.settings.wishes, focus, retain_tokens=caps.retain, summary_tokens=caps.summary, outputs=outputs
@@ -121,14 +123,14 @@ def _with_instruction(
 
 
 def _as_seen(conversation: Conversation) -> Conversation:
-    """The conversation up to what the model has not seen yet. That is in nobody's cache, and stays in view whatever a
-    summary says."""
+    """Return the conversation without what the model has not seen yet. That is in no cache, and stays in view after a
+    summary."""
     seen = conversation.messages[: unseen_from(conversation.messages) + 1]
     return replace(conversation, messages=without_open_calls(seen))
 
 
 def job_of(conversation: Conversation, plan: CompactionPlan, work: CompactionContext, *, cached: bool) -> SummaryJob:
-    """What the summary takes, in tokens as the provider counts them."""
+    """Return the size of the summary's input, in tokens as the provider counts them."""
     context = work.size(_as_seen(conversation))
     text = round(sum(map(estimate_text, transcript(plan))) * work.room.scale)
     return SummaryJob(
@@ -151,12 +153,12 @@ async def _summarisers_of(
 
 
 async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work: CompactionContext) -> Draft | None:
-    """The summary by a model that has not seen the conversation: it reads it as text, in pieces of at most half its
-    window, each together with the summary of those before."""
+    """Summarise with a model that has not seen the conversation. It reads it in chunks of at most half its window, each
+    with the summary of the previous ones."""
     window = (work.learned_limits.window if provider is work.provider else None) or provider.window
     written = work.settings.caps.retain + work.settings.caps.summary
     room = window.effective - estimate_text(READER) - estimate_text(asked) - written
-    # In a small window most of the room for an answer is not needed for a summary.
+    # In a small window most of the output reserve is not needed for a summary.
     spared = max(window.output - max(2 * written, MIN_SUMMARY_TOKENS), 0) if room < window.size // 4 else 0
     size = max(min(window.size // 2, room + spared), 500)
     pieces = await asyncio.to_thread(lambda: chunks(transcript(plan), size))
@@ -183,7 +185,7 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
 
 
 async def _ask(provider: Provider, request: Request, work: CompactionContext) -> SummaryReading:
-    """One request for a summary, told to nobody but as what it cost."""
+    """Send one request for a summary; only its cost and retries are emitted."""
 
     def quietly(event: Event) -> None:
         if isinstance(event, ReplyFinished):

@@ -1,5 +1,5 @@
-"""Watches the beginning of a session's requests: whether it stays the same, and whether the provider's cache is read.
-What is compared is decided in `ebbtide.agent.context.prefix`."""
+"""Watches the prefix of a session's requests: whether it stays the same, and whether the provider's cache is read. The
+comparison is in `ebbtide.agent.context.prefix`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.tools.lazy import dataclass
 
 MISSES, MISSABLE = 3, 4_096
-"""Requests, and the tokens of each, of which nothing was read from a cache, after which there is taken to be none."""
+"""Number of requests, and minimum tokens of each, without a cache read after which the provider counts as uncached."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedRequest:
-    """What an answered request left behind."""
+    """What an answered request left in the cache."""
 
     sent: Fingerprint
     usage: Usage
@@ -49,26 +49,26 @@ class CachedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RenewableRequest:
-    """The last request, with which the next one begins, and how it stands with the cache that it left."""
+    """The last request, which is the prefix of the next one, and the state of its cache."""
 
     request: Request
     usage: Usage
-    """As it was counted."""
+    """As reported for the request."""
     answered: float
     """Seconds since its reply was complete."""
     age: float
-    """Seconds since the cache was used last, be it to keep it alive."""
+    """Seconds since the cache was last used, renewals included."""
     renewals: int
-    """How often it was kept alive since the reply."""
+    """Number of renewals since the reply."""
 
     @property
     def cached_tokens(self) -> int:
-        """Tokens that are known to be in the cache."""
+        """Tokens known to be in the cache."""
         return left_in_cache(self.usage)
 
 
 class PrefixWatch:
-    """One session's requests, in the order they are sent."""
+    """Tracks one session's requests in the order they are sent."""
 
     def __init__(
         self,
@@ -79,48 +79,48 @@ class PrefixWatch:
         earlier: RequestMark | None = None,
         used: tuple[str, float] | None = None,
     ) -> None:
-        """`sections`: those of the system text; `earlier`: the last request of a session that goes on; `used`: the
-        model that it went to, and how many seconds ago."""
+        """`sections`: those of the system prompt; `earlier`: the last request of a resumed session; `used`: the model
+        that it went to, and how many seconds ago."""
         self.epoch = 0
-        """Rewrites so far."""
+        """Number of rewrites so far."""
         self._emit = emit
         self._debug = debug or Debug()
         self._now = now
         self._digests = Digests()
         self._lengths, self._chain, self._least = Lengths(), RequestChain(), 0
         self._static: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
-        """A system text and tools, with the tokens that they take."""
+        """A system prompt and tools, with their size in tokens."""
         self._length = self._settled = 0
-        """Parts of the last request, and those of them that the next mask leaves as they are."""
+        """Number of parts of the last request, and of those that the next mask will leave unchanged."""
         self._sent: Fingerprint | None = None
         self._rewritten = self._retooled = False
         self._is_read_again = False
         self._kept = 0
-        """Messages that the rewrites since the last request have left as they were."""
+        """Number of messages that the rewrites since the last request have left unchanged."""
         self._sections = tuple(sections)
         self._earlier = earlier
         self._cached: CachedRequest | None = None
         self._request: Request | None = None
         self._read_at = 0.0
-        """When a request was sent last that used the cache: its time may be counted from there."""
+        """When the last request that used the cache was sent; the cache's lifetime may count from then."""
         self._renewals = 0
         self.gives_up_cache = False
-        """Keeping the cache alive was tried, and does not work."""
+        """Whether keeping the cache alive has failed."""
         self._opens_turn = False
         self._used = (used[0], now() - used[1]) if used else None
-        """Whose cache was used last, and when."""
+        """The model whose cache was used last, and when."""
         self._ttl = 0.0
         self.misses = earlier.misses if earlier else 0
         """As in `RequestMark`."""
 
     @property
     def is_uncached(self) -> bool:
-        """Whether the provider has shown that it bills all of every request as fresh input."""
+        """Whether the provider has turned out to bill every request as fresh input."""
         return self.misses is not None and self.misses >= MISSES
 
     @property
     def mark(self) -> RequestMark | None:
-        """What to remember of the last request; before the first one, what the session remembered so far."""
+        """The mark of the last request; before the first one, that of the resumed session."""
         if self._sent is None:
             return self._earlier_mark()
         return mark_of(self._sent, self._sections, is_rewritten=self._rewritten, chain=self._chain)
@@ -132,31 +132,32 @@ class PrefixWatch:
 
     @property
     def unchanged_messages(self) -> int | None:
-        """How many messages of the last request the rewrites since have left as they were; None when there was none."""
+        """Number of messages of the last request that the rewrites since have left unchanged; None without a
+        rewrite."""
         return self._kept if self._rewritten else None
 
     def note_rewrite(self, kept: int = 0) -> None:
-        """The next request may begin otherwise than the last: the view or a setting was changed on purpose. Its system
-        text, its tools and the first `kept` messages may not."""
+        """Allow the next request to begin differently: the view or a setting was changed on purpose. Its system prompt,
+        its tools and the first `kept` messages must stay the same."""
         self.epoch += 1
         self._kept = min(kept, self._kept) if self._rewritten else kept
         self._rewritten = True
-        # What a mask has left as it was is still cached, up to the breakpoint that was set where it begins.
+        # What a mask leaves unchanged is still cached, up to the breakpoint where the mask begins.
         self._length = self._settled if kept else 0
 
     def note_reload(self) -> None:
-        """The view was read from disk again. Where what was written last is not there, the next request may begin
-        otherwise than the last, and that is told."""
+        """Record that the view was read from disk again. If the last messages were not stored, the next request may
+        begin differently, which is reported."""
         self._is_read_again = True
         self._kept = 0
 
     def note_tool_change(self) -> None:
-        """The next request may offer other tools, too, if the view was rewritten."""
+        """Allow the next request to offer other tools as well, if the view was rewritten."""
         self._retooled = True
 
     def has_same_prefix(self, system: str, tools: Sequence[ToolSpec]) -> bool:
-        """Whether the last request of a session that goes on had this system text and these tools, as far as one
-        is remembered."""
+        """Whether the last request of a resumed session had this system prompt and these tools. True if none is
+        known."""
         earlier = self._earlier_mark()
         if earlier is None:
             return True
@@ -170,7 +171,7 @@ class PrefixWatch:
         return model != facts.id or self._now() - at > facts.cache_ttl
 
     def renewable(self, facts: ModelFacts) -> RenewableRequest | None:
-        """The last request, if its cache is there and will be used by the next one, as far as one can know."""
+        """Return the last request if its cache exists and will be used by the next one, as far as one can know."""
         cached, request, now = self._cached, self._request, self._now()
         is_last = cached is not None and cached.sent is self._sent and not self._rewritten and not self._is_read_again
         if cached is None or request is None or not is_last or now - self._read_at > facts.cache_ttl:
@@ -180,12 +181,12 @@ class PrefixWatch:
         return RenewableRequest(request, cached.usage, now - cached.at, now - self._read_at, self._renewals)
 
     def note_renewal(self) -> None:
-        """The cache of the last request was used once more."""
+        """Record that the cache of the last request was used once more."""
         self._read_at, self._renewals = self._now(), self._renewals + 1
         self._used = (self._used[0], self._read_at) if self._used else None
 
     def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
-        """Where the next request may be cut for the cache."""
+        """Plan the cache breakpoints of the next request."""
         if self._static[:2] != (prompt.system, tools):
             self._static = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
         least = facts.cache_min_tokens - self._static[2]
@@ -205,7 +206,7 @@ class PrefixWatch:
         )
 
     def note_request(self, request: Request, facts: ModelFacts) -> Request:
-        """The request, after its beginning has been compared with the last one's."""
+        """Compare the request's prefix with that of the last one, and return the request."""
         settings = request.effort or ""
         sent = fingerprint(
             request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
@@ -224,7 +225,8 @@ class PrefixWatch:
         return request
 
     def _difference(self, sent: Fingerprint) -> str | None:
-        """Where a request begins otherwise than it may. What a new start of the program has changed is no mistake."""
+        """Return where a request differs from the last one although it should not. Changes by a restart are not
+        errors."""
         if self._sent is not None and self._rewritten:
             before = replace(self._sent, tools=sent.tools) if self._retooled else self._sent
             return diff_after_rewrite(before, sent, self._kept)
@@ -242,14 +244,15 @@ class PrefixWatch:
         return None
 
     def _earlier_mark(self) -> RequestMark | None:
-        """What is known of the last request before the program was started anew, as far as no rewrite lies between."""
+        """Return what is known about the last request before the program was started, unless a rewrite invalidated
+        it."""
         if self._earlier is None or not self._rewritten:
             return self._earlier
         return replace(self._earlier, messages="", count=0)
 
     def note_reply(self, usage: Usage) -> None:
-        """Compares what the provider read from its cache with what it should have had there. The first reply of a turn
-        says nothing, unless its cache was too old: providers leave out what was thought in the turn before."""
+        """Compare the cache read that the provider reports with what it should have cached. The first reply of a turn
+        is ignored unless its cache has expired: providers drop the previous turn's thinking."""
         before, now = self._cached, self._now()
         gap = now - self._used[1] if self._used else 0.0
         if self._sent is not None:

@@ -1,4 +1,4 @@
-"""Notes at the end of what is sent next, each told once. What there is to tell is decided in
+"""Adds notes to the end of the next message, each once. Their content is decided in
 `ebbtide.agent.context.reminder_notes`."""
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ COMPACT = "compact_context"
 
 
 class Reminders:
-    """What one session's model has been told of its surroundings."""
+    """Tracks what one session's model knows about its surroundings."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class Reminders:
         mode: str = "",
         attended: bool | None = None,
     ) -> None:
-        """At first the model knows what its system text says, which are the surroundings now except for tools, and what
-        the notes in the conversation say. `mode`, `attended`: those of the system text, where they may be others."""
+        """At first the model knows what its system prompt says (the current surroundings except for tools) and what the
+        notes in the conversation say. `mode`, `attended`: as stated in the system prompt, if different from now."""
         self._surroundings = surroundings
         self._note_at = note_at
         now = surroundings()
@@ -45,13 +45,13 @@ class Reminders:
         self._told = announced_surroundings(conversation or Conversation(), self._start)
 
     def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
-        """What has to be said after a rewrite of a note that it has made untrue."""
+        """Return a note that corrects an earlier one after a rewrite."""
         return correction(conversation, used, self._note_at) if epoch != self._told.epoch else None
 
     def add_to(self, message: User, situation: SessionState, used: float, epoch: int) -> User:
-        """The message with the notes that are due. `situation`: as the message leaves it; `used`: percent of the usable
-        window that the next request takes; `epoch`: rewrites so far. An empty message is not sent, so nothing is added
-        to it."""
+        """Add the notes that are due. `situation`: the state after the message; `used`: percentage of the effective
+        window that the next request takes; `epoch`: number of rewrites so far. An empty message is not sent, so it
+        stays empty."""
         if not message.parts:
             return message
         todos = open_items(situation.todos)
@@ -71,7 +71,7 @@ def surroundings_now(
     deferral: Deferral,
     served: ServerTools,
 ) -> Surroundings:
-    """The surroundings that `outside` knows, and how permissions and tools are at this moment."""
+    """Return the surroundings from `outside`, with the current permissions and tools."""
     held, hosted = deferral.deferred_state
     return replace(
         outside(),

@@ -1,5 +1,5 @@
-"""Rewrites of what the model is shown, with all that has to be told of one, and at which prices. What to rewrite is
-decided in `ebbtide.agent.context`."""
+"""Runs a rewrite of the view with its prices, hooks, records and debug lines. What to rewrite is decided in
+`ebbtide.agent.context`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from ebbtide.agent.window.session_context import SessionContext
 async def compact_by_hand(
     conversation: Conversation, env: SessionContext, focus: str | None, hear: Callable[[Event], None]
 ) -> CompactedConversation:
-    """Compacts because the user asked for it. `hear` is told what happens meanwhile, which is no part of a turn."""
+    """Compact at the user's request. `hear` gets the events, which are not part of a turn."""
 
     def emit(event: Event) -> None:
         env.emit(event)
@@ -44,8 +44,8 @@ async def compact_now(
     counted: int | None = None,
     chosen: ForcedStrategy | None = None,
 ) -> CompactedConversation:
-    """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
-    large. `chosen`: the one strategy that is tried. Raises `HookRefused` where that was `asked` for."""
+    """Compact the conversation and record the result. `counted`: the provider's count of the request that was too
+    large. `chosen`: the only strategy to try. Raises `HookRefused` if the cause is `asked`."""
     if chosen is None or chosen.strategy == "summary":
         await ask_hooks(env, cause, focus)
     compacted = await compact(conversation, await compaction_context(conversation, env, counted), cause, focus, chosen)
@@ -54,8 +54,8 @@ async def compact_now(
 
 
 async def ask_hooks(env: SessionContext, cause: Cause, focus: str | None) -> None:
-    """Tells hooks that a summary may be made. One that the window needs is made whatever they say. Raises
-    `HookRefused` of one that was `asked` for."""
+    """Run the hooks before a summary. They cannot prevent one that the window needs. Raises `HookRefused` if the cause
+    is `asked`."""
     if env.hooks is not None:
         answer = await env.hooks.before_compaction(_trigger_of(cause), focus or "")
         if answer.verdict == "deny" and cause == "asked":
@@ -69,14 +69,14 @@ def _trigger_of(cause: Cause) -> Literal["manual", "auto"]:
 async def compaction_context(
     conversation: Conversation, env: SessionContext, counted: int | None = None
 ) -> CompactionContext:
-    """What a compaction of the conversation works with. `counted`: as above."""
+    """Return the context for compacting the conversation. `counted`: as in `compact_now`."""
     return await asyncio.to_thread(_compaction_context, conversation, budget_of(conversation, env), env, counted)
 
 
 def _compaction_context(
     conversation: Conversation, budget: ContextBudget, env: SessionContext, counted: int | None
 ) -> CompactionContext:
-    """In a thread: what is measured meanwhile, for a message that is sent, is measured by `env` itself."""
+    """Runs in a thread on a measurement of its own: a message sent meanwhile is measured by `env` itself."""
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
@@ -111,15 +111,15 @@ def _compaction_context(
 
 
 def sizes_from(conversation: Conversation, env: SessionContext) -> Callable[[Conversation], int]:
-    """Tokens of the request that a conversation would be sent with, where it is made of this one. To ask for it changes
-    no figure of the session."""
+    """Return a function for the size in tokens of a request with a conversation derived from this one. It changes no
+    figures of the session."""
     measuring = measuring_copy(env)
     measuring.meter.scale_by(conversation, budget_of(conversation, measuring))
     return lambda view: budget_of(view, measuring).used
 
 
 def measuring_copy(env: SessionContext) -> SessionContext:
-    """One that measures as the session does, in a thread of its own, and keeps nothing."""
+    """Return a copy that measures like the session, for use in another thread."""
     return replace(env, meter=env.meter.fresh_copy(), view=View())
 
 
@@ -130,8 +130,8 @@ async def record_rewrite(
     cause: Cause,
     chosen: ForcedStrategy | None = None,
 ) -> None:
-    """Lets all that follows from a rewrite follow, and keeps it on disk with what was shown before. Nothing happens
-    where nothing was rewritten."""
+    """Apply the consequences of a rewrite and store it with the previous view. Does nothing if nothing was
+    rewritten."""
     if not compacted.result.strategies:
         return
     env.meter.scale_by(before, budget_of(before, env))
@@ -140,7 +140,7 @@ async def record_rewrite(
     env.watch.note_rewrite(kept)
     if TOOLS in compacted.result.strategies:
         env.deferral.defer_all()
-    # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
+    # A mask keeps everything before the first masked output in the cache, the tools included, unless the cache is cold.
     if not set(compacted.result.strategies) <= {"mask", *CUT_STRATEGIES} or cause == "cold":
         choose_tools(env)
     if chosen is None or chosen.price is None:
@@ -152,8 +152,8 @@ async def record_rewrite(
 
 
 def unchanged_message_count(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
-    """How many messages a rewrite must have left as they were: those before the first output that is shown otherwise,
-    where nothing else has changed."""
+    """Number of messages that a rewrite left unchanged: those before the first output that changed, if nothing else
+    did."""
     if not set(strategies) <= {"mask", "mask_all", "references", *CUT_STRATEGIES}:
         return 0
     messages, earlier = (build_prompt(view, Instructions("")).messages for view in (after, before))
@@ -164,7 +164,7 @@ def unchanged_message_count(before: Conversation, after: Conversation, strategie
 def log_rewrite(
     before: Conversation, compacted: CompactedConversation, cause: Cause, chosen: ForcedStrategy | None, debug: Debug
 ) -> None:
-    """Writes to the debug log what was rewritten."""
+    """Log the rewrite."""
     result = compacted.result
     sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
     price = chosen.price if chosen else None
@@ -180,7 +180,7 @@ def log_rewrite(
 
 
 def edit_pricing(conversation: Conversation, budget: ContextBudget, env: SessionContext) -> EditPricing:
-    """By what acts on a conversation, whose budget this is, are measured and priced in a session."""
+    """Return the terms for measuring and pricing view edits in this session."""
     fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
     facts = env.provider.facts
     return EditPricing(
@@ -197,6 +197,6 @@ def edit_pricing(conversation: Conversation, budget: ContextBudget, env: Session
 
 
 def scale_of(counted: int, conversation: Conversation, size: Callable[[Message], int]) -> float:
-    """Tokens that a conversation is known to take for one that is estimated."""
+    """Actual tokens of a conversation per estimated token."""
     estimated = size_of(conversation, size)
     return min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0

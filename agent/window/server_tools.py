@@ -1,4 +1,4 @@
-"""The tools that servers bring into a session: those that the model's list holds, and those that may be called now."""
+"""The tools of MCP servers in a session: those in the model's list, and those that can be called now."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,24 +16,24 @@ TOOL_GONE = "its server has gone, or does not offer it any more"
 
 
 class ServerTools:
-    """The list changes only when it is told to, since it is the beginning of every request; what may be called changes
-    with the servers."""
+    """The list changes only on request, because it is the beginning of every request; callable tools follow the
+    servers."""
 
     def __init__(self) -> None:
         self.listed: tuple[Tool, ...] = ()
         self.specs: tuple[ToolSpec, ...] = ()
-        """The same as the model sees them."""
+        """The listed tools as the model sees them."""
         self.callable: dict[str, Tool] = {}
-        """By name: what servers offer now, and what they do not offer any more but the model's list still holds."""
+        """By name: tools that servers offer now, and listed tools that they no longer offer."""
         self.instructions: tuple[tuple[str, str], ...] = ()
-        """What servers say of themselves, each behind its name."""
+        """Servers' instructions, as pairs of name and text."""
         self._present: tuple[Tool, ...] = ()
         self._withheld: dict[str, str] = {}
         self._parts: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
-        """What of it agents have, and which tools."""
+        """Subsets for agents, with the filter of each."""
 
     def subset(self, has: Callable[[str], bool]) -> "ServerTools":
-        """Those of an agent: what servers offer of these tools, by their names, now and later."""
+        """Return the tools of an agent: those of servers whose names satisfy `has`, now and later."""
         part = ServerTools()
         self._parts[part] = has
         self._update_subset(part, has)
@@ -46,7 +46,7 @@ class ServerTools:
         part.offer(tools, self._withheld)
 
     def offer(self, tools: Sequence[Tool], withheld: Mapping[str, str] | None = None) -> None:
-        """From now on servers offer these, and no others. `withheld`: why not, of those that they would offer."""
+        """Set the tools that servers offer now. `withheld`: reasons, for tools that they would offer."""
         self._withheld = dict(withheld or {})
         self._present = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
         here = {tool.name: tool for tool in self._present}
@@ -62,23 +62,23 @@ class ServerTools:
 
     @property
     def present(self) -> tuple[ToolSpec, ...]:
-        """What servers offer now, as the model would see it."""
+        """The tools that servers offer now, as the model would see them."""
         return specs_of(self._present)
 
     @property
     def has_changed(self) -> bool:
-        """Whether servers offer something else than the model's list holds."""
+        """Whether the servers' tools differ from the model's list."""
         return self.present != self.specs
 
     def accept_present(self) -> None:
-        """What servers offer now is what the model's list holds."""
+        """Update the model's list to what servers offer now."""
         if self.has_changed:
             self.listed, self.specs = self._present, self.present
         self.offer(self._present, self._withheld)
 
     @property
     def added_tools(self) -> tuple[Tool, ...]:
-        """What servers offer and the model's list does not hold, or not so."""
+        """Tools that servers offer and the model's list lacks, or has in another form."""
         known = {spec.name: spec for spec in self.specs}
         return tuple(
             tool for tool, spec in zip(self._present, self.present, strict=True) if known.get(spec.name) != spec
@@ -86,18 +86,18 @@ class ServerTools:
 
     @property
     def removed_tools(self) -> tuple[Tool, ...]:
-        """What the model's list holds and no server offers any more."""
+        """Tools in the model's list that no server offers now."""
         here = {tool.name for tool in self._present}
         return tuple(tool for tool in self.listed if tool.name not in here)
 
     def findable(self, held_back: AbstractSet[str]) -> tuple[Tool, ...]:
-        """What can be called although the model's list does not show it."""
+        """Return the tools that can be called although the model's list does not show them."""
         others = {tool.name for tool in (*self.added_tools, *self.removed_tools)}
         held = (tool for tool in self.listed if tool.name in held_back and tool.name not in others)
         return (*held, *self.added_tools)
 
     def news(self) -> str:
-        """How what servers offer differs from the model's list, in words; empty when it does not."""
+        """Describe how the servers' tools differ from the model's list; empty if they do not."""
         return "; ".join(
             f"{_tool_counts_text(tools)} {what}"
             for tools, what in (
@@ -109,13 +109,13 @@ class ServerTools:
 
 
 def searchable_tools(tools: Sequence[Tool], served: ServerTools, names: AbstractSet[str]) -> tuple[Tool, ...]:
-    """The tools that the model is not shown, but may search for: `names` are theirs."""
+    """Return the hidden tools that the model may search for; `names` are those of deferred tools."""
     return (*(tool for tool in tools if tool.name in names), *served.findable(names))
 
 
 @dataclass(frozen=True, slots=True)
 class UnavailableTool:
-    """Stands for a tool that no server offers now."""
+    """Replacement for a tool that no server offers now."""
 
     tool: Tool
     why: str
@@ -148,7 +148,7 @@ class UnavailableTool:
 
 
 def _tool_counts_text(tools: Sequence[Tool]) -> str:
-    """`3 tools of mcp__forge and 1 of mcp__chat`, with what is true of them."""
+    """Return the counts by server: `3 tools of mcp__forge and 1 of mcp__chat are`."""
     counts = Counter(server_of(tool.name) for tool in tools)
     first, *more = (f"{count} of {server}" for server, count in counts.items())
     said = " and ".join([first.replace(" of", " tools of" if not first.startswith("1 ") else " tool of", 1), *more])

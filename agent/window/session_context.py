@@ -1,4 +1,4 @@
-"""What a session is made of, as its steps see it. It does nothing itself."""
+"""The parts of a session, as its steps see them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -31,107 +31,107 @@ from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.agent.window.turn_limits import Allowance, TurnLimits
 from ebbtide.tools.lazy import dataclass
 
-if TYPE_CHECKING:  # types only: few sessions have hooks
+if TYPE_CHECKING:  # types only: few sessions have these
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
     from ebbtide.agent.hooks.session_hooks import SessionHooks
 
 
 class Servers(Protocol):
-    """What brings tools into a session."""
+    """The MCP servers of a session."""
 
     async def settle(self, *, first: bool) -> None:
-        """At the start of a turn: asks the user what has to be asked, and tells what has to be told. `first`: no
-        request was sent yet, so it waits a while for servers that start."""
+        """At the start of a turn: ask the user pending questions and emit pending notices. `first`: no request was sent
+        yet, so wait a while for servers that are starting."""
 
     async def expand_mentions(self, said: User) -> User:
-        """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
+        """Return the message with the server prompts and resources that it mentions. Raises `UsageError`."""
 
 
 class Agents(Protocol):
-    """The agents that a session has sent off."""
+    """The sub-agents of a session."""
 
     @property
     def running(self) -> Sequence[RunningAgent]:
-        """Those that are not done, the oldest first."""
+        """The running agents, the oldest first."""
 
     @property
     def descriptions(self) -> Mapping[str, str]:
-        """What each that may be sent off now is for, by its name."""
+        """Descriptions of the agents that can be started now, by name."""
 
     def stop(self, call: str, /) -> None:
-        """Ends the one of a call soon: it hands back what it has. One that still waits does not begin."""
+        """Stop the agent of a call soon: it hands back what it has. One that is still queued does not start."""
 
     def watch(self, changed: Callable[[], None] | None, /) -> None:
-        """`changed` is called when something about them is otherwise, until somebody else watches."""
+        """Call `changed` on every update; replaces any earlier watcher."""
 
 
 class InstructionUpdates(Protocol):
-    """What a session's model has been told of instruction files since its system text was made."""
+    """Instruction files that the model has been given since its system prompt was built."""
 
     def add_to(self, message: User, conversation: Conversation, env: "SessionContext", /) -> User:
-        """The message with what is to be told with it."""
+        """Return the message with the instructions that are due."""
 
     def refresh(self, path: str, /) -> None:
-        """Takes a file as it is now for known."""
+        """Treat the current content of a file as known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionContext:
-    """What a step works with. Whatever a session has besides its conversation is a field here."""
+    """Everything a step works with, apart from the conversation."""
 
     targets: Targets
-    """The model that is asked, and those that may follow it."""
+    """The current model and its fallbacks."""
     instructions: Instructions
     own_tools: tuple[ToolSpec, ...]
-    """Those that the session has whatever servers do."""
+    """Tools other than those of servers."""
     call_runner: CallRunner
     recorder: Recorder
     interrupt: Interrupt
     emit: Callable[[Event], None]
     limits: TurnLimits = TurnLimits()
     allowance: Allowance = field(default_factory=Allowance)
-    """What the turn may still take of them."""
+    """What is left of the limits in this turn."""
     compacting: CompactionSettings = CompactionSettings()
     summarisers: SummariserSource | None = None
     """The models that the user set for summaries."""
     learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
-    """What the session has learnt about its model's window."""
+    """What the session has learned about its model's window."""
     effort: str | None = None
     retries: Retries = field(default_factory=Retries)
-    """How a request that fails is tried again."""
+    """How failed requests are retried."""
     debug: Debug = field(default_factory=Debug)
     meter: Meter = field(default_factory=Meter)
-    """What is known of the size of requests."""
+    """Measures requests."""
     view: View = field(default_factory=View)
-    """What the conversation shows, kept from request to request."""
+    """The model's view of the conversation, cached between requests."""
     watch: PrefixWatch = field(default_factory=PrefixWatch)
     carrying_cost: CarryingCost = field(default_factory=CarryingCost)
-    """What was paid for what could have left the view: it decides when one is rewritten that would still fit."""
+    """Accumulated cost of removable content: decides when a view that would still fit is rewritten."""
     reminders: Reminders = field(default_factory=Reminders)
     instruction_updates: InstructionUpdates | None = None
-    """None where none of it is told."""
+    """None if updates are not announced."""
     deferral: Deferral = field(default_factory=Deferral)
-    """Which of the tools are held back."""
+    """Which tools are deferred."""
     server_tools: ServerTools = field(default_factory=ServerTools)
     """The tools of servers."""
     servers: Servers | None = None
     trust: "SessionTrust | None" = None
-    """What of the project may be used; None where it brings nothing."""
+    """Trust state of the project; None if it has nothing that needs trust."""
     extensions: "SessionExtensions | None" = None
-    """The user's and the project's commands and skills; None where there are none."""
+    """The user's and the project's commands and skills; None if there are none."""
     hooks: "SessionHooks | None" = None
-    """Programs that are told what happens; None where there are none."""
+    """The configured hooks; None if there are none."""
     archive: SessionArchive | None = None
-    """What left the view, to look up and to look through; None where nothing is kept."""
+    """Stored content, to recall and browse; None if the session is not stored."""
     checkpoints: SessionCheckpoints | None = None
-    """Files as they were before the session changed them; None where none are kept."""
+    """Checkpoints of changed files; None if there are none."""
     languages: SessionLanguages | None = None
-    """Its language servers, which its agents have in common with it."""
+    """Language servers, shared with its sub-agents."""
     agents: Agents | None = None
-    """None where there can be none."""
+    """None if sub-agents are not available."""
     pending_messages: Callable[[], Sequence[User]] = tuple
-    """Takes what the user has said while the turn runs."""
+    """Returns what the user has sent while the turn runs."""
 
     @property
     def provider(self) -> Provider:
@@ -139,7 +139,7 @@ class SessionContext:
 
     @property
     def encoded_calibration(self) -> str:
-        """What is known of how the model counts, and where it has answered, as it is kept for other sessions."""
+        """The model's token calibration and the server that answered, in stored form."""
         facts = self.provider.facts
         return self.meter.serialise(facts.server if facts.id in self.retries.reached else "")
 
@@ -150,10 +150,10 @@ class SessionContext:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """All that the model's list holds or that is held back from it. They stay the same until `choose_tools`."""
+        """All tools, listed or deferred. They stay the same until `choose_tools`."""
         return (*self.own_tools, *self.server_tools.specs)
 
     @property
     def offered_tools(self) -> tuple[ToolSpec, ...]:
-        """The model's list."""
+        """The tools listed for the model."""
         return self.deferral.offered_tools(self.tools)

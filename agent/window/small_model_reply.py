@@ -1,5 +1,5 @@
-"""What the reply of a small model comes to beside the calls that it makes: a file or a command that it only shows is a
-call, and a file that it would empty by mistake is not written. It runs nothing."""
+"""Post-processing of a small model's reply: a file or command that it only shows becomes a call, and a write that would
+truncate a file by mistake is refused. Runs nothing."""
 
 import difflib
 import shlex
@@ -19,16 +19,16 @@ from ebbtide.tools.files.text import binary_kind, decode
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_COMMAND_LINES = 5
-"""Lines of a command that is shown."""
+"""Maximum lines of a command in a code block."""
 MIN_SIMILARITY = 0.6
-"""How much of a file and of what replaces it is the same, at least, where nobody asks whether that is meant."""
+"""Minimum similarity of a file and its replacement for a write to be accepted without question."""
 
 
 def with_calls_from_code_blocks(
     found: Assistant, said: Assistant, conversation: Conversation, env: SessionContext
 ) -> Assistant:
-    """The reply with a call for what it shows. `said`: the reply as the model wrote it; `found`: with the calls in its
-    text as calls."""
+    """Return the reply with a call for the code it shows. `said`: the original reply; `found`: the reply with calls
+    parsed from its text."""
     asked = turn_request(conversation)
     if (
         asked is None
@@ -56,8 +56,8 @@ def with_calls_from_code_blocks(
 
 
 def refuse_truncating_writes(reply: Assistant, conversation: Conversation, env: SessionContext) -> Assistant:
-    """The reply with calls refused that would leave little of a file, once each: small models write what is to be added
-    in place of the whole."""
+    """Refuse, once each, calls that would remove most of a file: small models write an addition in place of the whole
+    file."""
     made = list(_earlier(conversation))
     parts = [
         replace(part, problem=problem)
@@ -72,8 +72,8 @@ def refuse_truncating_writes(reply: Assistant, conversation: Conversation, env: 
 
 
 def _is_quoted(lines: Sequence[str], conversation: Conversation) -> bool:
-    """Whether a command stands in something that the model was shown, other than the user's own words: then it may be
-    told of, and nobody who wrote it there has anything run by that."""
+    """Whether a command occurs in something that the model was shown, other than the user's own text. It may then only
+    be quoted, and whoever wrote it there must not get it run."""
     shown = " ".join(
         " ".join(part.text.split())
         for message in conversation.messages
@@ -89,7 +89,7 @@ def _with_call(said: Assistant, call: ToolCall) -> Assistant:
 
 
 def _truncation_problem(call: ToolCall, workspace: Workspace) -> str:
-    """What is said of a call that would leave little of a file; empty for any other."""
+    """Return the problem of a call that would remove most of a file; empty for any other."""
     path, content = call.arguments.get("path"), call.arguments.get("content")
     if call.name != "write" or not isinstance(path, str) or not isinstance(content, str):
         return ""
@@ -119,7 +119,7 @@ def _earlier(conversation: Conversation) -> Iterator[tuple[str, Mapping[str, obj
 
 
 def _names(asked: User, conversation: Conversation) -> list[str]:
-    """The files that the user's message or a call of the model is about."""
+    """Return the files that the user's message or the model's calls are about."""
     shown = [part.name for part in asked.parts if isinstance(part, Note) and part.kind == "file"]
     paths = [str(arguments.get("path", "")) for _, arguments in _earlier(conversation)]
     return list(dict.fromkeys(name.removeprefix("@").removeprefix("./") for name in (*shown, *paths) if name))
@@ -131,7 +131,8 @@ def _texts(names: Sequence[str], workspace: Workspace) -> dict[str, str]:
 
 
 def _text(name: str, workspace: Workspace) -> str | None:
-    """What a file of the model's holds that is not long; None where there is none, or none that it has seen."""
+    """Return the content of a short file, "" if it is long, binary or not seen by the model, and None if there is
+    none."""
     try:
         path = locate(name, workspace)
         raw = beginning_of(path, MAX_SNIPPET_CHARS + 1)

@@ -1,4 +1,4 @@
-"""When a turn rewrites what the model is shown. Most never do: what rewrites is loaded when it is needed."""
+"""When a turn rewrites the view. Most turns do not, so the code for rewriting is loaded only when needed."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -14,14 +14,14 @@ from ebbtide.agent.window.measure import budget_of, is_over_trigger
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.outputs.extent import pluralize as in_words
 
-if TYPE_CHECKING:  # types only: see above
+if TYPE_CHECKING:  # types only: loaded when needed
     from ebbtide.agent.context.strategies import Strategy
     from ebbtide.agent.window.compact import CompactedConversation, CompactResult
 
 
 async def rewrite_if_due(conversation: Conversation, env: SessionContext) -> tuple[Conversation, ContextBudget]:
-    """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
-    costs. What the user has undone is not done again before more came."""
+    """Rewrite the conversation if the accumulated carrying cost has reached the cost of a rewrite; return it with its
+    budget. After an undo nothing is rewritten until the view has grown."""
     budget = budget_of(conversation, env)
     if budget.verdict != "fits" or budget.used < conversation.held:
         return conversation, budget
@@ -62,8 +62,8 @@ async def rewrite_if_due(conversation: Conversation, env: SessionContext) -> tup
 
 
 async def compact_between_turns(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation between two turns, compacted where the next one would have to wait for that, or where it is long
-    and a summary will pay."""
+    """Compact between turns if the next one would have to wait for it, or if the conversation is long and a summary
+    will pay off."""
     due = background_compaction_due(conversation, env)
     if due is None:
         return conversation
@@ -73,8 +73,8 @@ async def compact_between_turns(conversation: Conversation, env: SessionContext)
 
 
 def background_compaction_due(conversation: Conversation, env: SessionContext) -> Literal["room", "summary"] | None:
-    """What is to be made between two turns: room in whatever way, when the window is nearly full; a summary, when there
-    are many messages; nothing, as long as that would not pay."""
+    """Return what to do between turns: make room by any strategy if the window is nearly full, or a summary if there
+    are many messages. None while that would not pay off."""
     how = env.compacting
     if not how.is_automatic or how.on_full != "compact":
         return None
@@ -96,8 +96,7 @@ def background_compaction_due(conversation: Conversation, env: SessionContext) -
 
 
 async def correct_budget_note(conversation: Conversation, budget: ContextBudget, env: SessionContext) -> Conversation:
-    """The conversation with a note on how much room there is, when a rewrite has made untrue what was said of that and
-    can be read yet."""
+    """Add a note on the current room if a rewrite has made an earlier, still visible note wrong."""
     note = env.reminders.correction(conversation, 100 * budget.used / max(budget.window.effective, 1), env.watch.epoch)
     if note is None:
         return conversation
@@ -107,15 +106,15 @@ async def correct_budget_note(conversation: Conversation, budget: ContextBudget,
 
 
 async def mask_after_turn(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation at the end of a turn, with old outputs masked where the next request would have to wait for
-    that. No summary is asked for: whether there will be a next request is not known."""
+    """Mask old outputs at the end of a turn if the next request would have to wait for that. No summary is made,
+    because there may be no next request."""
     if not is_over_trigger(conversation, env):
         return conversation
     return (await compact_conversation(conversation, env, "background", "mask")).conversation
 
 
 async def compact_if_asked(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
+    """Compact the conversation if the last step's calls asked for it, and add a note on the result."""
     wish = compaction_request(conversation.messages)
     if wish is None:
         return conversation
@@ -130,7 +129,7 @@ async def compact_if_asked(conversation: Conversation, env: SessionContext) -> C
 
 
 def compaction_note(result: "CompactResult") -> str:
-    """What the model is told after a compaction that it asked for."""
+    """Return the note to the model after a compaction that it asked for."""
     if result.is_interrupted:
         return "[compact_context: the user interrupted it; nothing was compacted.]"
     if not result.strategies:
@@ -151,9 +150,9 @@ async def compact_conversation(
     counted: int | None = None,
     keys: frozenset[str] = frozenset(),
 ) -> "CompactedConversation":
-    """What `compact_now` makes of the conversation: loaded here, since most requests fit. `only`: the one strategy that
-    is tried, which has this `price`; `keys`: what a mask has to mask."""
-    from ebbtide.agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above
+    """Load and run `compact_now`; deferred because most requests fit. `only`: the only strategy to try, with its
+    `price`; `keys`: what a mask has to mask."""
+    from ebbtide.agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: most requests fit
     from ebbtide.agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
 
     forced = None if only is None else ForcedStrategy(only, price, keys=keys)
@@ -161,4 +160,4 @@ async def compact_conversation(
 
 
 def ignore_event(event: Event) -> None:
-    """What nobody listens to."""
+    """Ignore the event."""

@@ -1,5 +1,5 @@
-"""The limits of turns, and what one may still take of them: what agents take that it sends off counts for it, and its
-limits hold for them besides their own."""
+"""Limits of turns, and what is left of them. Sub-agents use up their parent's allowance and are bound by its limits as
+well as their own."""
 
 from collections.abc import Callable
 
@@ -9,44 +9,44 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
     steps: int | None = None
-    """Requests that a turn may make."""
+    """Maximum requests of a turn."""
     cost: float | None = None
-    """US dollars that may be spent before the next request is refused."""
+    """US dollars after which further requests are refused."""
     keep_alive: int = 0
-    """Requests in a row that may keep the provider's cache alive while the user thinks."""
+    """Maximum consecutive requests that keep the provider's cache alive while the user thinks."""
     is_woken: bool = False
-    """A background job that is over begins a turn where none runs."""
+    """Whether a finished background job starts a turn if none is running."""
 
 
 class Allowance:
-    """That of one session, for one turn after the other."""
+    """The allowance of one session, reset for each turn."""
 
     def __init__(self, of: "Allowance | None" = None) -> None:
-        """`of`: that of the session which has sent this one off."""
+        """`of`: the parent's allowance, for a sub-agent."""
         self._of = of
         self._spent: Callable[[], float] = float
         self._limits = TurnLimits()
         self._steps = 0
 
     def begin(self, limits: TurnLimits, spent: Callable[[], float]) -> None:
-        """A turn begins. `spent`: US dollars since the program was started, those of agents among them."""
+        """Begin a turn. `spent` returns the US dollars since the program was started, those of agents included."""
         self._limits, self._spent, self._steps = limits, spent, 0
 
     def take_step(self) -> None:
-        """A request is about to be made."""
+        """Count a request that is about to be sent."""
         self._steps += 1
         if self._of is not None:
             self._of.take_step()
 
     @property
     def is_spent(self) -> bool:
-        """Whether so much money was spent that no further request is sent."""
+        """Whether the cost limit is reached and no further request may be sent."""
         cost = self._limits.cost
         return (cost is not None and self._spent() >= cost) or (self._of is not None and self._of.is_spent)
 
     @property
     def is_at_last_step(self) -> bool:
-        """Whether no further request may follow the one that was begun last."""
+        """Whether no request may follow the last one."""
         steps = self._limits.steps
         is_own = steps is not None and self._steps >= steps
         return is_own or (self._of is not None and self._of.is_at_last_step)

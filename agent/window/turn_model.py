@@ -1,5 +1,4 @@
-"""The model of one turn: what the user calls may be meant for another one than the session's, to which the session
-returns when the turn ends."""
+"""Temporary model for one turn: a command may ask for another model, and the session returns to its own afterwards."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,8 +15,8 @@ from ebbtide.agent.window.session_context import SessionContext
 
 
 async def with_requested_model(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation as the model is shown it for which what the user has called is meant. Where nothing was, or that
-    model cannot have the turn, it is as it was, and a line says why."""
+    """Switch to the model that a command asked for and return the conversation for it. If it is not available or has no
+    room, the session's model stays and the user gets a notice."""
     wish, env.targets.wish = env.targets.wish, None
     if wish is None:
         return conversation
@@ -56,7 +55,7 @@ def _keep_model(conversation: Conversation, wish: TurnModelRequest, why: str, en
 
 @asynccontextmanager
 async def own_model_afterwards(env: SessionContext) -> AsyncGenerator[None]:
-    """However the turn ends, the session's own model is asked from then on."""
+    """Return to the session's own model when the turn ends, for whatever reason."""
     learned_window = env.learned_limits.window
     try:
         yield

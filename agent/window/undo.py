@@ -1,4 +1,4 @@
-"""The last rewrite taken back: the view from before it, with all that was said since. What that means is decided in
+"""Undo the last rewrite: restore the previous view, with everything said since. The pricing is in
 `ebbtide.agent.context.edit_cost`."""
 
 import asyncio
@@ -25,14 +25,14 @@ SAME_IDS = (
 
 @dataclass(frozen=True, slots=True)
 class UndoOffer:
-    """What undoing the last rewrite would change; nothing has changed yet."""
+    """The effect of undoing the last rewrite; nothing has changed yet."""
 
     conversation: Conversation
-    """As it is shown."""
+    """The current conversation."""
     number: int
-    """Of the view from before."""
+    """Number of the previous view."""
     event: RewriteUndone
-    """What would be told."""
+    """The expected event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,19 @@ class UndoneRewrite:
 
 
 async def offer_undo(conversation: Conversation, env: SessionContext) -> UndoOffer:
-    """What undoing would cost. Raises `AgentError` when there is nothing to undo, or it does not fit."""
+    """Return the cost of an undo. Raises `AgentError` if there is nothing to undo or the previous view does not fit."""
     number, _, event, _ = await _restore_view(conversation, env)
     return UndoOffer(conversation, number, event)
 
 
 async def undo(conversation: Conversation, env: SessionContext) -> UndoneRewrite:
-    """The view from before the last rewrite, kept on disk. Nothing is rewritten unasked before more came. Raises
-    `AgentError`, and then nothing has changed."""
+    """Restore the view from before the last rewrite and store that. It is not rewritten automatically until it has
+    grown. Raises `AgentError`, and then nothing has changed."""
     number, restored, event, has_its_tools = await _restore_view(conversation, env)
     env.meter.reset_counters()
     env.watch.note_rewrite(first_change(conversation, restored)[0])
     env.carrying_cost.reset()
-    if not has_its_tools:  # otherwise it is an earlier rewrite that held them back, and that one stands
+    if not has_its_tools:  # if not, an earlier rewrite deferred them, and that one stays
         env.deferral.defer_as_usual()
     env.deferral.wished = restored.held_back
     choose_tools(env)
@@ -73,7 +73,7 @@ async def undo(conversation: Conversation, env: SessionContext) -> UndoneRewrite
 async def _restore_view(
     conversation: Conversation, env: SessionContext
 ) -> tuple[int, Conversation, RewriteUndone, bool]:
-    """The number of the view from before, that view, what there is to tell, and whether the tools are as they were."""
+    """Return the number of the previous view, the view, the event, and whether the tools are unchanged."""
     found = await env.recorder.log.before_rewrite(conversation)
     if found is None:
         raise AgentError(NOTHING)
@@ -99,8 +99,7 @@ async def _restore_view(
 def _measure_undo(
     conversation: Conversation, now: ContextBudget, restored: Conversation, env: SessionContext
 ) -> tuple[ContextBudget, int]:
-    """The budget of the view from before, and the tokens of it that are written to the cache again. Raises
-    `AgentError`."""
+    """Return the budget of the previous view, and its tokens to be written to the cache again. Raises `AgentError`."""
     then = budget_of(restored, measuring_copy(env))
     refusal = undo_refusal(then) if has_unique_ids(restored.messages) else SAME_IDS
     if refusal:
@@ -111,8 +110,8 @@ def _measure_undo(
 def _cache_write_tokens(
     conversation: Conversation, now: ContextBudget, restored: Conversation, then: ContextBudget, env: SessionContext
 ) -> int:
-    """Tokens that are written to the cache again: nothing where no request has seen the rewrite. Where the provider
-    keeps no cache, those that the next request takes more."""
+    """Tokens to be written to the cache again: none if no request has used the rewrite. Without a cache, the additional
+    tokens of the next request."""
     if env.watch.is_uncached:
         return max(then.used - now.used, 0)
     if conversation.held_back != restored.held_back:
