@@ -1,24 +1,24 @@
-"""What can go wrong that a user can mend, as one tree. A `ToolError` is for the model and lives in tools.
+"""Errors that the user can fix, as one tree. `ToolError`, for errors that the model can fix, is defined in tools.
 
-AgentError                 a sentence for the user; `code` names it for scripts, `exit_code` ends the process
-├── UsageError        2    a flag, prompt or folder; ConfigError: a file, key or value
+AgentError                 a message for the user; `code` names it for scripts, `exit_code` is the exit code
+├── UsageError        2    wrong flag, prompt or folder; ConfigError: wrong file, key or value
 ├── StoreFailed       1    locked, newer, corrupt, disk full
-├── ReferenceFailed   1    nothing is kept under a reference
-├── RestoreFailed     1    files cannot be brought back
-├── HookRefused       5    a hook refuses what the user said or wants
+├── ReferenceFailed   1    nothing is stored under a reference
+├── RestoreFailed     1    files cannot be restored
+├── HookRefused       5    a hook rejects the user's message or action
 ├── EmptyAnswer       1    the model answered with nothing, twice
-├── ContextExhausted  7    the conversation cannot be made to fit
-├── ServerFailed      3    a server of tools cannot be used
-│   └── LoginNeeded   4    it wants a login first
-├── SchemaNotMet      8    the answer is not what --output-schema asks for
-└── ProviderError     3    the server or the way to it
+├── ContextExhausted  7    the conversation cannot be made to fit the window
+├── ServerFailed      3    an MCP server cannot be used
+│   └── LoginNeeded   4    it requires a login
+├── SchemaNotMet      8    the answer does not match --output-schema
+└── ProviderError     3    the server, or the connection to it
     ├── AuthFailed    4    no key, 401, 403
     ├── RateLimited  75    429 after all retries
-    ├── QuotaExceeded      no credit left: waiting does not help
+    ├── QuotaExceeded      no credit left; waiting does not help
     ├── Overloaded         5xx, 529
     ├── ContextOverflow  7 the request is larger than the model's window
     ├── TimedOut, Unreachable, StreamCut
-    │   └── RouteFailed    a proxy, a certificate, a login page: waiting does not help
+    │   └── RouteFailed    a proxy, a certificate, a login page; waiting does not help
     └── BadRequest         4xx; UnknownModel: 404
 """
 

@@ -1,2 +1,2 @@
-"""What happens in a session, as it happens: plain data, shown, printed and stored unchanged. `session` has the union of
-all; the others what happens to a plan, to the view and to agents that were sent off."""
+"""Events of a session as plain data: shown, printed and stored unchanged. `session` has the union of all; the other
+modules cover permissions, plans, the view and sub-agents."""

@@ -1,4 +1,4 @@
-"""What the user is asked in a session and answers: may a call run, and what the model wants to know."""
+"""Events about questions to the user: permission for a call, and questions of the model."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -9,31 +9,31 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the user answers to a `PermissionAsked`. Not an event, but plain data all the same."""
+    """The user's answer to a `PermissionAsked`. Plain data, not an event."""
 
     verdict: Literal["allow", "deny", "edit"]
-    """`edit`: the question is put again, about the call with `arguments`."""
+    """`edit`: ask again about the call, with `arguments`."""
     rule: str = ""
-    """A rule to keep, one of the question's `offers`."""
+    """A rule to add, one of the question's `offers`."""
     note: str = ""
-    """A word to the model, told with a denial."""
+    """A message to the model, sent with a denial."""
     kept: Literal["session", "project"] = "session"
-    """How long the rule is kept: for the rest of the session, or for every session in the project."""
+    """Scope of the rule: the rest of the session, or every session in the project."""
     arguments: Mapping[str, object] | None = None
-    """What the call is to be run with in place of what the model wrote; no rule is kept then."""
+    """Arguments to run the call with instead of the model's; no rule is added then."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTrial:
-    """What a rule would have done, had it been there all along. Not an event, but plain data all the same."""
+    """How a rule would have applied to earlier calls. Plain data, not an event."""
 
     rule: str
     allowed: int
-    """Earlier calls that it would have allowed."""
+    """Number of earlier calls that it would have allowed."""
     of: int
-    """Earlier calls of the tool, or of its server, that are asked about without it."""
+    """Number of earlier calls of the tool, or of its server, that need permission without it."""
     examples: tuple[str, ...] = ()
-    """Some of those that it would have allowed, the most frequent first; never what is asked about now."""
+    """Some of the calls that it would have allowed, the most frequent first; never the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +45,30 @@ class PermissionAsked:
     name: str
     arguments: Mapping[str, object]
     reason: str
-    """Why the question comes up: the rule or the mode that decided."""
+    """Why the question is asked: the rule or mode that decided."""
     preview: str = ""
-    """What the call would do, as a unified diff, when it changes files."""
+    """The effect of the call as a unified diff, if it changes files."""
     offers: tuple[str, ...] = ()
     """Rules that would answer this question for the rest of the session, the narrowest first."""
     tried: tuple[RuleTrial, ...] = ()
     """What each of the offers would have allowed so far."""
     rules_file: str = ""
-    """Where rules for the project are kept; empty where none can be."""
+    """The file for the project's rules; empty if there is none."""
     is_edited: bool = False
-    """The user has changed the call; `arguments` are what it would be run with."""
+    """Whether the user has edited the call; `arguments` are then the edited ones."""
     offers_exact: bool = True
-    """The first of the offers is for exactly this command line or this file; the others go further."""
+    """Whether the first offer is for exactly this command line or file; the others are broader."""
     dangers: tuple[Danger, ...] = ()
-    """What in the command may do harm that cannot be taken back."""
+    """Parts of the command that may do irreversible harm."""
     host: str = ""
-    """What of the network the command wants to reach, which runs and waits; empty where it has not begun."""
+    """The network host that the running command wants to reach; empty if the command has not started."""
     agent: str = ""
-    """What the agent is called that wants it, where it is not the session itself."""
+    """Name of the sub-agent that makes the call; empty for the session itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionAnswered:
-    """That question is answered."""
+    """The user has answered that question."""
 
     id: str
     verdict: Literal["allow", "deny", "edit"]
@@ -76,7 +76,7 @@ class PermissionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CallEdited:
-    """The user, or a hook, changed a call before it ran: this is what runs."""
+    """The user or a hook has edited a call before it ran; this is what runs."""
 
     call_id: str
     name: str
@@ -85,46 +85,46 @@ class CallEdited:
 
 @dataclass(frozen=True, slots=True)
 class CallDenied:
-    """A call was not run. Headless runs list these and end with exit code 5."""
+    """A call was denied. Headless runs list these and exit with code 5."""
 
     call_id: str
     name: str
     arguments: Mapping[str, object]
     rule: str
-    """What decided."""
+    """The rule that decided."""
     allow: str = ""
-    """A rule with which this call would have run; empty where a deny rule, a hook or the user refused it."""
+    """A rule that would have allowed this call; empty if a deny rule, a hook or the user denied it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkRefused:
-    """A command in the sandbox was kept from a place of the network; it runs on. Headless runs list these."""
+    """The sandbox blocked a command's access to a network host; the command continues. Headless runs list these."""
 
     call_id: str
     host: str
-    """With its port, where that is not the usual one."""
+    """With its port, if that is not the default one."""
     rule: str
-    """What decided."""
+    """The rule that decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAsked:
-    """The model asks the user something, with `ask_user`."""
+    """The model asks the user a question, with `ask_user`."""
 
     id: str
     question: str
     options: tuple[str, ...] = ()
     several: bool = False
-    """More than one of the options may be the answer; it has a line for each."""
+    """Whether several options may be chosen; the answer then has one line for each."""
     is_lasting: bool = False
-    """An answer may hold beyond this question, as trust in a server does."""
+    """Whether the answer may apply beyond this question, like trust in a server."""
     takes_words: bool = True
-    """The answer may be words of one's own; otherwise it is one of the options."""
+    """Whether the answer may be free text; if not, it is one of the options."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswered:
-    """The user has answered the model."""
+    """The user has answered the model's question."""
 
     id: str
     answer: str

@@ -1,4 +1,4 @@
-"""A plan that the model submits: the question that it puts to the user, and the answer."""
+"""Events about a plan that the model submits: the question to the user, and the answer."""
 
 from typing import Literal, TypeAlias
 
@@ -7,21 +7,21 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PlanDecision:
-    """What the user answers to a `PlanSubmitted`. Not an event, but plain data all the same."""
+    """The user's answer to a `PlanSubmitted`. Plain data, not an event."""
 
     verdict: Literal["accept", "reject", "edit"]
-    """`edit`: the question is put again, about `plan`."""
+    """`edit`: ask again, about `plan`."""
     mode: str = ""
-    """The permission mode to go on in with an accepted plan, one of the question's `modes`."""
+    """The permission mode after an accepted plan, one of the question's `modes`."""
     plan: str = ""
-    """The plan as the user changed it."""
+    """The plan as edited by the user."""
     note: str = ""
-    """A word to the model, told with a rejection."""
+    """A message to the model, sent with a rejection."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSubmitted:
-    """The model submits a plan, and the user is asked whether it is to be carried out."""
+    """The model submits a plan, and the user is asked whether to carry it out."""
 
     id: str
     call_id: str
@@ -30,7 +30,7 @@ class PlanSubmitted:
     modes: tuple[str, ...]
     """The permission modes in which an accepted plan may be carried out."""
     is_edited: bool = False
-    """The user has changed the plan."""
+    """Whether the user has edited the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PlanAnswered:
     id: str
     verdict: Literal["accept", "reject", "edit"]
     mode: str = ""
-    """The permission mode in which the session goes on, where the plan is accepted."""
+    """The permission mode from now on, if the plan is accepted."""
 
 
 PlanEvent: TypeAlias = PlanSubmitted | PlanAnswered

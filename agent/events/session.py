@@ -1,4 +1,4 @@
-"""What happens in a session, as it happens. Events are plain data: shown, printed and stored unchanged."""
+"""Events of a session. They are plain data: shown, printed and stored unchanged."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -38,7 +38,7 @@ TurnEnd: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A turn begins with what the user said."""
+    """A turn begins with the user's message."""
 
     session: str
     model: str
@@ -47,14 +47,14 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """What the user said while the turn runs has reached it: the step that begins shows it to the model."""
+    """A message that the user sent during the turn is delivered: the next step shows it to the model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A request is about to be made, and the calls that its reply wants to be run."""
+    """A step begins: a request, and then the calls in its reply."""
 
     step: int
     """Counts from 1 in each turn."""
@@ -62,21 +62,21 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class ContextMeasured:
-    """How large the next request is."""
+    """The size of the next request."""
 
     used: int
-    """Tokens that the next request is estimated to take."""
+    """Estimated tokens of the next request."""
     window: int
     """The model's window in tokens."""
     effective: int
-    """What the request may take of it, after the output reserve and the safety buffer."""
+    """Tokens available to the request, after the output reserve and the safety buffer."""
     parts: tuple[tuple[str, int], ...] = ()
-    """Tokens by component, in the order of the request; together they are `used`."""
+    """Tokens by component, in the order of the request; they add up to `used`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of the answer, as it streams in."""
+    """A piece of the answer as it streams in."""
 
     text: str
 
@@ -96,50 +96,50 @@ class CallDelta:
     size: int
     """Characters of arguments so far."""
     call_id: str = ""
-    """Empty where the provider has not named the call yet."""
+    """Empty if the provider has not named the call yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallsRead:
-    """What was streamed as text since the step began holds calls, which are run."""
+    """Text streamed since the step began contained calls, which will be run."""
 
     text: str
-    """The rest of it."""
+    """The text without the calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryScheduled:
-    """The request failed and is sent again. What was streamed since the step began no longer counts."""
+    """The request failed and will be sent again. Discard what was streamed since the step began."""
 
     attempt: int
-    """2 for the first time; answers that break off are counted by themselves."""
+    """2 for the first retry; broken-off answers are counted separately."""
     attempts: int
-    """The most of them; 0 where time is the limit."""
+    """Maximum number of attempts; 0 if only time is limited."""
     delay: float
     """Seconds until the next attempt."""
     reason: str
     left: float | None = None
-    """Seconds behind that attempt in which others may follow; None: no end is set."""
+    """Seconds after that attempt in which others may follow; None without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFinished:
-    """A reply is complete, with what it took."""
+    """A reply is complete, with its usage and cost."""
 
     model: str
     stop_reason: StopReason
     usage: Usage
     cost: float | None
-    """US dollars, or None when the model's prices are not known."""
+    """US dollars, or None if the model's prices are unknown."""
     purpose: Literal["step", "summary", "probe", "reading", "sampling", "hook", "keep-alive"] = "step"
-    """A step of the turn, a summary for a compaction, a short question that finds the fastest model for one, a long
-    output that is read, what a server wanted written, what a hook asks, or the last request again, to keep the
-    provider's cache alive."""
+    """Purpose of the request: a step of the turn, a summary for a compaction, a short probe for the fastest summary
+    model, reading a long output, sampling for an MCP server, a hook's question, or keeping the provider's cache
+    alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsFound:
-    """The provider has searched the tools that are held back, and shows the model these from now on."""
+    """The provider has searched the deferred tools, and shows the model these from now on."""
 
     names: tuple[str, ...]
 
@@ -155,16 +155,16 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """A running call has printed more."""
+    """A running call has produced output."""
 
     call_id: str
     text: str
-    """New output since the last progress, for people to watch; the model sees the whole output in the end."""
+    """New output since the last progress event, for display; the model gets the whole output in the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A call is over, with what the model is shown of it."""
+    """A call has ended, with the output that the model sees."""
 
     call_id: str
     name: str
@@ -173,40 +173,40 @@ class ToolFinished:
     changed: tuple[str, ...] = ()
     """Files that the call created, changed or deleted, relative to the working folder."""
     lines: int | None = None
-    """Lines of all that the call gave back, when `text` is only part of it."""
+    """Number of lines of the whole output, if `text` is only part of it."""
     inserted: Ranges = ()
-    """Where in `text` the program says what is left out and how the model sees it."""
+    """Ranges of `text` in which the program says what was left out and how to see it."""
     program: ProgramState | None = None
-    """How it stands with the program that the call was about, where it was about one."""
+    """State of the program that the call was about, if any."""
     diff: str = ""
-    """What it changed in files, as a unified diff, where somebody looks on and the tool knows."""
+    """Its file changes as a unified diff, in interactive sessions and if the tool reports them."""
     problems: NewProblems | None = None
-    """What these changes have brought, as far as language servers have said; it stands in `text`, too."""
+    """Problems that these changes introduced, as reported by language servers so far; also in `text`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowLearned:
-    """The provider found a request too large: its window is smaller than was known. The request is sent again."""
+    """The provider found a request too large: the window is smaller than known. The request is sent again."""
 
     size: int
     """Tokens of the window from now on, in this session."""
     effective: int
-    """What a request may take of it."""
+    """Tokens available to a request."""
     attempt: int
     attempts: int
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitched:
-    """The session goes on with another model: the conversation does not fit the one before, that one does not answer,
-    or a command is meant for it, from which the session returns with the turn's end."""
+    """The session continues with another model: the conversation does not fit the previous one, that one does not
+    answer, or a command asks for another model until the end of the turn."""
 
     before: str
     """`provider/name`."""
     after: str
     why: str
     tokens: int
-    """What the conversation was estimated to take."""
+    """Estimated tokens of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,85 +219,85 @@ class FinalTurn:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Something the user should know that stops nothing."""
+    """A notice for the user that stops nothing."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """A background job is over, also between two turns. The model is told with what is sent next."""
+    """A background job has ended, possibly between turns. The model is told with the next message."""
 
     job: str
     command: str
     how: str
-    """`exit code 1`, or what else ended it."""
+    """`exit code 1`, or whatever else ended it."""
     last_lines: tuple[str, ...] = ()
-    """Of what it printed that the model was not given."""
+    """Last lines of output that the model has not seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookStatus:
-    """What hooks do that the session waits for, in their own words; an empty text when they are done."""
+    """Status text of the hooks that the session is waiting for; empty when they are done."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Something was written into a file that later sessions begin with."""
+    """A memory was written to a file that later sessions load."""
 
     entry: str
     path: str
     before: int | None
-    """Bytes of the file before that; None when there was none."""
+    """Previous size of the file in bytes; None if it did not exist."""
     digest: str
-    """The SHA-256 of the file since then."""
+    """SHA-256 of the file after that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """An earlier session goes on. What is listed is no longer as the session left it."""
+    """An earlier session is resumed. Lists what has changed since it was closed."""
 
     session: str
     messages: int
-    """How many the model is shown again."""
+    """Number of messages that the model sees again."""
     model: str
     mode: str
     todos: tuple[tuple[str, str], ...] = ()
-    """Text and status of each item of the model's list."""
+    """Text and status of each item of the model's todo list."""
     changed: tuple[str, ...] = ()
-    """Files that hold something else than what the model saw, relative to the working folder."""
+    """Files whose content differs from what the model saw, relative to the working folder."""
     gone: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
-    """Commands of background jobs that are over."""
+    """Commands of background jobs that have ended."""
     problems: tuple[str, ...] = ()
-    """What could not be restored, a sentence each."""
+    """What could not be restored, one sentence each."""
     mode_before: str = ""
-    """The mode in which it was left, where it goes on in another: a terminal has its user's own."""
+    """The mode in which it was left, if it continues in another one: interactive sessions use the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentActivity:
-    """Something happened in the session of an agent. What its model writes word by word is not told."""
+    """Something happened in a sub-agent's session. Streamed text is not reported."""
 
     agent: str
-    """The id of its session."""
+    """Id of its session."""
     call_id: str
-    """The call of `task` that sent it off."""
+    """Id of the `task` call that started it."""
     name: str
     seconds: float
-    """Since it was sent off."""
+    """Seconds since it was started."""
     event: "Event"
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """A turn is over."""
+    """A turn has ended."""
 
     end: TurnEnd
     text: str
-    """The answer, or what there was of it."""
+    """The answer, or the part of it that was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +308,9 @@ class TurnFailed:
     message: str
     exit_code: int
     cause: str = ""
-    """What is behind it, where that is known more closely than by `code`."""
+    """A more specific cause than `code`, if known."""
     todo: str = ""
-    """The end of the message that says what to do, where it is known where that begins."""
+    """The end of the message that says what to do, if it can be separated."""
 
     @classmethod
     def by(cls, error: AgentError) -> "TurnFailed":

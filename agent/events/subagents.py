@@ -1,4 +1,4 @@
-"""What happens with agents that a session sends off. Events are plain data: shown, printed and stored unchanged."""
+"""Events of sub-agents. They are plain data: shown, printed and stored unchanged."""
 
 from typing import Literal, TypeAlias
 
@@ -12,12 +12,12 @@ AgentEnd: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class AgentStarted:
-    """An agent begins with its task."""
+    """A sub-agent starts its task."""
 
     agent: str
-    """The id of its session."""
+    """Id of its session."""
     call_id: str
-    """The call of `task` that sent it off."""
+    """Id of the `task` call that started it."""
     name: str
     model: str
     mode: str
@@ -26,16 +26,16 @@ class AgentStarted:
 
 @dataclass(frozen=True, slots=True)
 class AgentReference:
-    """An output that an agent was given, by which it can be recalled."""
+    """An output that a sub-agent received, with a reference for recall."""
 
     reference: str
     call: str
-    """What was called, in one line."""
+    """The call, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFinished:
-    """An agent is done, with what it hands back."""
+    """A sub-agent has finished, with its result."""
 
     agent: str
     call_id: str
@@ -43,32 +43,32 @@ class AgentFinished:
     end: AgentEnd
     answer: str
     findings: tuple[str, ...] = ()
-    """What it lists under `Findings` in its answer."""
+    """The items listed under `Findings` in its answer."""
     changed: tuple[str, ...] = ()
     """Files that it created, changed or deleted, relative to the working folder."""
     read: tuple[str, ...] = ()
-    """Files that it has seen, likewise."""
+    """Files that it has read, relative to the working folder."""
     references: tuple[AgentReference, ...] = ()
     steps: int = 0
     usage: Usage = Usage()
     cost: float | None = 0.0
-    """US dollars, or None when the price of a request is not known."""
+    """US dollars, or None if the price of any request is unknown."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunningAgent:
-    """An agent that was sent off and is not done, as a list shows it. Not an event, but plain data all the same."""
+    """A sub-agent that is queued or running, as shown in a list. Plain data, not an event."""
 
     call_id: str
-    """The call of `task` that sent it off."""
+    """Id of the `task` call that started it."""
     name: str
     prompt: str
     agent: str = ""
-    """The id of its session; empty while it waits for another one to be done."""
+    """Id of its session; empty while it is queued."""
     seconds: float = 0.0
     tokens: int = 0
-    """What its requests have taken so far."""
+    """Tokens used by its requests so far."""
 
 
 SubagentEvent: TypeAlias = AgentStarted | AgentFinished

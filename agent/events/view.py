@@ -1,135 +1,135 @@
-"""What happens to the view of a session and to what providers have cached of it: rewrites, acts of the user, their
-prices and receipts; and what a turn changed in files. Plain data."""
+"""Events about the view and the provider's cache: rewrites, manual edits, prices and receipts; and a turn's file
+changes. Plain data."""
 
 from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 
 BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed", "system changed", "unknown"]
-"""Why a provider's cache was probably not read."""
+"""The probable reason for a cache miss."""
 
 Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "cold", "budget", "pictures"]
-"""Why a view is rewritten: over the trigger before a request or between turns, because somebody asked for it, because
-the provider found the request too large, because it saves more than it costs, or because nothing is cached any more, so
-that it costs next to nothing; or because outputs together may take only so much."""
+"""Why a view is rewritten: it exceeds the trigger before a request or between turns; on request; the provider found the
+request too large; the rewrite saves more than it costs; nothing is cached, so it costs almost nothing; outputs exceed
+their budget; or the provider rejected a picture."""
 
 Act: TypeAlias = Literal["pin", "unpin", "evict", "offload", "summarise", "summarise_before", "defer", "offer"]
-"""What the user does to the view by hand: something stays whatever leaves; a line, the ends or a model's summary stand
-for it; a summary stands for it and all before it; tools are kept out of requests, or let in again."""
+"""Manual view edits: pin or unpin; replace with a line, a preview or a model's summary; summarise an item and
+everything before it; keep tools out of requests, or offer them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionStarted:
-    """A summary is being made."""
+    """A compaction has started."""
 
     used: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptItem:
-    """What became of one part of the view. Not an event, but plain data all the same."""
+    """What became of one part of the view. Plain data, not an event."""
 
     item: str
     fate: Literal["kept", "cut", "summarised", "masked", "dropped", "deferred"]
     tokens: int
-    """What it took before."""
+    """Tokens it took before."""
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a rewrite costs and saves, in tokens. Not an event, but plain data all the same."""
+    """Cost and savings of a rewrite, in tokens. Plain data, not an event."""
 
     removed: int
-    """What leaves the view."""
+    """Tokens removed from the view."""
     behind: int
-    """What stays behind the first changed byte, and is written to the cache again."""
+    """Tokens after the first changed byte, which are written to the cache again."""
     cost: int
-    """What it costs once, in tokens of fresh input."""
+    """One-time cost, in fresh input tokens."""
     rent: int
-    """What has been paid, in tokens of fresh input, since the last rewrite for sending what could have left."""
+    """Cost, in fresh input tokens, of sending the removable content since the last rewrite."""
     dollar: float | None = None
-    """US dollars of a token of fresh input; None when that is not known, or nothing."""
+    """US dollars per fresh input token; None if unknown or zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextCompacted:
-    """The view was rewritten. What left it is kept in the session's log."""
+    """The view was rewritten. What was removed stays in the session's log."""
 
     before_tokens: int
     after_tokens: int
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """What ran, in order; empty when nothing could be gained."""
+    """The strategies that ran, in order; empty if nothing could be gained."""
     cause: Cause = "asked"
     receipt: tuple[ReceiptItem, ...] = ()
     price: Price | None = None
-    """What a price decided by, or would have."""
+    """The price on which it was decided, or its price if it was not."""
     model: str = ""
-    """Who wrote the summary; empty when nobody did."""
+    """The model that wrote the summary; empty without one."""
     cost: float | None = 0.0
-    """US dollars of the requests for a summary, also of those that were not used; None when a price is not known."""
+    """US dollars of all requests for a summary, including unused ones; None if a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class NothingCompacted:
-    """A compaction is over that has changed nothing: no summary could be used, nothing would have become smaller, or it
-    was interrupted."""
+    """A compaction has ended without a change: no summary was usable, nothing would have become smaller, or it was
+    interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteUndone:
-    """The user took back the last rewrite: the view from before it is shown again, with all that was said since."""
+    """The user has undone the last rewrite: the previous view is restored, with everything said since."""
 
     before_tokens: int
     after_tokens: int
     written: int = 0
     """Tokens that the next request may have to write to the provider's cache again."""
     cost: float | None = None
-    """US dollars that this takes; None when the price is not known."""
+    """US dollars for that; None if the price is unknown."""
     effective: int = 0
-    """What a request may take of the model's window."""
+    """Tokens available to a request."""
     is_cached: bool = True
-    """False where the provider keeps no cache: then `written` is what the next request takes more."""
+    """False if the provider has no cache: `written` is then the additional tokens of the next request."""
 
 
 @dataclass(frozen=True, slots=True)
 class BroughtBack:
-    """The user brought something that had left the view back to its end."""
+    """The user has brought content back into view, at its end."""
 
     ref: str
     tokens: int
     is_whole: bool = True
     used: int = 0
-    """Tokens that the next request is estimated to take with it."""
+    """Estimated tokens of the next request with it."""
     effective: int = 0
-    """What a request may take of the model's window."""
+    """Tokens available to a request."""
     cost: float | None = None
-    """US dollars that sending it for the first time takes; None when the price is not known."""
+    """US dollars for sending it the first time; None if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChanged:
-    """The user changed by hand what the model is shown. Nothing of it is lost."""
+    """The user has edited the view. Nothing is lost."""
 
     act: Act
     name: str
-    """The reference of what was meant, or the name of a tool or a server."""
+    """The reference of the item, or the name of a tool or server."""
     what: str
     before_tokens: int
     after_tokens: int
     effective: int
-    """What a request may take of the model's window."""
+    """Tokens available to a request."""
     price: Price | None = None
-    """None where nothing changed that was sent before."""
+    """None if nothing changed that was sent before."""
     cost: float | None = 0.0
-    """US dollars of a request for a summary; None when a price is not known."""
+    """US dollars of a request for a summary; None if a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionFailed:
-    """A model gave no summary that could be used; the next strategy takes its place."""
+    """A model returned no usable summary; the next strategy is tried."""
 
     model: str
     reason: str
@@ -137,17 +137,17 @@ class CompactionFailed:
 
 @dataclass(frozen=True, slots=True)
 class PrefixDrifted:
-    """A request does not begin as the one before it did, and nothing said that it would: a mistake in this program,
-    which costs the provider's cache."""
+    """A request unexpectedly begins differently from the previous one: a bug in this program, which costs the
+    provider's cache."""
 
     where: str
-    """`model`, `settings`, `system`, `tools` or `message N`: the first difference."""
+    """The first difference: `model`, `settings`, `system`, `tools` or `message N`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixRenewed:
-    """A session that goes on sends another beginning than before the program was started anew, or before a turn failed,
-    so nothing is read from the provider's cache."""
+    """After a restart, or after a failed turn, a session's request begins differently, so nothing is read from the
+    provider's cache."""
 
     reasons: tuple[str, ...]
     """`model`, `settings`, `system (AGENT.md)`, `tools` or `messages`."""
@@ -155,7 +155,7 @@ class PrefixRenewed:
 
 @dataclass(frozen=True, slots=True)
 class CacheBroken:
-    """A provider read much less from its cache than the request before had left there."""
+    """A provider read far less from its cache than the previous request had left there."""
 
     cause: BreakCause
     expected: int
@@ -168,12 +168,12 @@ CacheEvent: TypeAlias = PrefixDrifted | PrefixRenewed | CacheBroken
 
 @dataclass(frozen=True, slots=True)
 class FilesChanged:
-    """What the turn changed in files, as far as it can be taken back."""
+    """The turn's file changes that can be reverted."""
 
     files: tuple[str, ...]
-    """Relative to the working folder, or absolute where they lie outside it."""
+    """Relative to the working folder, or absolute if outside it."""
     uncovered: str = ""
-    """Why what commands changed is not among it, where that is so."""
+    """Why changes made by commands are not included, if so."""
     added: int = 0
-    """Lines of texts."""
+    """Lines of text."""
     removed: int = 0

@@ -1,1 +1,1 @@
-"""What the user says or brings, made into messages; the system text."""
+"""User input turned into messages, and the system prompt."""

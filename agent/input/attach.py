@@ -1,5 +1,5 @@
-"""Files and folders that a message names as `@PATH`, read when it is sent. They stand with the message, as much of them
-as has room; the rest the model finds where it is. What may not be read is not, and the user is told."""
+"""Files and folders that a message mentions as `@PATH`, read when it is sent. As much of them as fits is attached to
+the message; the model can read the rest. Files that may not be read are left out, with a notice to the user."""
 
 import asyncio
 import base64
@@ -30,11 +30,11 @@ from ebbtide.tools.read import Read
 from ebbtide.tools.search.walk import entries_of
 
 MOST_ENTRIES = 400
-"""Names of a folder that are listed."""
+"""Maximum number of a folder's entries that are listed."""
 
 
 async def with_attached(said: User, env: SessionContext) -> User:
-    """The message with the files and folders that it names, as many as have room beside what came with it."""
+    """Attach the files and folders that the message mentions, as many as fit next to its other parts."""
     room = room_for(env.provider.window.effective)
     room -= sum(_size(part) for part in said.parts if not (isinstance(part, Note) and part.kind == "piped"))
     parts: list[UserPart] = []
@@ -71,21 +71,21 @@ async def with_attached(said: User, env: SessionContext) -> User:
 
 
 def fit_user_message(said: User, env: SessionContext) -> User:
-    """The message as it can be sent: what is too long is shown in part, and kept with the message."""
+    """Return the message in sendable form: overlong text is shortened, and stored in full with the message."""
     windows = (window_of(env), *(target.window for target in env.targets.fallbacks))
-    effective = max(window.effective for window in windows)  # what only a larger model takes goes to that
+    effective = max(window.effective for window in windows)  # a larger fallback model takes what only fits there
     return fitted_in(said, effective, effective - budget_of(Conversation(), env).used)
 
 
 def _size(part: UserPart) -> int:
-    """Bytes of what came with the words."""
+    """Size of a note in bytes."""
     return len(part.text.encode("utf-8", "surrogatepass")) if isinstance(part, Note) else 0
 
 
 def _find_mention(
     readings: tuple[MentionReading, ...], workspace: Workspace
 ) -> tuple[Path, MentionReading, str] | None:
-    """What is there under one of the readings, and what is to be said where its name only looks the same."""
+    """Return the existing path of one of the readings, and a notice if its name only looks the same."""
     for reading in readings:
         try:
             path, note = locate_existing(reading.path, workspace)
@@ -97,7 +97,7 @@ def _find_mention(
 
 
 async def _attach_path(path: Path, reading: MentionReading, room: int, env: SessionContext) -> tuple[UserPart, ...]:
-    """Raises `ToolError` with why it is not."""
+    """Read the file or folder to attach. Raises `ToolError` with the reason if it is not attached."""
     ruling = decide(PermissionRequest("read", "read", (str(path),)), env.call_runner.approval.policy)
     if ruling.verdict != "allow":
         raise ToolError(ruling.rule)

@@ -1,5 +1,5 @@
-"""What a small model is shown with a message that it would have to look for: the names of the files that there are, and
-what stands in those that the message is about. Without it such a model changes files that it has never seen."""
+"""Context for a small model's first message: the names of the files, and the content of those that the message is
+about. Without it such a model changes files that it has never seen."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,22 +25,22 @@ from ebbtide.tools.outputs.plain_text import printable
 from ebbtide.tools.search.walk import files_below
 
 MAX_LISTED_FILES = 40
-"""Names of files that are shown."""
+"""Maximum number of file names listed."""
 MAX_WALKED_FILES = 2_000
-"""Files among which those that a message names are looked for."""
+"""Maximum number of files among which mentioned names are looked up."""
 MAX_SEARCHED_FILES = 300
-"""Files that are looked through for a name."""
+"""Maximum number of files searched for a name."""
 MAX_SHOWN_FILES = 4
-"""Files of which the text is shown."""
+"""Maximum number of files shown with their content."""
 MAX_FILE_BYTES = 6_000
-"""Bytes of a file that is shown; a longer one is read by parts."""
+"""Maximum size of a file shown, in bytes; the model reads larger ones in parts."""
 SHARE = 6
-"""Together they take at most this part of the window."""
+"""Together they take at most 1/`SHARE` of the window."""
 BYTES_A_TOKEN = 3
 
 
 async def with_first_look(said: User, env: SessionContext) -> User:
-    """The message with what a model needs to begin; as it is where there is nothing to be shown."""
+    """Add the context that the model needs to begin; returns the same message if there is none."""
     root = env.call_runner.workspace.root
     files = await asyncio.to_thread(lambda: list(islice(files_below(str(root)), MAX_WALKED_FILES)))
     notes = [] if env.watch.has_sent else [_file_list_note(files)]
@@ -62,8 +62,8 @@ def _file_list_note(files: Sequence[str]) -> Note:
 
 
 def _file_text_note(name: str, room: int, env: SessionContext) -> Note | None:
-    """The text of a file, without numbers before its lines: they would be copied. None where it may not be read, has no
-    room or is no text."""
+    """Return a note with the content of a file, without line numbers, which the model would copy. None if it may not be
+    read, does not fit or is not text."""
     workspace = env.call_runner.workspace
     try:
         path = locate(name, workspace)
@@ -85,7 +85,7 @@ def _file_text_note(name: str, room: int, env: SessionContext) -> Note | None:
 
 
 def _holding(names: Sequence[str], files: Sequence[str], root: Path) -> list[str]:
-    """The files that hold a name which stands in few of them."""
+    """Return the files that contain one of the names, if few files do."""
     if not names:
         return []
     found: dict[str, list[str]] = {name: [] for name in names}

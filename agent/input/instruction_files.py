@@ -1,6 +1,6 @@
-"""The files that say how to work in a folder: which there are, read no further than agreed, each text once.
+"""Find and read the instruction files of a folder, within limits and each text once.
 
-A project's files come with a repository that somebody else may have written: they import from the project alone.
+A project's files come with a repository that others may have written: they can only import files of the project.
 """
 
 import os
@@ -16,50 +16,50 @@ from ebbtide.tools.files.byte_order import WIDEST, in_utf8
 from ebbtide.tools.lazy import dataclass, regex
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
-"""Of these the first that a folder has, and a later one that imports it."""
+"""The first one that a folder has counts, and a later one that imports it."""
 EXTRA_FILES = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
-"""These are read besides."""
+"""Read in addition."""
 RULE_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
-"""Folders with a file for each rule, which says itself what it is for."""
+"""Folders with one file per rule, whose front matter says what it applies to."""
 OF_OTHERS = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
-"""What the user wrote for other programs, below the home folder: the first that is there, where our own folder has none
-of `PROJECT_FILES`."""
+"""The user's files for other programs, below the home folder: the first existing one is used if the program's own
+folder has none of `PROJECT_FILES`."""
 MAX_BYTES = 32_768
-"""Of each file; the rest is left out with a note, so that no file can fill the window."""
+"""Bytes read of each file; the rest is left out with a note, so that no file can fill the window."""
 MAX_TOTAL = 131_072
-"""Bytes of all instruction files with their imports; likewise of all memories."""
+"""Total bytes of all instruction files with their imports; the same limit applies to all memories."""
 MAX_DEPTH = 5
-"""Files that import each other in a row, the first one not counted."""
+"""Maximum depth of imports, not counting the first file."""
 
 _CODE = regex(r"^(```|~~~).*?^\1|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL)
-"""Code and comments, in which nothing is imported."""
+"""Code and comments, in which imports are ignored."""
 _IMPORT = regex(r"(?:^|(?<=\s))@(?P<path>(?:\\ |[^\s`])+)")
 _TEXTS = (".md", ".mdc", ".markdown", ".txt")
 _ALONE = regex(r"^\s*(?:[-*]\s+)?@(?:\\ |\S)+\s*$")
 
 
 def instruction_files(root: Path, project: Path, user_folder: Path, home: Path | None = None) -> tuple[Path, ...]:
-    """The user's file, then the project's from its top folder down to the working folder. `home`: where files for other
-    programs are looked for."""
+    """Return the user's file, then the project's from its top folder down to the working folder. `home`: where files
+    for other programs are searched."""
     return (*user_files(user_folder, home), *(path for each in folders_to(root, project) for path in files_in(each)))
 
 
 def user_files(user_folder: Path, home: Path | None) -> tuple[Path, ...]:
-    """The user's own file, if there is one."""
+    """Return the user's own file, if there is one."""
     own = [user_folder / name for name in PROJECT_FILES]
     others = [home / name for name in OF_OTHERS] if home is not None else []
     return tuple(path for path in (*own, *others) if path.is_file())[:1]
 
 
 def folders_to(root: Path, project: Path) -> tuple[Path, ...]:
-    """The folders from the top of the project down to the working folder."""
+    """Return the folders from the top of the project down to the working folder."""
     inner = [folder for folder in (root, *root.parents) if folder == project or project in folder.parents]
     return tuple(reversed(inner or [root]))
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """Those that one folder has. What is no file is among them, to be told of, and the next one counts besides; so does
-    one that imports the first and says more."""
+    """Yield the instruction files of one folder. An entry that is not a file is included so that it is reported, and
+    the next name then counts as well; so does one that imports the first and adds text."""
     first: Path | None = None
     for name in PROJECT_FILES:
         path = folder / name
@@ -80,16 +80,16 @@ def _adds_to(first: Path, path: Path) -> bool:
 
 @dataclass(slots=True)
 class InstructionReader:
-    """Reads files as long as there is room for them, each one once, and each text once."""
+    """Reads files while there is room for them, each file once and each text once."""
 
     left: int = MAX_TOTAL
     seen: set[Path] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
-    """What the user should know of files, a line each."""
+    """Notices for the user about files, one a line."""
 
     def read(self, path: Path) -> str:
-        """The file's text, cut at the limit. Raises `UnreadableFile`."""
+        """Return the file's text, cut at the limit. Raises `UnreadableFile`."""
         if not os.path.isfile(path):
             raise UnreadableFile("it is not a file" if os.path.exists(path) else "no such file")
         if self.left <= 0:
@@ -111,7 +111,7 @@ class InstructionReader:
         return text.strip()
 
     def takes(self, path: Path, text: str) -> bool:
-        """Whether a text that was read is to be told: no other file said the same, and there is room for it."""
+        """Whether to use a text that was read: it is not a duplicate, and there is room for it."""
         size = len(text.encode("utf-8", "replace"))
         if _resolve_path(path) in self.seen or text in self.texts:
             return False
@@ -125,11 +125,11 @@ class InstructionReader:
 
 
 class UnreadableFile(Exception):
-    """Why a file is not in the system text."""
+    """Why a file is not in the system prompt."""
 
 
 def _decode_text(raw: bytes) -> tuple[str, bool]:
-    """The text, and whether all of it could be read."""
+    """Return the text, and whether all of it could be decoded."""
     text = raw.decode("utf-8", "replace")
     return text, "\ufffd" not in text or text.encode("utf-8") == raw
 
@@ -141,8 +141,8 @@ def has_rules(folder: Path) -> bool:
 def with_imports(
     path: Path, title: str, places: tuple[Path, ...], reader: InstructionReader, importers: tuple[Path, ...] = ()
 ) -> list[InstructionFile]:
-    """The file under its title, and each file that it imports. What fails is said in its place. `places`: folders out
-    of which nothing is read."""
+    """Return the file under its title, and each file that it imports. A failure is noted in place of the text.
+    `places`: folders outside which nothing is read."""
     try:
         real = _resolve_path(path)
         if real in importers:
@@ -169,8 +169,8 @@ def with_imports(
 
 
 def _imports(text: str, folder: Path) -> Iterator[str]:
-    """The paths after an `@` outside of code and comments. In the middle of a line only those that name a file: `@name`
-    may be a person or a package, `@app.route` a decorator."""
+    """Yield the paths after an `@`, outside code and comments. Within a line only existing or text files count, because
+    `@name` may be a person or a package, and `@app.route` a decorator."""
     plain = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for line in plain.splitlines():
         for match in _IMPORT.finditer(line):
@@ -183,7 +183,7 @@ def _imports(text: str, folder: Path) -> Iterator[str]:
 def _target(name: str, folder: Path) -> Path:
     try:
         path = Path(name).expanduser()
-    except RuntimeError:  # a user who is not there
+    except RuntimeError:  # no such user
         path = Path(name)
     return folder / path
 
@@ -191,5 +191,5 @@ def _target(name: str, folder: Path) -> Path:
 def _resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name that is too long or no name at all
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, or an overlong or invalid name
         raise UnreadableFile("no such file") from error

@@ -1,5 +1,5 @@
-"""Instructions that a model is told after its system text was made: of folders in which something is used for the first
-time, and what files say that have changed. They are notes, so that a request stays the beginning of the next one."""
+"""Instructions added after the system prompt was built: those of folders used for the first time, and changes to files.
+They are sent as notes, so that each request remains a prefix of the next one."""
 
 import hashlib
 import os
@@ -37,12 +37,13 @@ if TYPE_CHECKING:  # a type only: few projects have such rules
 
 _BYTES_A_TOKEN = 3
 _SHARE = 4
-"""Notes take at most this part of what is free."""
+"""Notes take at most 1/`_SHARE` of the free room."""
 _NOT_OURS = frozenset(("node_modules", "site-packages", ".venv", "venv", ".git"))
-"""Folders of other people's work. So are those that git ignores: what is in there came with no commit."""
+"""Folders with other people's files. The same applies to folders that git ignores, because no commit brought their
+files."""
 
 Signature: TypeAlias = tuple[int, int, int] | None
-"""What tells a file from what it was; None where there is none."""
+"""Identifies a version of a file; None if there is no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +56,44 @@ class _KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class _UsedPaths:
-    """What calls and messages have used."""
+    """Paths used by calls and messages."""
 
     looked_at: tuple[Path, ...]
     written: tuple[Path, ...]
 
 
 class FileInstructionUpdates:
-    """What one session's model has been told. It is known from the notes in the conversation, so it goes on with it."""
+    """Tracks the instructions that one session's model has seen. The state is rebuilt from the notes in the
+    conversation, so it survives a resume."""
 
     def __init__(
         self, root: Path, project: Path, further: Callable[[], Sequence[str]], instructions: Instructions
     ) -> None:
-        """`further`: the folders besides the working folder that are worked in."""
+        """`further`: additional working folders."""
         self._root, self._project, self._further = root, project, further
         self._begun = {file.path: file.text for file in instructions.files}
         self._known = {path: _KnownFile(_signature(path), text) for path, text in self._begun.items()}
         self._told = dict[str, str]()
-        """Of each file that notes have told of, a digest of what it said."""
+        """Digest of the text last sent in a note, by file."""
         self._said = set(instructions.problems)
-        """What the user was told of files."""
+        """Notices already shown to the user."""
         self._looked = set[Path]()
         self._rules: dict[Path, tuple[ScopedRule, ...]] = {}
         self._chains = dict[Path, tuple[Path, ...]]()
-        """The folders above one that is used, and it."""
+        """The folders from the top down to a used folder."""
         self._reader = InstructionReader(seen=set(map(_real, self._begun)), texts=set(self._begun.values()))
         self._epoch: int | None = None
 
     def add_to(self, message: User, conversation: Conversation, env: SessionContext) -> User:
-        """The message with what is to be told with it: of files that have changed, of those that a rewrite took away,
-        and of those that belong to what was used for the first time. The user is told which those are."""
+        """Add the instructions that are due: changed files, files whose notes a rewrite has removed, and files that
+        belong to paths used for the first time. The user is notified of the latter."""
         if not message.parts:
             return message
         used = _used_by(message, conversation, env.call_runner)
         for path in used.written:
             self.refresh(str(path))
         if not message.outputs:
-            self._looked.clear()  # between two turns somebody may have written one
+            self._looked.clear()  # between turns one may have been added
             self._rules.clear()
             self._chains.clear()
         lost = self._lost_notes(conversation, env.watch.epoch)
@@ -103,7 +105,7 @@ class FileInstructionUpdates:
         return replace(message, parts=(*message.parts, *_fitting(notes, room)))
 
     def refresh(self, path: str) -> None:
-        """Takes a file as it is now for known: whoever has changed it knows what it says."""
+        """Treat the current content of a file as known, because the model itself has changed it."""
         if path in self._known:
             self._known[path] = self._read_file(path)
         elif any(path == str(each) for each in files_in(Path(path).parent)):
@@ -118,7 +120,8 @@ class FileInstructionUpdates:
             return _KnownFile(signature, "")
 
     def _lost_notes(self, conversation: Conversation, epoch: int) -> list[Note]:
-        """What a rewrite has taken out of the view. At first, what notes tell that are there."""
+        """Return the notes that a rewrite has removed from the view. The first time, restore the state from the
+        existing notes."""
         if epoch == self._epoch:
             return []
         is_first, self._epoch = self._epoch is None, epoch
@@ -130,7 +133,7 @@ class FileInstructionUpdates:
         return [self._change(path, self._begun[path]) if path in self._begun else self._section(path) for path in gone]
 
     def _go_on_from(self, notes: Iterable[Note]) -> None:
-        """Knows what was told before the session was closed, but for what the system text says by now."""
+        """Restore what the model was told before the session was closed, except what is now in the system prompt."""
         for note in notes:
             if note.name in self._begun:
                 continue
@@ -171,7 +174,7 @@ class FileInstructionUpdates:
         return _note(path, f"# Instructions from {printable(path)}\n\n{now.text}", now.text)
 
     def _discovered_notes(self, used: _UsedPaths, *, is_said: bool, env: SessionContext) -> Iterator[Note]:
-        """Of the files that belong to what was used, those that the model was not told of."""
+        """Yield notes on files that belong to the used paths and that the model has not seen."""
         begun = folders_to(self._root, self._project)
         for folder in begun if is_said else ():
             yield from self._of_folder(folder, self._project, env)
@@ -201,7 +204,7 @@ class FileInstructionUpdates:
                     yield from self._new(file, env)
 
     def _matching(self, path: Path, folder: Path, top: Path, env: SessionContext) -> Iterator[Note]:
-        """The rules of a folder that hold for a file in it."""
+        """Yield the rules of a folder that apply to a file in it."""
         if folder not in self._rules:
             self._rules[folder] = self._rules_of(folder, top)
         for rule in self._rules[folder]:
@@ -225,7 +228,7 @@ class FileInstructionUpdates:
             env.emit(Noticed(f"`{printable(display(Path(file.path), self._root))}` counts from here on"))
 
     def _folders(self, path: Path, top: Path) -> tuple[Path, ...]:
-        """Those from `top` down to the one that is used, as far as they hold work of the project's own."""
+        """Return the folders from `top` down to the used one, as far as they contain the project's own files."""
         folder = path if path.is_dir() else path.parent
         if folder not in self._chains:
             self._chains[folder] = tuple(_own_folders(folder, top))
@@ -233,7 +236,7 @@ class FileInstructionUpdates:
 
 
 def _own_folders(folder: Path, top: Path) -> Iterator[Path]:
-    from ebbtide.tools.search.walk import is_ignored, rules_in, scope_of  # noqa: PLC0415  # deferred: some runs use no file
+    from ebbtide.tools.search.walk import is_ignored, rules_in, scope_of  # noqa: PLC0415  # deferred: some runs use no files
 
     scope = scope_of(str(top))
     rules = rules_in(str(top), scope.above, scope.is_tracked)
@@ -248,7 +251,7 @@ def _own_folders(folder: Path, top: Path) -> Iterator[Path]:
 
 
 def _used_by(message: User, conversation: Conversation, runner: CallRunner) -> _UsedPaths:
-    """The files and folders of the calls that the message answers, and of what is attached to it."""
+    """Return the files and folders of the calls that the message answers, and of its attachments."""
     looked_at, written = dict[Path, None](), dict[Path, None]()
     last = conversation.messages[-1] if conversation.messages else None
     calls = {call.id: call for call in last.calls} if isinstance(last, Assistant) else {}
@@ -261,7 +264,7 @@ def _used_by(message: User, conversation: Conversation, runner: CallRunner) -> _
         if tool is None:
             continue
         subjects: tuple[str, ...] = ()
-        with suppress(ToolError):  # its output says what is wrong with it
+        with suppress(ToolError):  # its output explains the error
             subjects = tool.subjects(call.arguments, runner.workspace)
         if tool.effect in ("read", "write"):
             looked_at |= dict.fromkeys(map(Path, subjects))
@@ -279,7 +282,7 @@ def _used_by(message: User, conversation: Conversation, runner: CallRunner) -> _
 
 
 def instruction_notes(conversation: Conversation) -> Iterator[Note]:
-    """Those that the view holds, each with the path of its file as its name."""
+    """Yield the instruction notes in the view; a note's name is the path of its file."""
     for message in (conversation.summary.request, *conversation.messages):
         if isinstance(message, User):
             yield from (part for part in message.parts if isinstance(part, Note) and part.kind == "instructions")
@@ -290,7 +293,7 @@ def _note(path: str, text: str, said: str) -> Note:
 
 
 def _fitting(notes: Sequence[Note], room: int) -> Iterator[Note]:
-    """The notes as far as there is room; of the others the names."""
+    """Yield the notes as long as they fit, and only the names of the others."""
     for note in notes:
         size = len(note.text.encode("utf-8", "replace"))
         if size <= room:
@@ -315,5 +318,5 @@ def _signature(path: str) -> Signature:
 def _real(path: str) -> Path:
     try:
         return Path(os.path.realpath(path))
-    except (OSError, ValueError):  # a name that is none
+    except (OSError, ValueError):  # an invalid name
         return Path(path)

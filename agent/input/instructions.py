@@ -1,5 +1,5 @@
-"""The system text: what every session is told, what the project and the user say, what was remembered, where it all
-happens. Files are read once, at the start of a session; nothing in the text changes until the next."""
+"""Build the system prompt: base text, instructions of the project and the user, memories, and the environment. Files
+are read once at the start of a session; the text stays the same until the next session."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ from ebbtide.agent.input.instruction_files import (
 from ebbtide.tools.files.bounded import beginning_of
 
 LONGEST_LINE = 4_096
-"""Bytes of what a file of git says of a branch or a folder."""
+"""Maximum bytes read of a git file that names a branch or folder."""
 
 
 def load_instructions(
@@ -40,8 +40,9 @@ def load_instructions(
     missing: Set[str] = frozenset(),
     is_short: bool = False,
 ) -> Instructions:
-    """The sections of the system text for a session in `root`. What cannot be read is left out and named. `attended`:
-    somebody is there to answer; `home`: where files for other programs are looked for; the rest as in `base_text`."""
+    """Return the sections of the system prompt for a session in `root`. Unreadable files are left out and named.
+    `attended`: the user is present to answer; `home`: where files for other programs are searched; the rest as in
+    `base_text`."""
     reader = InstructionReader()
     files = _read_files(root, project, user_folder, home, reader)
     return Instructions(
@@ -57,10 +58,10 @@ def load_instructions(
 def _read_files(
     root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
 ) -> tuple[InstructionFile, ...]:
-    """Each instruction file of a session that begins, with what it imports."""
+    """Return each instruction file of a new session, with its imports."""
     own, found = user_files(user_folder, home), list[InstructionFile]()
     for path in instruction_files(root, project, user_folder, home):
-        # The user's own file may lie elsewhere, as those do that are kept with others and linked to.
+        # The user's own file may be a link to another folder, as in a dotfiles repository.
         allowed = (path.parent, path.resolve().parent, project) if path in own else (project, root)
         found += with_imports(path, f"# Instructions from {path}", allowed, reader)
     for folder in filter(has_rules, folders_to(root, project)):
@@ -73,7 +74,7 @@ def _read_files(
 
 
 def memory_folder(data_folder: Path, project: Path) -> Path:
-    """Where what was remembered about a project is kept: a Markdown file for each entry."""
+    """Return the folder for the memories of a project, one Markdown file per entry."""
     key = hashlib.blake2b(str(project).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
     return data_folder / "memories" / f"{project.name or 'root'}-{key}"
 
@@ -94,14 +95,14 @@ def _memories(project: Path, user_folder: Path, data_folder: Path | None) -> str
 
 
 def git_branch(project: Path) -> str:
-    """The branch that is checked out, or empty: not a git work tree, or no branch."""
+    """Return the checked-out branch; empty outside a git work tree or on a detached head."""
     head = git_head(project)
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") and head.isprintable() else ""
 
 
 def branch_of(folder: Path) -> str:
-    """The branch that is checked out where a folder lies; where none is the beginning of the commit, outside of a work
-    tree nothing."""
+    """Return the branch checked out in a folder; on a detached head the beginning of the commit, outside a work tree
+    ""."""
     top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
     if top is None:
         return ""
@@ -110,7 +111,8 @@ def branch_of(folder: Path) -> str:
 
 
 def git_head(project: Path) -> str:
-    """What is checked out, as git's own file has it: `ref: refs/heads/…` or a commit; empty: not a git work tree."""
+    """Return what is checked out, as in git's HEAD file: `ref: refs/heads/…` or a commit; empty outside a git work
+    tree."""
     place = project / ".git"
     try:
         if place.is_file():  # a linked work tree names its folder
@@ -121,12 +123,12 @@ def git_head(project: Path) -> str:
 
 
 def _line_in(path: Path) -> str:
-    """What a file of git says, which is one line. Raises `OSError`."""
+    """Return the content of a one-line git file. Raises `OSError`."""
     return beginning_of(path, LONGEST_LINE).decode("utf-8", "replace").strip()
 
 
 def in_mode(instructions: Instructions, mode: str, named: str) -> Instructions:
-    """The system text of a session in one mode as it would be in another one."""
+    """Return the system prompt of a session in one mode as it would be in another one."""
     now, then = (f"\n{_mode(one)}\n" for one in (mode, named))
     return replace(instructions, environment=instructions.environment.replace(now, then))
 

@@ -1,5 +1,5 @@
-"""What the user wants remembered, written to one of the files that later sessions begin with. The system text of the
-one that runs stays as it is: its model is told in a note."""
+"""Memories: notes that the user wants remembered, written to files that later sessions load. The system prompt of the
+running session does not change; its model is told in a note."""
 
 import fcntl
 import hashlib
@@ -21,12 +21,12 @@ from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.memory import OWN, entries_in
 
 MAX_ENTRY_CHARS = 2_000
-"""Characters of one entry."""
+"""Maximum characters of one entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """Where something can be remembered."""
+    """A file that memories can be written to."""
 
     about: str
     path: Path
@@ -38,8 +38,8 @@ class MemoryAnnouncement:
 
 
 def memory_files(config: Config) -> tuple[MemoryFile, ...]:
-    """For everybody who works on the project, unless its file is a link that leads out of it; for this user in the
-    project; and for this user everywhere."""
+    """Return the files for everyone who works on the project (unless that file links outside it), for this user in the
+    project, and for this user everywhere."""
     project = config.project
     shared = next((project / name for name in PROJECT_FILES if (project / name).is_file()), project / PROJECT_FILES[0])
     is_inside = Path(os.path.realpath(shared)).is_relative_to(project)
@@ -52,7 +52,7 @@ def memory_files(config: Config) -> tuple[MemoryFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNote:
-    """Something that is remembered for this user alone: a line of a list, or a file."""
+    """A memory of this user only: a line of a list, or a file."""
 
     path: Path
     text: str
@@ -61,7 +61,7 @@ class MemoryNote:
 
 
 def memory_notes(config: Config) -> tuple[MemoryNote, ...]:
-    """All of them, those of the project first. Files that cannot be read are left out."""
+    """Return all memories, those of the project first. Unreadable files are left out."""
     folder = memory_folder(config.folders.data, config.project)
     own, everywhere = folder / f"{OWN}.md", config.folders.config / "memory.md"
     files = [MemoryNote(folder / f"{one.name}.md", one.text, one.name) for one in entries_in(folder) if one.name != OWN]
@@ -76,7 +76,7 @@ def _lines_of(path: Path, about: str) -> Iterator[MemoryNote]:
 
 
 def forget(note: MemoryNote) -> None:
-    """Takes a note out of its file, or the file away. Raises `UsageError`, also where it says something else by now."""
+    """Delete a memory: a line of its file, or the file. Raises `UsageError`, also if it has changed meanwhile."""
     try:
         handle = os.open(note.path, os.O_RDWR | os.O_CLOEXEC)
         with open(handle, "r+b", buffering=0) as file:
@@ -99,7 +99,7 @@ def forget(note: MemoryNote) -> None:
 
 
 def remember(text: str, path: Path) -> Remembered:
-    """Adds an entry to a file. What others write there meanwhile stays whole. Raises `UsageError`."""
+    """Append an entry to a file. Concurrent changes are preserved. Raises `UsageError`."""
     entry = f"- {' '.join(text.split())}"
     if len(entry) > MAX_ENTRY_CHARS:
         raise UsageError(f"this is too long to remember ({len(entry):,} characters): write it into `{path}` yourself")
@@ -112,7 +112,7 @@ def remember(text: str, path: Path) -> Remembered:
             with open(handle, "r+b", buffering=0) as file:
                 fcntl.flock(handle, fcntl.LOCK_EX)
                 if not _is_at(path, handle):
-                    continue  # its last line was forgotten meanwhile, and the file with it
+                    continue  # its last line was deleted meanwhile, and the file with it
                 size = os.fstat(handle).st_size
                 if size and os.pread(handle, 1, size - 1) != b"\n":
                     line = b"\n" + line
@@ -124,8 +124,8 @@ def remember(text: str, path: Path) -> Remembered:
 
 
 def undo_remember(kept: Remembered) -> None:
-    """Makes the file what it was before the entry was added. Raises `UsageError`, also where somebody has changed the
-    file since, and then it stays as it is."""
+    """Restore the file to its state before the entry was added. Raises `UsageError`, also if the file has changed
+    since; it is left unchanged then."""
     path = Path(kept.path)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -142,7 +142,7 @@ def undo_remember(kept: Remembered) -> None:
 
 
 def _is_at(path: Path, handle: int) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the one with that name."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(handle))
     except FileNotFoundError:
@@ -156,8 +156,7 @@ def _digest_of(handle: int) -> str:
 async def announce_memory(
     conversation: Conversation, env: SessionContext, entry: str, path: str, *, is_taken_back: bool = False
 ) -> MemoryAnnouncement:
-    """Tells the model of the running session what the user wants remembered, or no longer. `path`: the file that has
-    changed by that."""
+    """Tell the model of the running session about a memory that was added or removed. `path`: the file that changed."""
     if env.instruction_updates is not None:
         env.instruction_updates.refresh(path)
     wish = (

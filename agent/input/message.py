@@ -1,5 +1,4 @@
-"""What the user says, with the prompts and resources of servers and the files that it names; heard where a turn or a
-step begins."""
+"""User messages at the beginning of a turn or step: mentions are expanded, hooks run, and notes added."""
 
 from dataclasses import replace
 
@@ -16,8 +15,8 @@ from ebbtide.agent.window.turn_model import with_requested_model
 
 
 async def take_pending_messages(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation with what the user has said since the step before, behind its outputs. It is on disk before the
-    model sees it. In a turn that is interrupted nothing is heard any more: whoever sent it still has it."""
+    """Add the messages sent since the last step, after its outputs. They are stored before the model sees them. After
+    an interrupt, pending messages stay queued."""
     if env.interrupt.is_requested():
         return conversation
     for said in env.pending_messages():
@@ -35,7 +34,7 @@ async def take_pending_messages(conversation: Conversation, env: SessionContext)
 
 
 async def _try_expand_mentions(said: User, env: SessionContext) -> User:
-    """What the user said, with the prompts and resources of servers that it names, as far as there are such."""
+    """Expand the mentions, or return the message unchanged with a notice if one is unknown."""
     try:
         return await expand_mentions(said, env)
     except UsageError as error:
@@ -44,7 +43,7 @@ async def _try_expand_mentions(said: User, env: SessionContext) -> User:
 
 
 async def with_hooks(said: User, env: SessionContext) -> User:
-    """What the user said, with what hooks add to it. Raises `HookRefused`."""
+    """Return the message with what hooks add to it. Raises `HookRefused`."""
     if env.hooks is None or all(isinstance(part, Note) for part in said.parts):
         return said
     await env.hooks.session_begins()
@@ -56,7 +55,7 @@ async def with_hooks(said: User, env: SessionContext) -> User:
 
 
 def pending_notes(env: SessionContext) -> tuple[Note, ...]:
-    """What hooks had to say since something was sent, and which background jobs are over."""
+    """Return notes from hooks since the last message, and on finished background jobs."""
     said = env.hooks.take_pending() if env.hooks is not None else ()
     by_hooks = tuple(Note(f"{HOOK_NOTE_PREFIX}`{event}` notes:]\n{text}") for event, text in said)
     jobs = env.call_runner.workspace.jobs
@@ -66,7 +65,8 @@ def pending_notes(env: SessionContext) -> tuple[Note, ...]:
 async def continuation_after_answer(
     conversation: Conversation, answer: str, env: SessionContext
 ) -> Conversation | None:
-    """The conversation with why the model is to go on although it has answered; None where nothing wants that."""
+    """Return the conversation with the reason why the model has to continue although it has answered; None if there is
+    none."""
     if env.provider.facts.is_small and (asked := _work_reminder(conversation)) is not None:
         await env.recorder.record_user_message(asked)
         env.emit(Noticed("the model has changed nothing so far and is asked to"))
@@ -87,11 +87,12 @@ def _work_reminder(conversation: Conversation) -> User | None:
 
 
 async def sync_server_tools(conversation: Conversation, env: SessionContext) -> Conversation:
-    """The conversation, once the user has decided about what the project brings and servers had their say.
+    """Ask the user about trust, wait for the servers, and return the conversation.
 
-    Before the first request the tools of servers are offered; later they wait until the view is rewritten. So do they
-    where a session goes on that the provider has in its cache with the tools as they are: a server that was too late
-    then and is not now would cost all of that."""
+    Before the first request the tools of servers are added to the list; later they wait for a rewrite. They also wait
+    if a resumed session is still in the provider's cache with its current tools: a server that was late then and is
+    ready now would invalidate all of it.
+    """
     if env.trust is not None:
         await env.interrupt.race(env.trust.settle())
     if env.servers is None:
@@ -107,17 +108,17 @@ async def sync_server_tools(conversation: Conversation, env: SessionContext) -> 
 
 
 async def expand_mentions(said: User, env: SessionContext) -> User:
-    """What the user said, with the command or the skill, the prompts and resources of servers and the files that it
-    names. Raises `UsageError`."""
+    """Expand what the message mentions: commands, skills, files, and prompts and resources of servers. Raises
+    `UsageError`."""
     if env.extensions is not None:
-        from ebbtide.agent.input.named_extensions import with_extensions  # noqa: PLC0415  # deferred: few users have such
+        from ebbtide.agent.input.named_extensions import with_extensions  # noqa: PLC0415  # deferred: few users have these
 
         said = await env.interrupt.race(with_extensions(said, env.extensions, env)) or said
     with_files = said
     if "@" in said.text or needs_fitting(said):
-        from ebbtide.agent.input.attach import fit_user_message, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
+        from ebbtide.agent.input.attach import fit_user_message, with_attached  # noqa: PLC0415  # deferred: rarely needed
 
-        said = fit_user_message(said, env)  # also when the user is faster than what follows
+        said = fit_user_message(said, env)  # even if the user interrupts what follows
         with_files = await env.interrupt.race(with_attached(said, env)) or said
     if env.provider.facts.is_small and said.text.strip():
         from ebbtide.agent.input.first_look import with_first_look  # noqa: PLC0415  # deferred: for some models only

@@ -1,5 +1,5 @@
-"""What a message names of the user's and the project's commands and skills, as `/NAME`: put in when the turn begins,
-with what its shell commands print and the files that it names."""
+"""Commands and skills that a message invokes as `/NAME`. They are expanded when the turn begins, with the output of
+their shell commands and the files they mention."""
 
 import re
 import secrets
@@ -26,19 +26,19 @@ from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.program_output import beginning_printed
 
 MAX_COMMAND_CHARS = 200_000
-"""Characters that a command may become."""
+"""Maximum characters of an expanded command."""
 AS_USUAL, ALLOW = "ask as usual", "allow these"
 WELL = "\nexit code 0"
-"""How the output of a command that has not failed ends: nobody needs it in a text."""
+"""End of a successful command's output, which is removed from the text."""
 MAX_OUTPUT_BYTES = 30_000
-"""Bytes of what one shell command prints."""
+"""Maximum bytes of one shell command's output."""
 
 _FORM = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 async def with_extensions(said: User, extensions: SessionExtensions, env: SessionContext) -> User:
-    """The message with the command or the skill that it names, and with the skills that the model does not know of yet.
-    Raises `UsageError` for one that cannot be used, since nothing would be left to send."""
+    """Expand the command or skill that the message invokes, and announce skills that the model does not know yet.
+    Raises `UsageError` if it cannot be used, because nothing would be left to send."""
     news = extensions.news(env.instructions.skills, env.watch.epoch)
     lines = "\n".join(map(line_of, news))
     told = (
@@ -93,8 +93,7 @@ async def _parts(
 
 
 async def _offer_rules(named: UserInvocable, extensions: SessionExtensions, env: SessionContext) -> None:
-    """What it would like to run without a question is asked about where that changes something, and holds for this
-    session."""
+    """Offer the rules that an extension asks for, if they would change anything. They apply to this session."""
     approval = env.call_runner.approval
     if approval.ask is None or approval.policy.mode not in ("ask", "accept-edits"):
         return
@@ -110,8 +109,8 @@ async def _offer_rules(named: UserInvocable, extensions: SessionExtensions, env:
 
 
 async def _command_output(command: str, named: UserInvocable, env: SessionContext) -> str:
-    """What a shell command of it prints: as any command of the model it is looked at by the policy, and held. Raises
-    `UsageError` where it may not run."""
+    """Return the output of a shell command. Like any command of the model it is checked by the policy and sandboxed.
+    Raises `UsageError` if it may not run."""
     call = ToolCall(f"command-{secrets.token_hex(4)}", "bash", {"command": command})
     env.emit(ToolStarted(call.id, call.name, call.arguments))
     result = await run_unrecorded(call, env.call_runner)

@@ -1,4 +1,4 @@
-"""What the model is told when its user has brought files back."""
+"""Tell the model that the user has restored files."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,14 @@ class RestoreAnnouncement:
 async def announce_restored_files(
     conversation: Conversation, env: SessionContext, files: Sequence[str]
 ) -> RestoreAnnouncement:
-    """Tells the model which files are not what it left any more."""
+    """Tell the model which files are no longer as it left them."""
     if not files:
         return RestoreAnnouncement(conversation)
     names = join_limited(files, _MAX_LISTED_FILES)
     text = f"[The user brought these files back to what they were before; read them again: {names}]"
     said = User((Note(text.encode(errors="replace").decode()),))
     await env.recorder.record_user_message(said)
-    # A resumed session reports what changed behind its back; these files did not.
+    # A resumed session reports files changed from outside; these were not.
     workspace = env.call_runner.workspace
     paths = [workspace.root / name for name in files]
     for path in paths:

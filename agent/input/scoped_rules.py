@@ -1,6 +1,6 @@
-"""Rules that other programs keep in folders, a file each, whose head says what files they are for: `.cursor/rules`,
-`.github/instructions`, `.claude/rules`. Some hold always, some for files that patterns name, and some are
-offered to be read."""
+"""Rules of other programs, one file each, whose front matter says which files they apply to: `.cursor/rules`,
+`.github/instructions`, `.claude/rules`. Some always apply, some apply to files that match patterns, and some are only
+offered to the model."""
 
 import os.path
 import re
@@ -27,7 +27,7 @@ _PATTERNS_AT = {".cursor/rules": "globs", ".github/instructions": "applyTo", ".c
 _EVERYTHING = {"**", "**/*", "*"}
 _COMMA = re.compile(r",(?![^{]*\})")
 MAX_RULES = 200
-"""Of one folder."""
+"""Maximum number of rules in one folder."""
 MAX_DESCRIPTION_CHARS = 300
 
 
@@ -37,17 +37,17 @@ class ScopedRule:
 
     path: Path
     folder: Path
-    """What its patterns are relative to."""
+    """The folder that its patterns are relative to."""
     scope: Scope
     patterns: tuple[str, ...]
     description: str
     body: str
     text: str
-    """All of the file, its head included."""
+    """The whole file, front matter included."""
     globs: tuple[GlobPattern, ...] = ()
 
     def covers(self, path: Path) -> bool:
-        """Whether its patterns name a file."""
+        """Whether its patterns match a file."""
         if not path.is_relative_to(self.folder):
             return False
         name = path.relative_to(self.folder).as_posix()
@@ -55,7 +55,7 @@ class ScopedRule:
 
     @property
     def section(self) -> InstructionFile:
-        """How it stands in what the model is told."""
+        """The text that the model sees."""
         named = f", for {', '.join(self.patterns)}" if self.scope == "matching" else ""
         text = f"# Rules from {self.path}{named}\n\n{self.body}"
         if self.scope == "offered":
@@ -64,8 +64,8 @@ class ScopedRule:
 
 
 def rules_in(folder: Path, boundary: Path, reader: InstructionReader) -> tuple[ScopedRule, ...]:
-    """The rules that a folder has, in the order of their names. Nothing outside of `boundary` is read; what
-    cannot be is told in `reader.problems`."""
+    """Return the rules of a folder, sorted by name. Nothing outside `boundary` is read; problems are added to
+    `reader.problems`."""
     return tuple(rule for name in RULE_FOLDERS for rule in _rules(folder, name, boundary, reader))
 
 
@@ -93,7 +93,7 @@ def _rule(path: Path, folder: Path, name: str, boundary: Path, reader: Instructi
         raise UnreadableFile("it is outside of the project")
     left = reader.left
     text = reader.read(path)
-    reader.left = left  # it is counted when it is told
+    reader.left = left  # it is counted when it is used
     head, body = split(text)
     patterns = _patterns(head.get(_PATTERNS_AT[name]))
     description = ellipsize(text_at(head, "description"), MAX_DESCRIPTION_CHARS)
@@ -106,7 +106,7 @@ def _rule(path: Path, folder: Path, name: str, boundary: Path, reader: Instructi
 
 
 def _patterns(written: object) -> tuple[str, ...]:
-    """The patterns of a list, or of a text in which commas stand between them."""
+    """Return the patterns of a list or of a comma-separated text."""
     parts = written if isinstance(written, list) else _COMMA.split(written) if isinstance(written, str) else []
     found = (str(part).strip().strip("\"'").removeprefix("./").removeprefix("/") for part in parts)
     return tuple(f"{one}**" if one.endswith("/") else one for one in found if one)

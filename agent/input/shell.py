@@ -1,5 +1,5 @@
-"""A command that the user runs themselves. The model sees it and what it printed as a call of its own, and long outputs
-are kept like any other."""
+"""A shell command that the user runs. The model sees it and its output as one of its own calls, and long outputs are
+stored as usual."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ class ShellRun:
 async def run_by_user(
     conversation: Conversation, env: SessionContext, command: str, hear: Callable[[Event], None]
 ) -> ShellRun:
-    """Runs a command and adds it to a conversation, whatever the permission rules say of calls of the model, and
-    outside their sandbox: the user has typed it. An interruption ends it. `hear` is told what happens meanwhile."""
+    """Run a command typed by the user and add it to the conversation. The permission rules and the sandbox for the
+    model's calls do not apply. An interrupt ends it. `hear` gets the events."""
     said = User((Text(f"!{command}"), Note(NOT_ASKED)))
     number = outputs_so_far(conversation) + 1
     call = ToolCall(f"{BY_USER}{number}", "bash", {"command": command, "timeout": MAX_TIMEOUT_S})

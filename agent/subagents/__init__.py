@@ -1,2 +1,1 @@
-"""Agents that a session sends off: which there are, how one is composed from what its session may do, and
-what it hands back."""
+"""Sub-agents: their definitions, how they are composed from their parent session's parts, and what they hand back."""

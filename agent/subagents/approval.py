@@ -1,4 +1,4 @@
-"""What the calls of an agent may do: what those of its session may now, and no more than its own mode lets."""
+"""Permissions of a sub-agent: those of its parent session, limited by its own mode."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +12,8 @@ from ebbtide.agent.events.session import Event
 
 
 class AgentApproval(Approver):
-    """Rules, folders and the mode are its session's, whenever they change; so are the questions, and the rules
-    that are kept when one of them is answered."""
+    """Rules, folders and the mode follow the parent session, and so do questions and the rules added by answering
+    them."""
 
     __slots__ = ("_ceiling", "_emit", "_id", "_label", "_of", "_readable")
 
@@ -26,8 +26,8 @@ class AgentApproval(Approver):
         id: str,
         emit: Callable[[Event], None],
     ) -> None:
-        """`readable`: folders of its own that it may read. `label`: how questions name it, and `id`: what tells them
-        from those of others that are called so; `emit` tells its session's front end what becomes of them."""
+        """`readable`: additional folders that it may read. `label`: its name in questions; `id`: distinguishes its
+        questions from those of agents with the same name; `emit`: the parent's event sink, for answers."""
         self._of, self._ceiling, self._readable, self._emit = of, ceiling, readable, emit
         self._label, self._id = label, id
         super().__init__(
@@ -49,7 +49,7 @@ class AgentApproval(Approver):
 
     @policy.setter
     def policy(self, changed: Policy) -> None:
-        """Only what was found out about the sandbox is its session's to know."""
+        """Only findings about the sandbox are passed on to the parent session."""
         if changed.sandbox_problem != self._of.policy.sandbox_problem:
             self._of.policy = replace(self._of.policy, sandbox_problem=changed.sandbox_problem)
 

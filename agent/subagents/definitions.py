@@ -1,4 +1,4 @@
-"""Which agents there are: what each is for, what it is told, what it may use."""
+"""Sub-agent definitions: description, prompt and tools of each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.task import BUILT_IN
 
 READING = ("read", "grep", "glob", "bash", "read_result", "recall")
-"""What agents are given that change nothing. Their mode lets `bash` only look."""
+"""Tools of read-only agents. Their mode restricts `bash` to reading."""
 HAND_BACK = (
     "You were sent off by another model, which sees nothing but your last message: make it whole. Give the answer "
     "first, then under a line `Findings` one line each, `- path:line: what is there`. Say what you did not find or "
@@ -21,33 +21,33 @@ HAND_BACK = (
 class AgentDefinition:
     name: str
     description: str
-    """What it is for, as the model that sends it off reads it."""
+    """Its purpose, as the model that starts it reads it."""
     prompt: str
-    """What it is told besides what every session is told."""
+    """Added to the standard system prompt."""
     tools: tuple[str, ...] | None = None
-    """Names of tools, `mcp__SERVER` for all of a server; None: all that its session has."""
+    """Names of tools, `mcp__SERVER` for all of a server; None for all tools of the parent session."""
     without: tuple[str, ...] = ()
-    """Names of tools that it has not, likewise."""
+    """Names of excluded tools, in the same form."""
     model: str | None = None
     mode: Mode = "auto"
-    """The most that it may do; its session's mode holds besides."""
+    """The most permissive mode that it may have; the parent session's mode applies as well."""
     runs_hooks: bool = True
-    """Hooks are told of its calls."""
+    """Whether hooks run for its calls."""
     max_turns: int | None = None
-    """Requests that it may make, where that is fewer than usual."""
+    """Maximum number of requests, if fewer than usual."""
     plugin: str = ""
-    """The name of the plugin that brings it."""
+    """Name of the plugin that defines it."""
 
     def has(self, tool: str) -> bool:
-        """Whether it is given a tool of that name where its session has it."""
+        """Whether it gets a tool of that name if its parent session has it."""
         server = server_of(tool)
         names = {tool, *((server, f"{server}__*") if server else ())}
         return names.isdisjoint(self.without) and (self.tools is None or not names.isdisjoint(self.tools))
 
 
 def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
-    """The one that a model means: by its name, also in other letters or with blanks in it, or, as other programs call
-    those of plugins, behind the name of the plugin."""
+    """Return the definition that a model means: by its name, ignoring case and with blanks for hyphens, or with the
+    plugin's name as a prefix, as in other programs."""
     plain = name.strip().replace(" ", "-").lower()
     fitting = (
         lambda each: each.name == name,
@@ -58,7 +58,7 @@ def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentD
 
 
 def built_in() -> tuple[AgentDefinition, ...]:
-    """The agents that come with the program."""
+    """Return the built-in agents."""
     return tuple(
         AgentDefinition(name, purpose, _text(name), READING, mode="plan") for name, purpose in BUILT_IN.items()
     )

@@ -1,4 +1,4 @@
-"""The agents that users and projects write, among those that come with the program."""
+"""Agents defined in files by users and projects."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -21,12 +21,12 @@ _OF_OTHERS = frozenset(
     todowrite toolsearch websearch
     """.split()  # noqa: SIM905  # a list of names is a table
 )
-"""Tools of other programs that do something for their sessions, which agents here have by themselves or not at all."""
+"""Tools of other programs' sessions, which agents here have in another form or do not need."""
 
 
 def with_files(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) -> tuple[AgentDefinition, ...]:
-    """The agents that come with the program, and those of users and projects. Only what is the user's own takes the
-    place of one that comes with the program. `skills`: those that may be used, of which agents name some."""
+    """Return the built-in agents and those of users and projects. Only the user's own files can override a built-in
+    agent. `skills`: available skills, some of which agents name."""
     found = {definition.name: definition for definition in built_in()}
     for file in files:
         if file.name not in found or file.item.owner == "user":
@@ -35,7 +35,8 @@ def with_files(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) -> tupl
 
 
 def unknown_tools(files: Sequence[AgentFile], known: Collection[str]) -> tuple[str, ...]:
-    """A line for all tools that agents name and that are none here, under whatever name; `known`: ours."""
+    """Return one line on all tools that agents name and that do not exist here, under any name. `known`: existing
+    tools."""
     found: dict[str, list[str]] = {}
     for file in files:
         for name in (*(file.tools or ()), *file.without):
@@ -51,13 +52,13 @@ def _is_unknown(name: str, known: Collection[str]) -> bool:
         return False
     try:
         return our_tool(ours, {}, known) is None
-    except ToolError:  # it is known for what it is
+    except ToolError:  # it is recognised by its other name
         return False
 
 
 def _of_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
-    """What it may use narrows what its session has, and adds nothing to it. A patch
-    changes and makes files, so who may not do both has none."""
+    """Its tools restrict those of the parent session and add none. A patch edits and creates files, so an agent without
+    both rights does not get it."""
     tools = None if file.tools is None else tuple(dict.fromkeys(map(by_their_name, our_names(file.tools))))
     without = tuple(name if plain_name(name) in LISTERS else by_their_name(name) for name in our_names(file.without))
     if tools is not None:

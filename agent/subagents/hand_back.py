@@ -1,4 +1,4 @@
-"""What an agent hands back: gathered from what happened in its session, and told to whoever sent it off. Pure."""
+"""The result of a sub-agent, collected from its session's events and rendered for the parent's model. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import ellipsize, join_limited
 
 MAX_ANSWER_CHARS = 16_384
-"""Characters of an answer that are shown; all of it is kept."""
+"""Maximum characters of an answer that are shown; the full answer is stored."""
 MAX_LISTED_FILES, MAX_REFERENCES, MAX_FINDINGS = 20, 12, 50
 _OWN_REFERENCE = regex(r"(?<![\w/])r([1-9]\d{0,5})(?!\w)")
 _FINDINGS = regex(r"^[#* ]*findings[*: ]*$", 2)  # IGNORECASE
@@ -35,7 +35,7 @@ _ENDS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class AgentWork:
-    """What has happened in the session of an agent so far."""
+    """Progress of a sub-agent's session."""
 
     end: AgentEnd = "interrupted"
     answer: str = ""
@@ -45,9 +45,9 @@ class AgentWork:
     changed: dict[str, None] = field(default_factory=dict)
     read: dict[str, None] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
-    """What was called, by the ids of calls that are not over."""
+    """Running calls as one line each, by call id."""
     outputs: list[str] = field(default_factory=list)
-    """What was called for each output, in order."""
+    """The call for each output, in order."""
 
     def take(self, event: Event) -> None:
         match event:
@@ -73,13 +73,13 @@ class AgentWork:
 
 
 def call_line(name: str, arguments: Mapping[str, object]) -> str:
-    """A call in one short line."""
+    """Return a call in one short line."""
     told = " ".join(value if isinstance(value, str) else json.dumps(value) for value in arguments.values())
     return ellipsize(" ".join(f"{name} {told}".split()), 100)
 
 
 def finished_event(work: AgentWork, agent: str, call: str, name: str, project: str, seconds: float) -> AgentFinished:
-    """What the agent hands back. References of its own in its answer are written so that other sessions understand
+    """Return the final event. The agent's own references in its answer are rewritten so that other sessions can resolve
     them. `project`: the name of its project."""
     place = f"ebb://{project}/{agent}"
     answer = _OWN_REFERENCE.sub(
@@ -108,7 +108,7 @@ def finished_event(work: AgentWork, agent: str, call: str, name: str, project: s
 
 
 def findings_in(answer: str) -> tuple[str, ...]:
-    """The items of the list under the heading `Findings`."""
+    """Return the items of the list under the heading `Findings`."""
     lines = iter(answer.splitlines())
     for line in lines:
         if _FINDINGS.fullmatch(line.strip()):
@@ -124,7 +124,7 @@ def findings_in(answer: str) -> tuple[str, ...]:
 
 
 def hand_back_text(done: AgentFinished) -> tuple[str, str]:
-    """The hand-back as the model reads it, and all of it, where that is more."""
+    """Return the result as the model sees it, and the full text if that is longer, or ""."""
     price = "" if done.cost is None else f", ${done.cost:.4f}"
     head = f"[Agent {done.name} {_ENDS[done.end]}: {done.steps} requests, {done.usage.total:,} tokens{price}]"
     answer = done.answer or "(it said nothing)"

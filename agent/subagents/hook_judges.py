@@ -1,4 +1,4 @@
-"""Models, agents and servers that hooks of a session ask."""
+"""Models, agents and servers that answer the questions of a session's hooks."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
@@ -22,17 +22,17 @@ Compose: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack],
 
 JUDGE = f"You judge for a hook of a coding agent whether what happens is as it should be. {ANSWER}"
 MAX_ANSWER_TOKENS = 1024
-"""Tokens."""
+"""Maximum tokens of an answer."""
 
 
 class HookJudges:
-    """Those of one session, whose costs are part of its own."""
+    """The judges of one session; their costs are added to its own."""
 
     def __init__(self, env: SessionContext, connect: Connect, compose: Compose) -> None:
         self._env, self._connect, self._compose = env, connect, compose
 
     async def model(self, question: str, model: str) -> str:
-        """The session's own model, or the one that is written where it can be had."""
+        """Ask the session's own model, or the given one if it is available."""
         env, usual = self._env, self._env.provider.facts.id
         named = model_of(model or None, usual)
         try:
@@ -49,7 +49,7 @@ class HookJudges:
         return reply.message.text
 
     async def agent(self, question: str, model: str) -> str:
-        """An agent that may look, and of whose calls no hook is told."""
+        """Ask a read-only agent, whose own calls run no hooks."""
         definition = AgentDefinition("hook", "", JUDGE, READING, model=model or None, mode="plan", runs_hooks=False)
         answer = ""
         try:
@@ -83,6 +83,6 @@ class HookJudges:
         return result.text, result.failed
 
     def _quietly(self, event: Event) -> None:
-        """Tells of a question only what it cost."""
+        """Emit only the cost of a question."""
         if isinstance(event, ReplyFinished):
             self._env.emit(replace(event, purpose="hook"))

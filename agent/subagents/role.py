@@ -1,4 +1,4 @@
-"""What an agent is composed with: its definition, and what it has of the session that sends it off."""
+"""What a sub-agent is composed of: its definition, and what it shares with its parent session."""
 
 import secrets
 import time
@@ -25,7 +25,7 @@ from ebbtide.store.session_rows import SessionRow
 from ebbtide.tools.base import Tool, Workspace
 from ebbtide.tools.lazy import dataclass
 
-if TYPE_CHECKING:  # types only: who brings some pays for them
+if TYPE_CHECKING:  # types only: few sessions have these
     from ebbtide.agent.calls.tool_hooks import ToolHooks
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
 
@@ -36,12 +36,12 @@ NOT_FOR_AGENTS = ("ask_user", "task")
 class AgentRole:
     definition: AgentDefinition
     parent: SessionContext
-    """What the session is made of for which it works."""
+    """The context of its parent session."""
     id: str = field(default_factory=partial(secrets.token_hex, 6))
-    """Of its own session."""
+    """Id of its own session."""
 
     def row(self, config: Config) -> SessionRow:
-        """A new session of its own, which belongs to the one that sends it off."""
+        """Return the row of its own session, which belongs to the parent session."""
         of, now = self.parent.recorder, time.time()
         usual = config.agents_model or self.parent.provider.facts.id
         model = model_of(self.definition.model, usual)
@@ -50,21 +50,21 @@ class AgentRole:
         return SessionRow(self.id, of.project, "", model, mode, now, now, owner=of.session, agent=name)
 
     def tools_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """Those of its session that it is given."""
+        """Return the parent session's tools that it gets."""
         own = (tool for tool in tools if tool.name not in NOT_FOR_AGENTS)
         return tuple(tool for tool in own if tool.name in (SEARCH, CALL) or self.definition.has(tool.name))
 
     def server_tools(self) -> ServerTools:
-        """What servers of its session offer and it is given."""
+        """Return the server tools that it gets."""
         return self.parent.server_tools.subset(self.definition.has)
 
     def approval(self, outputs: Path) -> AgentApproval:
-        """What its calls may do; what is in `outputs` it may read."""
+        """Return its approver; it may read `outputs`."""
         of, definition = self.parent.call_runner.approval, self.definition
         return AgentApproval(of, definition.mode, (str(outputs),), definition.name, self.id, self.parent.emit)
 
     def workspace(self, own: Workspace) -> Workspace:
-        """`own`, whose commands have the variables of those of its session."""
+        """Return `own` with the environment variables of the parent session's commands."""
         of, sandbox = self.parent.call_runner.workspace, own.sandbox
         if sandbox is not None and of.sandbox is not None:
             sandbox = replace(sandbox, variables=of.sandbox.variables, known=of.sandbox.known)
@@ -72,17 +72,17 @@ class AgentRole:
 
     @property
     def guard(self) -> Guard:
-        """Files that it changes are kept for the turn of its session."""
+        """Checkpoints of its file changes belong to the parent session's turn."""
         return self.parent.checkpoints.around if self.parent.checkpoints is not None else no_checkpoint
 
     def tool_hooks(self, workspace: Workspace, emit: Callable[[Event], None]) -> "ToolHooks | None":
-        """Those of its session, which are told whose calls they are."""
+        """Return the parent session's hooks, which get the agent's id and type."""
         told = {"agent_id": self.id, "agent_type": self.definition.name}
         hooks = self.parent.hooks if self.definition.runs_hooks else None
         return around_calls(hooks, workspace, emit, self.guard, told)
 
     def instructions(self, instructions: Instructions, mode: Mode) -> Instructions:
-        """The system text with what the agent is told. A plan is nothing that it could hand in."""
+        """Return the system prompt with the agent's own. It cannot submit a plan, so the plan mode is not mentioned."""
         base = f"{instructions.base}\n\n{self.definition.prompt}\n\n{HAND_BACK}"
         placed = in_mode(instructions, mode, "") if mode == "plan" else instructions
         return replace(placed, base=base, skills="")
@@ -93,8 +93,8 @@ class AgentRole:
 
 
 def model_of(said: str | None, usual: str) -> str:
-    """PROVIDER/NAME for what a definition says. A word alone, such as `haiku`, is the newest model of the usual one's
-    provider that is called so, or else the usual one."""
+    """Return PROVIDER/NAME for the model in a definition. A single word such as `haiku` means the newest matching model
+    of the default's provider, or else the default."""
     if said is None or "/" in said:
         return said or usual
     from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few definitions name a model
@@ -103,9 +103,9 @@ def model_of(said: str | None, usual: str) -> str:
 
 
 def usable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefinition, ...]:
-    """The agents that a session may send off now."""
+    """Return the agents that a session may start now."""
     if extensions is None or not extensions.agents:
         return built_in()
-    from ebbtide.agent.subagents.file_definitions import with_files  # noqa: PLC0415  # deferred: few users have some
+    from ebbtide.agent.subagents.file_definitions import with_files  # noqa: PLC0415  # deferred: few users define agents
 
     return with_files(extensions.usable_agents(), extensions.usable_skills())

@@ -1,4 +1,4 @@
-"""The agents of one session: sent off, a few at a time, and ended one by one."""
+"""Starts the sub-agents of one session, a few at a time, and stops them individually."""
 
 import asyncio
 import time
@@ -34,27 +34,27 @@ from ebbtide.tools.task import MAX_LISTED
 
 MAX_CONCURRENT_AGENTS = 10
 HIDDEN_EVENTS = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
-"""What happens so often that front ends are not told of it."""
+"""Frequent events that are not passed on to front ends."""
 
 Compose: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
-"""Makes the session of an agent. Raises `AgentError`."""
+"""Creates the session of an agent. Raises `AgentError`."""
 
 
 @dataclass(slots=True)
 class _Delegation:
-    """One that is not done."""
+    """A queued or running agent."""
 
     status: RunningAgent
     began: float
     work: AgentWork = field(default_factory=AgentWork)
     session: Session | None = None
-    """None while it waits."""
+    """None while it is queued."""
     wish: Interrupt = field(default_factory=Interrupt)
-    """That it ends."""
+    """The request to stop it."""
 
 
 class SessionAgents:
-    """They work for the session whose `SessionContext` is `parent`."""
+    """The sub-agents of the session whose `SessionContext` is `parent`."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class SessionAgents:
         compose: Compose,
         parent: SessionContext,
     ) -> None:
-        """`definitions`: those that may be sent off now."""
+        """`definitions` returns the agents that may be started now."""
         self._definitions = definitions
         self._compose = compose
         self._places = asyncio.Semaphore(max(1, min(concurrent, MAX_CONCURRENT_AGENTS)))
@@ -79,7 +79,7 @@ class SessionAgents:
         )
 
     def stop(self, call: str) -> None:
-        """Ends the one of a call soon: it hands back what it has. One that still waits does not begin."""
+        """Stop the agent of a call soon: it hands back what it has. One that is still queued does not start."""
         if (sent := self._sent.get(call)) is not None:
             sent.wish.request()
             if sent.session is not None:
@@ -94,7 +94,7 @@ class SessionAgents:
             self._watcher()
 
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
-        """What the agent hands back. Raises `ToolError` where it cannot be sent off."""
+        """Run an agent and return its result. Raises `ToolError` if it cannot be started."""
         definitions = self._definitions()
         definition = find_definition(definitions, name)
         if definition is None:
@@ -123,7 +123,7 @@ class SessionAgents:
         return Result(text, uncut=whole or None, changed=changed, failed=done.end == "failed")
 
     async def _place(self, closing: AsyncExitStack) -> bool:
-        """Waits until another agent may work, which counts until `closing` closes."""
+        """Wait for a free place, which is released when `closing` closes."""
         await self._places.acquire()
         closing.callback(self._places.release)
         return True
@@ -161,13 +161,14 @@ class SessionAgents:
 
 
 async def _hook_notes(session: Session, name: str, parent: SessionContext) -> tuple[Note, ...]:
-    """What hooks have to say to an agent that begins."""
+    """Return the notes of hooks for an agent that starts."""
     said = await parent.hooks.subagent_starts(session.id, name) if parent.hooks is not None else ""
     return (Note(f"{HOOK_NOTE_PREFIX}`SubagentStart` notes:]\n{said}"),) if said else ()
 
 
 async def _objection(work: AgentWork, session: Session, name: str, parent: SessionContext, *, is_going_on: bool) -> str:
-    """Why hooks want an agent to go on that has answered; empty where it need not, and after it did so once."""
+    """Return why hooks want an agent to continue after its answer; empty if they do not, or if it already continued
+    once."""
     if parent.hooks is None or work.end != "answered":
         return ""
     said = parent.call_runner.secrets.messages(session.history.messages)

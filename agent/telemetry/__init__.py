@@ -1,2 +1,2 @@
-"""What sessions do, told to OpenTelemetry: spans and metrics by its conventions for generative AI. Off unless it is
+"""Export of sessions to OpenTelemetry: spans and metrics by its conventions for generative AI. Off unless
 configured."""

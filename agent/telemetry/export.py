@@ -1,4 +1,4 @@
-"""Spans and metrics on their way to a collector, over OTLP and HTTP."""
+"""Sends spans and metrics to a collector, with OTLP over HTTP."""
 
 import asyncio
 import logging
@@ -24,20 +24,20 @@ from ebbtide.tools.secrets.redaction import without_password
 from ebbtide.tools.version import VERSION
 
 EXPORT_TIMEOUT_S = 2.0
-"""For which one attempt to send lasts, and the end of the program waits."""
+"""Timeout of one attempt to send, and of the shutdown, in seconds."""
 
 
 class Telemetry:
-    """That of one program: all of its sessions tell it what they do."""
+    """Telemetry of one process, shared by all of its sessions."""
 
     def __init__(self, endpoint: str, redact: Callable[[str], str] | None) -> None:
-        """`endpoint`: the collector's address, to which `/v1/traces` and `/v1/metrics` are added. `redact`: takes what
-        is secret out of texts; None where no texts are told. Raises `ConfigError`."""
+        """`endpoint`: the collector's address, to which `/v1/traces` and `/v1/metrics` are added. `redact`: removes
+        secrets from text; None if no text is exported. Raises `ConfigError`."""
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = without_password(endpoint)
             raise ConfigError(f"`telemetry.endpoint` is `{shown}`, which is no address; write it as `http://host:4318`")
-        # What cannot be sent is told once by us, and not by traces on a screen that is drawn.
+        # Failures are reported once as a notice, not as tracebacks that would corrupt the screen.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         base, resource = endpoint.rstrip("/"), Resource.create({"service.name": "ebbtide", "service.version": VERSION})
         self._endpoint = without_password(base)
@@ -59,7 +59,7 @@ class Telemetry:
         self._is_told = False
 
     def follow(self, channel: Channel) -> None:
-        """Has a session's events noted. That they cannot be sent is said there once."""
+        """Record a session's events. A failure to send them is reported there once."""
         trace = SessionTrace(self._instruments)
         self._traces.append(trace)
 
@@ -72,11 +72,11 @@ class Telemetry:
         channel.on_note(note)
 
     async def close(self) -> None:
-        """Sends what is left, for some seconds at most."""
+        """Send what is left, within a few seconds."""
         for trace in self._traces:
             trace.close()
         ends = (self._tracing.shutdown, partial(self._metering.shutdown, EXPORT_TIMEOUT_S * 1000))
-        # Where nobody answers, exporters try again for longer: that keeps no program from its end.
+        # Without an answer, exporters retry for longer; daemon threads do not delay the exit.
         threads = [threading.Thread(target=end, name="telemetry", daemon=True) for end in ends]
         for thread in threads:
             thread.start()
@@ -90,7 +90,7 @@ def _wait(threads: Sequence[threading.Thread]) -> None:
 
 
 class _WatchedExporter(SpanExporter):
-    """Knows whether spans were lost."""
+    """Records whether spans were lost."""
 
     def __init__(self, inner: SpanExporter) -> None:
         self._inner = inner

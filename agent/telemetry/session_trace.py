@@ -1,8 +1,8 @@
-"""The spans and metrics of one session, made of its events.
+"""The spans and metrics of one session, derived from its events.
 
-Names and attributes are those of OpenTelemetry's semantic conventions for generative AI: a turn is `invoke_agent`, a
-request `chat`, a call `execute_tool`; https://opentelemetry.io/docs/specs/semconv/gen-ai/. What the conventions have no
-word for begins with `ebbtide.`
+Names and attributes follow OpenTelemetry's semantic conventions for generative AI: a turn is `invoke_agent`, a request
+`chat`, a call `execute_tool`; https://opentelemetry.io/docs/specs/semconv/gen-ai/. Attributes that the conventions do
+not define begin with `ebbtide.`
 """
 
 import json
@@ -34,15 +34,15 @@ from ebbtide.agent.messages import Usage
 Attributes = Mapping[str, AttributeValue]
 
 PROVIDERS = {"openai-chat": "openai"}
-"""Providers that the conventions call otherwise."""
+"""Providers with another name in the conventions."""
 
 MAX_TEXT_CHARS = 10_000
-"""Of a text that is told, where texts are told at all."""
+"""Maximum characters of exported text, if text is exported at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """What spans and figures are given to."""
+    """The tracer and instruments that record spans and metrics."""
 
     tracer: Tracer
     tokens: Histogram
@@ -50,13 +50,14 @@ class Instruments:
     dollars: Counter
     rewrites: Counter
     redact: Callable[[str], str] | None
-    """Takes what is secret out of texts; None where no texts are told."""
+    """Removes secrets from text; None if no text is exported."""
     agents: dict[str, Context] = field(default_factory=dict)
-    """The calls that have sent off agents, by the ids of the agents' sessions: their turns are part of these."""
+    """Contexts of the calls that started sub-agents, by the ids of the agents' sessions: their turns are child
+    spans."""
 
 
 class SessionTrace:
-    """Is told each event of a session, in order."""
+    """Records each event of a session, in order."""
 
     def __init__(self, instruments: Instruments, clock: Callable[[], int] = time.time_ns) -> None:
         self._on = instruments
@@ -105,7 +106,7 @@ class SessionTrace:
                 pass
 
     def close(self) -> None:
-        """Ends what is open: the program ends in the middle of a turn."""
+        """End open spans when the program exits during a turn."""
         self._end_turn("interrupted", "", self._clock())
 
     def _begin_turn(self, session: str, model: str, text: str, now: int) -> None:
@@ -169,7 +170,7 @@ class SessionTrace:
 
     def _end_call(self, call: ToolFinished, now: int) -> None:
         span, began = self._calls.pop(call.call_id, (None, now))
-        if span is None:  # a call that was never begun: it was refused, or could not be read
+        if span is None:  # a call that never began: it was denied or invalid
             span = self._on.tracer.start_span(f"execute_tool {call.name}", self._within(), start_time=now)
             span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name})
         span.set_attributes({"ebbtide.status": call.status, **self._texts({"gen_ai.tool.call.result": call.text})})
@@ -198,19 +199,19 @@ class SessionTrace:
         return None if self._turn is None else set_span_in_context(self._turn)
 
     def _texts(self, texts: Attributes) -> Attributes:
-        """Texts without what is secret, where they are told at all."""
+        """Return the texts without secrets, or nothing if no text is exported."""
         redact = self._on.redact
         return {} if redact is None else {name: redact(str(text))[:MAX_TEXT_CHARS] for name, text in texts.items()}
 
     def _message(self, name: str, role: str, text: str, **more: str) -> Attributes:
-        """A message as the conventions write it, where texts are told at all."""
+        """Return a message in the form of the conventions, or nothing if no text is exported."""
         return {
             key: json.dumps([{"role": role, "parts": [{"type": "text", "content": said}], **more}], ensure_ascii=False)
             for key, said in self._texts({name: text}).items()
         }
 
     def _clean(self, text: str) -> str:
-        """A sentence of the program's own, which may name an address."""
+        """Clean a sentence of the program, which may contain an address."""
         return self._on.redact(text) if self._on.redact is not None else text[:200]
 
 
