@@ -54,7 +54,7 @@ def model_of(config: Config, own: str, environment: Mapping[str, str]) -> str:
 
 
 def mode_of(config: Config, own: str) -> Mode:
-    """Return the permission mode for a session that nobody watches: its own, unless this run sets another one. A
+    """Return the permission mode for an unattended session: its own, unless this run sets another one. A
     project's file can only make it stricter."""
     configured, source = config.permission_mode, config.sources["agent.permission_mode"]
     if own not in MODES or source == "command line" or source.startswith(("environment", "--config")):
