@@ -31,10 +31,10 @@ def crash_error(error: BaseException, folder: Path, known: Collection[str] = ())
     the environment."""
     place = write_report("".join(traceback.format_exception(error)), folder, known)
     what = redact_text(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known)[:200].rstrip(": ")
-    where = f"A report without your keys is in `{place}`." if place else "No report of it could be written."
+    where = f"A report (without your keys) is in `{place}`." if place else "No report could be written."
     return CrashError(
-        f"Ebbtide stopped because of a bug of its own ({what}). {where} Nothing that was said is lost: "
-        "`ebb -c` goes on with the session."
+        f"Ebbtide stopped because of an internal bug ({what}). {where} The conversation is not lost: "
+        "`ebb -c` resumes the session."
     )
 
 

@@ -35,10 +35,10 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
     2: ("usage", "a flag, prompt, folder, URL or configuration is wrong"),
     3: (
         "provider",
-        "the provider cannot be reached, failed, does not know the model, or the account has no credit; or a server of "
-        "tools that is `required` cannot be used",
+        "the provider cannot be reached, failed, does not know the model, or the account has no credit; or an MCP "
+        "server that is `required` cannot be used",
     ),
-    4: ("key", "there is no key, or the provider does not accept it"),
+    4: ("key", "there is no key, or the provider rejects it"),
     5: ("denied", "answered, but calls were denied (listed under `denied`); or a hook refused the prompt"),
     6: (
         "limit reached",
@@ -46,11 +46,11 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
         "the same again and again",
     ),
     7: ("context", "the conversation does not fit into the window"),
-    8: ("schema", "the answer does not meet the schema"),
-    9: ("findings", "`ebb review` found something that is as bad as `--fail-on` says"),
-    75: ("rate limit", "the provider still limits the rate after all retries"),
+    8: ("schema", "the answer does not match the schema"),
+    9: ("findings", "`ebb review` found something at or above the `--fail-on` severity"),
+    75: ("rate limit", "still rate-limited after all retries"),
     130: ("interrupted", "interrupted, also by SIGTERM, or by SIGHUP when the terminal was closed"),
-    141: ("the reader of the output went away", "the reader of the output went away (`ebb … | head -1`)"),
+    141: ("output pipe closed", "output pipe closed (`ebb … | head -1`)"),
 }
 """Exit codes of the process: a label of a few words, and a description."""
 

@@ -346,7 +346,7 @@ class Session:
     def checkpoints(self) -> SessionCheckpoints:
         """Checkpoints of the files before the session changed them. Raises `AgentError` if there are none."""
         if self._env.checkpoints is None:
-            raise AgentError("no checkpoints are kept in this session: see `checkpoints.enabled` in `/settings`")
+            raise AgentError("this session has no checkpoints: see `checkpoints.enabled` in `/settings`")
         return self._env.checkpoints
 
     @property

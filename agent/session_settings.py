@@ -68,7 +68,7 @@ def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
     Raises `ConfigError`."""
     allow = tuple(parse_rule(rule) for rule in config.allow)
     if Rule(OUTSIDE) in allow:
-        raise ConfigError('`outside` names no program; write `outside(docker)`, or `agent.sandbox = "off"` for all')
+        raise ConfigError('`outside` needs a program; write `outside(docker)`, or `agent.sandbox = "off"` for all')
     return Policy(
         root=str(root),
         mode=mode,
@@ -158,7 +158,7 @@ def tools_for(
     }
     taken = Counter([*known, *(tool.name for tool in extra)])
     if twice := next((tool.name for tool in extra if taken[tool.name] > 1), None):
-        raise ConfigError(f"there are two tools called `{twice}`; give yours another name")
+        raise ConfigError(f"there are two tools named `{twice}`; rename yours")
     chosen = config.tools_allowed or tuple(name for name in known if name not in has_use or has_use[name]())
     tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied) + tuple(
         extra

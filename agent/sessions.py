@@ -74,7 +74,7 @@ GLIMPSE = 200
 Opening: TypeAlias = Literal["first", "instead", "again"]
 """A session is opened first, in place of one that has messages, or again right after it was closed."""
 
-READ_ONLY = "no session can be stored in `{}`: {}; `--ephemeral` starts one that is not kept"
+READ_ONLY = "no session can be stored in `{}`: {}; use `--ephemeral` to start one that is not saved"
 
 
 class Sessions:
@@ -184,7 +184,7 @@ class Sessions:
             if not self._ephemeral:
                 closing.callback(lock_session(self.config, row.id).release)
             if new_id and await thread.run(store.session, new_id) is not None:
-                raise UsageError(f"there is a session `{new_id}` already; go on with it with `-r`, or give another id")
+                raise UsageError(f"session `{new_id}` already exists; resume it with `-r`, or use another id")
             if row.draft:
                 closing.push_async_callback((await self.library()).drop_unused, row.id)
             was_open = row.id in self._kept_here

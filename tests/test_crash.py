@@ -71,8 +71,8 @@ def test_a_run_without_a_terminal_tells_of_it_and_has_its_result(
     done = ebb(*arguments, home=home, env=broken)
     path = report_in(home)
     told = (
-        f"Ebbtide stopped because of a bug of its own (KeyError: 'no row for ***'). A report without your keys is in "
-        f"`{path}`. Nothing that was said is lost: `ebb -c` goes on with the session."
+        f"Ebbtide stopped because of an internal bug (KeyError: 'no row for ***'). A report (without your keys) is in "
+        f"`{path}`. The conversation is not lost: `ebb -c` resumes the session."
     )
     assert (done.code, KEY in done.out + done.err, "Traceback" in done.out) == (1, False, False)
     if form == "text":
@@ -94,8 +94,8 @@ def test_the_terminal_is_given_back_with_a_sentence(tmp_path: Path, broken: dict
     report_in(home)
     shown = child.before or ""
     assert child.exitstatus == 1
-    assert "Ebbtide stopped because of a bug of its own (KeyError: 'no row for ***')." in shown
-    assert "`ebb -c` goes on with the session." in shown
+    assert "Ebbtide stopped because of an internal bug (KeyError: 'no row for ***')." in shown
+    assert "`ebb -c` resumes the session." in shown
     assert KEY not in shown
     assert "Traceback" not in shown
 

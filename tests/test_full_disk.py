@@ -128,7 +128,7 @@ def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(seen
 
 
 def test_what_is_stored_can_be_read_while_the_disk_is_full(seen: Seen, tmp_path: Path) -> None:
-    why = f"no session can be stored in `{tmp_path}/data/sessions.db`: the disk is full; `--ephemeral` starts one"
+    why = f"no session can be stored in `{tmp_path}/data/sessions.db`: the disk is full; use `--ephemeral` to start"
     assert seen("reading", tmp_path) == {
         "listed": [True],
         "shown": True,

@@ -127,7 +127,7 @@ def test_what_is_piped_in_stands_beside_the_prompt(user: User) -> None:
         "-p", "explain", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="the log\n"
     )
     assert run.lines[1]["text"] == "explain"
-    assert "attached what was piped in (1 line, 8 bytes)" in [line.get("text") for line in run.lines]
+    assert "attached piped input (1 line, 8 bytes)" in [line.get("text") for line in run.lines]
 
 
 def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:

@@ -94,7 +94,7 @@ def test_a_session_has_the_id_that_its_user_chose(user: User) -> None:
         assert (again.code, again.result["session"]) == (0, ID)
     taken = user.ask({"text": "Yes."}, flags=("--session-id", ID))
     assert (taken.code, taken.out) == (2, "")
-    assert taken.err == f"ebb: there is a session `{ID}` already; go on with it with `-r`, or give another id\n"
+    assert taken.err == f"ebb: session `{ID}` already exists; resume it with `-r`, or use another id\n"
 
 
 def test_a_session_with_an_id_of_its_users_own_is_exported_and_imported(user: User, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_of_more_tools_than_the_provider_takes_the_others_are_found_by_a_search(
     sent = tools_of(server.requests[0].body)
     assert len(sent) == 128
     assert {"mcp__raw__t0", "mcp__raw__t199"} & set(sent) == {"mcp__raw__t0"}
-    assert done.err.count("tools are more than the 128 that the provider takes in a request") == 1
+    assert done.err.count("tools exceed the 128 that the provider accepts in a request") == 1
     assert json.dumps(server.requests[1].body).count("mcp__raw__t199") == 2
 
 

@@ -17,7 +17,7 @@ from tests.running import ROOT, command, environment
 FINDING = {"path": "a.py", "line": 2, "severity": "warning", "title": "Wrong sum", "message": "It subtracts."}
 ANSWER = {"summary": "It changes a sum.", "findings": [FINDING]}
 
-ATTACHED = "attached what was piped in (8 lines, 145 bytes)"
+ATTACHED = "attached piped input (8 lines, 145 bytes)"
 
 
 @pytest.fixture

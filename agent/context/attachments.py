@@ -61,7 +61,7 @@ def _iter_labels(parts: Sequence[UserPart]) -> Iterator[str]:
     for index, part in enumerate(parts):
         match part:
             case Note(kind="piped"):
-                yield f"what was piped in ({_about_piped(part)})"
+                yield f"piped input ({_about_piped(part)})"
             case Note(kind="file" | "folder", name=name, about=about):
                 yield f"`{printable(name)}` ({about})"
             case Note(kind="picture", name=name):

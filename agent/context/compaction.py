@@ -205,12 +205,12 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         return Floor(caps, 0, deferred=whole - room.tools, pins=pins, request=request)
     share = round(100 * room.request_tokens(sum(sizes.values())) / max(room.effective, 1))
     taken = {name: round(size * room.scale) for name, size in sizes.items()}
-    taken |= {"the system text": room.system, "the tool definitions": room.tools}
+    taken |= {"the system prompt": room.system, "the tool definitions": room.tools}
     name, size = max(taken.items(), key=lambda item: item[1])
     return Floor(
         caps,
         0,
-        f"what stays after a compaction takes {share} % of what a request may; the largest part of it is {name} with "
+        f"a compacted conversation still takes {share} % of the room for a request, most of it {name} with "
         f"about {size:,} tokens",
         whole - room.tools,
         pins,
@@ -250,7 +250,7 @@ def _floor_sizes(conversation: Conversation, caps: Caps, least: int) -> dict[str
     ends_in_request = bool(tail) and is_request(tail[-1])
     return {
         "the ledger": caps.ledger,
-        "what is pinned": size_of_pins(conversation, cut),
+        "pinned content": size_of_pins(conversation, cut),
         MESSAGE: asked + (newest if ends_in_request else 0),
         STEP: 0 if ends_in_request else newest,
     }

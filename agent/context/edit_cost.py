@@ -175,6 +175,6 @@ def undo_refusal(before: ContextBudget) -> str:
     if before.verdict == "fits":
         return ""
     return (
-        f"the view from before takes about {before.used:,} tokens by now, and a request has room for "
-        f"{before.window.effective:,}: nothing was undone; `/bring` shows single parts of it again"
+        f"the previous view now takes about {before.used:,} tokens, and a request has room for "
+        f"{before.window.effective:,}: nothing was undone; `/bring` brings back single parts of it"
     )

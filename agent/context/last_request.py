@@ -12,12 +12,12 @@ from ebbtide.agent.context.server_truncation import CountRecord
 from ebbtide.tools.lazy import dataclass
 
 NAMES: Mapping[str, str] = {
-    "base": "the program's own instructions",
+    "base": "built-in instructions",
     "project": "instruction files",
     "memories": "memory.md",
     "skills": "skills",
-    "environment": "date, mode, branch, folder or who is there",
-    "appended": "what was added to it at the start",
+    "environment": "date, mode, branch, folder or user presence",
+    "appended": "text added at the start",
 }
 """Names of the system prompt's sections for people."""
 

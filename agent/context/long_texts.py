@@ -57,7 +57,7 @@ def manner_of(note: Note) -> str:
     """Say how a note is shown; empty if it is shown in full."""
     if not note.whole or note.text == sendable(note.whole):
         return ""
-    return "not text" if is_noise(note.whole[note.heading :]) else "both ends of it"
+    return "not text" if is_noise(note.whole[note.heading :]) else "head and tail only"
 
 
 def is_noise(text: str) -> bool:

@@ -14,14 +14,14 @@ from ebbtide.agent.events.view import ReceiptItem
 from ebbtide.agent.messages import Assistant, Conversation, Message, User
 from ebbtide.tools.outputs.extent import pluralize
 
-WORDS_ALONE = "what you asked for; what came with it is shown in part"
-ENDS = "an older, long text of the model; its ends are shown, and where all of it is"
-LEFT_OF_IT = "what is left of a step with a long text: its ends, and what it called"
-OLDER = "an older output; its line names where it is"
-NO_ROOM = "a new output, for which there was no room; its line names where it is"
-CUT_SHORT = "a new output, larger than its share of the room; its ends are shown, and where all of it is"
-CARRIED_REASON = "a file as it was read not long ago; as far as is known it was not changed since"
-DEFERRED_TOOLS_REASON = "they left too little room for the rest; `tool_search` finds them"
+WORDS_ALONE = "your request; its attachments are shortened"
+ENDS = "an older, long reply; shortened, with a reference to the full text"
+LEFT_OF_IT = "a step with a long reply: shortened text, and its calls"
+OLDER = "an older output; its line has the reference"
+NO_ROOM = "a new output without room; its line has the reference"
+CUT_SHORT = "a new output larger than its share; shortened, with a reference to the full text"
+CARRIED_REASON = "a recently read file, unchanged as far as known"
+DEFERRED_TOOLS_REASON = "too little room for the rest; `tool_search` finds them"
 
 
 def receipt(
@@ -49,11 +49,9 @@ def _removed_items(messages: Sequence[Message], by_model: bool, carried: Mapping
         tokens = estimate_messages(messages[start:end]) - sum(carried.get(output.call_id, 0) for output in outputs)
         item = f"{_name(messages[start])} ({pluralize(end - start, 'message')})"
         if by_model:
-            yield ReceiptItem(
-                item, "summarised", tokens, "older than the newest steps; a model's summary stands for it"
-            )
+            yield ReceiptItem(item, "summarised", tokens, "older steps, replaced by a summary")
         else:
-            yield ReceiptItem(item, "dropped", tokens, "older than the newest steps; its facts are kept")
+            yield ReceiptItem(item, "dropped", tokens, "older steps; key facts kept")
 
 
 def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
@@ -76,7 +74,7 @@ def _remaining_items(after: Conversation, strategies: Sequence[str]) -> Iterator
     if after.summary.request.parts:
         tokens = estimate_message(after.summary.request)
         is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
-        why = "what you asked for, unchanged" if is_whole else WORDS_ALONE
+        why = "your request, unchanged" if is_whole else WORDS_ALONE
         yield ReceiptItem(_name(after.summary.request), "kept", tokens, why)
     for one in after.summary.carried:
         yield ReceiptItem(one.title, "kept", estimate_message(User(one.parts)), CARRIED_REASON)

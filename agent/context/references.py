@@ -12,7 +12,7 @@ CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
 
 FORMS = (
     "write `r12`, `msg-1a2b3c4d`, `sum-2` or `ebb://PROJECT/SESSION/r12`, each with `:L50-100` for lines, "
-    "`:B0-4096` for bytes or `:tool-2` for the second picture or file of an output behind it"
+    "`:B0-4096` for bytes, or `:tool-2` for an output's second picture or file, at the end"
 )
 
 _SCHEME = regex(r"(?:ebb|nexora)://", re.IGNORECASE)

@@ -261,15 +261,15 @@ def _min_message_tokens(message: Message) -> int:
 def truncation_notice(counted: int, expected: int) -> str:
     """Return the notice about a truncating server, and what to do about it."""
     return (
-        f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning of what it is "
-        "sent. From now on requests are kept as small as what it reads. Set `agent.context_window` to the window that "
-        "the server really has, or give the model a larger one there (`num_ctx` of Ollama, `--ctx-size` of llama.cpp)"
+        f"the server read only {counted:,} of about {expected:,} tokens: it drops the beginning of "
+        "requests. From now on requests are kept within what it reads. Set `agent.context_window` to the window that "
+        "the server really has, or configure a larger one there (`num_ctx` of Ollama, `--ctx-size` of llama.cpp)"
     )
 
 
 def window_refuted(counted: int, known: int) -> str:
     """Return the notice that the earlier one was wrong."""
     return (
-        f"the server has read {counted:,} tokens after all, more than its counts had shown: its window counts as "
-        f"{known:,} tokens again. It does not count the same text alike"
+        f"the server has now read {counted:,} tokens, more than its counts suggested: its window is "
+        f"assumed to be {known:,} tokens again. Its counts of the same text vary"
     )

@@ -45,7 +45,7 @@ def plan_act(wish: EditRequest, conversation: Conversation, terms: EditPricing) 
     key = key_of(wish.key, conversation)
     part = next((one for one in view_parts(conversation) if one.key == key), None)
     if part is None:
-        return Refusal(f"`{wish.key}` is not in view: `/bring` brings back what left it, `/archive` lists it")
+        return Refusal(f"`{wish.key}` is not in view: `/bring` brings back removed content, `/archive` lists it")
     match wish.act:
         case "pin":
             return _pin(part, conversation, terms)
@@ -81,17 +81,17 @@ def key_of(name: str, conversation: Conversation) -> str | None:
 
 def _pin(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if part.is_pinned:
-        return Refusal(f"`{part.ref}` is pinned already")
+        return Refusal(f"`{part.ref}` is already pinned")
     if isinstance(part, OutputPart) and part.state == "masked":
-        return Refusal(f"`{part.ref}` is not in view: `/bring {part.ref}` first, and pin what comes back")
+        return Refusal(f"`{part.ref}` is not in view: use `/bring {part.ref}` first, then pin the result")
     if isinstance(part, MessagePart) and not _is_pinnable(part.original):
-        return Refusal(f"there are no words in `{part.ref}` that could be pinned; pin its outputs")
+        return Refusal(f"`{part.ref}` has no text to pin; pin its outputs")
     after = replace(conversation, pinned=conversation.pinned | {part.key})
     pinned, room = round(size_of_pins(after) * terms.scale), room_for_pins(terms)
     if pinned > room:
         return Refusal(
-            f"with `{part.ref}` pins would take {pinned:,} tokens, and there is room for {max(room, 0):,} beside what "
-            "has to stay; unpin something, or offload it first and pin its preview"
+            f"with `{part.ref}` pins would take {pinned:,} tokens, and there is room for {max(room, 0):,} beside the "
+            "required content; unpin something, or offload it first and pin its preview"
         )
     return price_edit("pin", part.ref, part.what, conversation, after, terms)
 
@@ -122,9 +122,9 @@ def _evict(part: ViewPart, conversation: Conversation, terms: EditPricing) -> Vi
         return price_edit("evict", part.ref, part.what, conversation, after, terms)
     if isinstance(part, OutputPart):
         if part.state == "masked":
-            return Refusal(f"a line stands for `{part.ref}` already")
+            return Refusal(f"`{part.ref}` is already a single line")
         if not _is_shorter(output_stub(part.found), part.visible, terms):
-            return Refusal(f"the line of `{part.ref}` would hardly be shorter than what is shown")
+            return Refusal(f"the line for `{part.ref}` would be hardly shorter than what is shown")
         masked = conversation.masked | {part.visible.call_id}
         after = replace(conversation, masked=masked, retold=without(conversation.retold, part.key))
         return price_edit("evict", part.ref, part.what, conversation, after, terms)
@@ -140,12 +140,12 @@ def _offload(part: ViewPart, conversation: Conversation, terms: EditPricing) -> 
     if part.visible is not output:
         return Refusal(f"`{part.ref}` is not shown in full")
     if part.state == "preview":
-        return Refusal(f"`{part.ref}` is a preview already: evict leaves a line of it")
+        return Refusal(f"`{part.ref}` is already a preview: evict it to leave a single line")
     if is_recall_tool(call.name):
-        return Refusal(f"`{part.ref}` is a part of what is kept elsewhere: evict it instead")
+        return Refusal(f"`{part.ref}` is an excerpt of stored content: evict it instead")
     text = preview_form(output.text, part.ref, call.name)
     if not _is_shorter(text, output, terms):
-        return Refusal(f"the preview of `{part.ref}` would hardly be shorter than all of it")
+        return Refusal(f"the preview of `{part.ref}` would be hardly shorter than the full text")
     return price_edit(
         "offload", part.ref, part.what, conversation, with_replacement(conversation, part.key, "preview", text), terms
     )
@@ -160,7 +160,7 @@ def _shorten_message(
         return said
     text = _line_of(part, said) if form == "line" else preview_form(said, part.ref, "the user")
     if terms.size(User((Text(text),))) > MAX_REMAINING_SHARE * terms.size(User((Text(said),))):
-        return Refusal(f"what would stand for `{part.ref}` would hardly be shorter")
+        return Refusal(f"the replacement for `{part.ref}` would be hardly shorter")
     return price_edit(
         act, part.ref, part.what, conversation, with_replacement(conversation, part.key, form, text), terms
     )
@@ -169,17 +169,17 @@ def _shorten_message(
 def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refusal:
     """Return the text of a message that a shorter form may replace, as it is shown now."""
     if isinstance(part, PinnedPart):
-        return Refusal(f"`{part.ref}` is kept beside the summary: unpin it, and the next compaction takes it out")
+        return Refusal(f"`{part.ref}` is stored with the summary: unpin it, and the next compaction removes it")
     if not isinstance(part, MessagePart) or not isinstance(part.original, User):
-        return Refusal("what the model said stays with its step: summarise everything up to here instead")
+        return Refusal("the model's text stays with its step: summarise everything up to here instead")
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
     if part.index in open_request(conversation):
-        return Refusal(f"`{part.ref}` is not answered yet: until then it is shown as it was said")
+        return Refusal(f"`{part.ref}` is not answered yet: until then it is shown in full")
     if part.state == "masked":
-        return Refusal(f"a line stands for `{part.ref}` already")
+        return Refusal(f"`{part.ref}` is already a single line")
     if not part.original.text and not part.recalled_ref:
-        return Refusal("what the program has told stays: there is no reference by which it could come back")
+        return Refusal("notes of the program stay: they have no reference to bring them back with")
     return "\n".join(one.text for one in part.visible.parts if isinstance(one, Text | Note) and is_at_length(one))
 
 
@@ -195,7 +195,7 @@ def _summarise(part: ViewPart, conversation: Conversation, terms: EditPricing) -
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
     if isinstance(part, OutputPart):
         if part.state == "masked":
-            return Refusal(f"a line stands for `{part.ref}` already: `/bring {part.ref}` shows it again")
+            return Refusal(f"`{part.ref}` is already a single line: `/bring {part.ref}` shows it again")
         output = part.found.output
         whole, shown = terms.size(User((output,))), terms.size(User((part.visible,)))
         whole = max(whole, output.stored.size // 4 if output.stored else 0)
@@ -223,7 +223,7 @@ def with_item_summary(plan: ViewEditPlan, said: str) -> Conversation:
 
 def _summarise_before(part: ViewPart, conversation: Conversation, terms: EditPricing) -> ViewEditPlan | Refusal:
     if part.index < 0:
-        return Refusal(f"`{part.ref}` is kept beside the summary already")
+        return Refusal(f"`{part.ref}` is already stored with the summary")
     cut = cut_after(conversation, part.index)
     if cut is None:
         return Refusal(f"`{part.ref}` is in the newest step, which stays; `/compact` summarises what is before it")
@@ -234,7 +234,7 @@ def _summarise_before(part: ViewPart, conversation: Conversation, terms: EditPri
     written = caps.summary
     freed = round((gone - written) * terms.scale)
     if gone <= written / MAX_REMAINING_SHARE:
-        return Refusal(f"what is before and with `{part.ref}` is about as short as its summary would be")
+        return Refusal(f"everything up to `{part.ref}` is about as short as its summary would be")
     stays = round(sum(map(terms.size, tail)) * terms.scale)
     prices = terms.prices
     reading = prices.write if terms.is_cold else prices.read

@@ -52,7 +52,7 @@ async def with_attached(said: User, env: SessionContext) -> User:
             continue
         meant[path] = reading
         if len(meant) > MAX_ATTACHMENTS:
-            env.emit(Noticed(f"one message may attach {MAX_ATTACHMENTS} files: the others are not attached"))
+            env.emit(Noticed(f"a message can have at most {MAX_ATTACHMENTS} attachments: the others were left out"))
             break
         try:
             attachment = await _attach_path(path, reading, room, env)
@@ -66,7 +66,7 @@ async def with_attached(said: User, env: SessionContext) -> User:
     if attached := attachment_labels([part for part in message.parts if id(part) not in was_told]):
         env.emit(Noticed(f"attached {', '.join(attached)}"))
     if not env.provider.facts.images and any(isinstance(part, Image) for part in message.parts):
-        env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))
+        env.emit(Noticed(f"`{env.provider.facts.id}` does not support images: it only sees a note"))
     return message
 
 
@@ -102,7 +102,7 @@ async def _attach_path(path: Path, reading: MentionReading, room: int, env: Sess
     if ruling.verdict != "allow":
         raise ToolError(ruling.rule)
     if room < MIN_ATTACHMENT_BYTES:
-        raise ToolError("what is attached already takes all the room there is")
+        raise ToolError("earlier attachments already take all the room")
     if kind_of(path) == "folder":
         return await asyncio.to_thread(_folder, path, reading, room)
     return await _file(path, reading, room, env)

@@ -100,14 +100,14 @@ class InstructionReader:
         except OSError as error:
             raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
         if b"\0" in raw:
-            raise UnreadableFile("it is not a text")
+            raise UnreadableFile("it is not a text file")
         self.left -= min(len(raw), limit)
         if len(raw) > limit:
-            self.problems.append(f"of `{path}` only the first {limit:,} bytes are read")
+            self.problems.append(f"only the first {limit:,} bytes of `{path}` are read")
             return f"{_decode_text(raw[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
         text, is_clean = _decode_text(raw)
         if not is_clean:
-            self.problems.append(f"`{path}` is not UTF-8 throughout: what cannot be read in it is shown as `\ufffd`")
+            self.problems.append(f"`{path}` contains invalid UTF-8, shown as `\ufffd`")
         return text.strip()
 
     def takes(self, path: Path, text: str) -> bool:
@@ -150,7 +150,7 @@ def with_imports(
         if len(importers) > MAX_DEPTH:
             raise UnreadableFile(f"more than {MAX_DEPTH} files import each other in a row")
         if not any(real.is_relative_to(place.resolve()) for place in places):
-            raise UnreadableFile("it is outside of the project")
+            raise UnreadableFile("it is outside the project")
         if real in reader.seen:
             return []
         text = reader.read(real)

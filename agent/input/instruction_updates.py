@@ -225,7 +225,11 @@ class FileInstructionUpdates:
         if file.text:
             self._told[file.path] = _digest(file.text)
             yield _note(file.path, file.section, file.text)
-            env.emit(Noticed(f"`{printable(display(Path(file.path), self._root))}` counts from here on"))
+            env.emit(
+                Noticed(
+                    f"`{printable(display(Path(file.path), self._root))}` loaded: its instructions apply from now on"
+                )
+            )
 
     def _folders(self, path: Path, top: Path) -> tuple[Path, ...]:
         """Return the folders from `top` down to the used one, as far as they contain the project's own files."""

@@ -44,8 +44,8 @@ def memory_files(config: Config) -> tuple[MemoryFile, ...]:
     shared = next((project / name for name in PROJECT_FILES if (project / name).is_file()), project / PROJECT_FILES[0])
     is_inside = Path(os.path.realpath(shared)).is_relative_to(project)
     return (
-        *((MemoryFile("this project, for everybody who works on it", shared),) if is_inside else ()),
-        MemoryFile("this project, for you alone", memory_folder(config.folders.data, project) / f"{OWN}.md"),
+        *((MemoryFile("this project, for everyone who works on it", shared),) if is_inside else ()),
+        MemoryFile("this project, only for you", memory_folder(config.folders.data, project) / f"{OWN}.md"),
         MemoryFile("all your projects", config.folders.config / "memory.md"),
     )
 
@@ -87,7 +87,7 @@ def forget(note: MemoryNote) -> None:
             places = [at for at, line in enumerate(lines) if line.rstrip(b"\r\n") == said]
             is_there = bool(places) if note.is_line else content.decode("utf-8", "replace").strip() == note.text
             if not is_there:
-                raise UsageError(f"`{note.path}` has changed since: look at it again")
+                raise UsageError(f"`{note.path}` has changed since; open the list again")
             left = b"".join(line for at, line in enumerate(lines) if at != places[0]) if note.is_line else b""
             if not left.strip():
                 return note.path.unlink()
@@ -102,7 +102,7 @@ def remember(text: str, path: Path) -> Remembered:
     """Append an entry to a file. Concurrent changes are preserved. Raises `UsageError`."""
     entry = f"- {' '.join(text.split())}"
     if len(entry) > MAX_ENTRY_CHARS:
-        raise UsageError(f"this is too long to remember ({len(entry):,} characters): write it into `{path}` yourself")
+        raise UsageError(f"this is too long to remember ({len(entry):,} characters): edit `{path}` instead")
     line = f"{entry}\n".encode("utf-8", "replace")
     try:
         make_private(path.parent)
@@ -132,7 +132,7 @@ def undo_remember(kept: Remembered) -> None:
         with open(handle, "r+b", buffering=0):
             fcntl.flock(handle, fcntl.LOCK_EX)
             if _digest_of(handle) != kept.digest:
-                raise UsageError(f"`{path}` has changed since: take the line out of it yourself")
+                raise UsageError(f"`{path}` has changed since; remove the line by hand")
             if kept.before is None:
                 path.unlink()
             else:

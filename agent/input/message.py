@@ -23,7 +23,7 @@ async def take_pending_messages(conversation: Conversation, env: SessionContext)
         try:
             message = steering_message(await with_hooks(await _try_expand_mentions(said, env), env))
         except HookRefused as error:
-            env.emit(Noticed(f"what you said meanwhile is not sent: {error}"))
+            env.emit(Noticed(f"your message was not sent: {error}"))
             continue
         await env.recorder.record_user_message(message)
         if env.call_runner.loop_guard is not None:
@@ -69,14 +69,14 @@ async def continuation_after_answer(
     none."""
     if env.provider.facts.is_small and (asked := _work_reminder(conversation)) is not None:
         await env.recorder.record_user_message(asked)
-        env.emit(Noticed("the model has changed nothing so far and is asked to"))
+        env.emit(Noticed("the model has not changed anything yet and is asked to"))
         return conversation.plus(asked)
     objection = await env.hooks.stops(answer) if env.hooks is not None else ""
     if not objection:
         return None
     note = User((Note(f"{HOOK_NOTE_PREFIX}`Stop` says that you are not done:]\n{objection}"),))
     await env.recorder.record_user_message(note)
-    env.emit(Noticed(f"a hook has the model go on: {objection.splitlines()[0]}"))
+    env.emit(Noticed(f"a hook makes the model continue: {objection.splitlines()[0]}"))
     return conversation.plus(note)
 
 

@@ -61,12 +61,14 @@ async def _parts(
 ) -> tuple[Note, ...]:
     kind = named.item.kind
     if extensions.standing(named) != "on":
-        raise UsageError(f"the {kind} `/{named.name}` of this project is not approved; `/trust` shows what is")
+        raise UsageError(f"the {kind} `/{named.name}` of this project is not approved; see `/trust`")
     if isinstance(named, CustomCommand):
         text, form, about = named.text, named.form, f"The user asks what the command `/{named.name}` says:\n\n"
     else:
         if not named.is_as_it_was():
-            raise UsageError(f"the skill `/{named.name}` has changed since it was approved; a new session asks again")
+            raise UsageError(
+                f"the skill `/{named.name}` has changed since it was approved; start a new session to review it"
+            )
         try:
             text, form = body_of(named), "markdown"
         except (UnusableFile, BrokenFrontMatter) as error:
@@ -85,7 +87,7 @@ async def _parts(
         size += len(pieces[-1])
         if size > MAX_COMMAND_CHARS:
             raise UsageError(
-                f"the {kind} `/{named.name}` becomes longer than {MAX_COMMAND_CHARS:,} characters: not sent"
+                f"the {kind} `/{named.name}` expands to more than {MAX_COMMAND_CHARS:,} characters: not sent"
             )
     mentioned = await with_attached(User((Text(expansion.words),)), env) if "@" in expansion.words else User(())
     files = tuple(part for part in mentioned.parts[1:] if isinstance(part, Note))
@@ -102,7 +104,7 @@ async def _offer_rules(named: UserInvocable, extensions: SessionExtensions, env:
     if not rules:
         return
     lines = "\n".join(f"  {rule}" for rule in rules)
-    question = f"`/{named.name}` would like to run these without a question, in this session:\n\n{lines}"
+    question = f"`/{named.name}` asks to run these without asking, for this session:\n\n{lines}"
     if await env.call_runner.workspace.ask(question, (AS_USUAL, ALLOW)) == ALLOW:
         for rule in rules:
             approval.add_rule(rule)
@@ -116,7 +118,7 @@ async def _command_output(command: str, named: UserInvocable, env: SessionContex
     result = await run_unrecorded(call, env.call_runner)
     if isinstance(result, str):
         env.emit(ToolFinished(call.id, call.name, "denied", result))
-        raise UsageError(f"`/{named.name}` is not sent, since `{ellipsize(command, 200)}` may not run: {result}")
+        raise UsageError(f"`/{named.name}` was not sent, because `{ellipsize(command, 200)}` may not run: {result}")
     text = beginning_printed(result, MAX_OUTPUT_BYTES).removesuffix(WELL)
     env.emit(ToolFinished(call.id, call.name, "failed" if result.failed else "done", text, program=result.program))
     return text

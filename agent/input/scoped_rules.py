@@ -76,7 +76,7 @@ def _rules(folder: Path, name: str, boundary: Path, reader: InstructionReader) -
         reader.problems.append(str(reason))
         return
     if len(paths) > MAX_RULES:
-        reader.problems.append(f"`{folder / name}` holds {len(paths)} files: the first {MAX_RULES} count")
+        reader.problems.append(f"`{folder / name}` contains {len(paths)} files; only the first {MAX_RULES} are used")
     for path in paths[:MAX_RULES]:
         try:
             rule = _rule(path, folder, name, boundary, reader)
@@ -90,7 +90,7 @@ def _rules(folder: Path, name: str, boundary: Path, reader: InstructionReader) -
 def _rule(path: Path, folder: Path, name: str, boundary: Path, reader: InstructionReader) -> ScopedRule | None:
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(os.path.realpath(boundary)):
-        raise UnreadableFile("it is outside of the project")
+        raise UnreadableFile("it is outside the project")
     left = reader.left
     text = reader.read(path)
     reader.left = left  # it is counted when it is used

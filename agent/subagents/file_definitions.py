@@ -43,7 +43,7 @@ def unknown_tools(files: Sequence[AgentFile], known: Collection[str]) -> tuple[s
             if _is_unknown(name, known):
                 found.setdefault(name, []).append(file.name)
     named = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in found.items()]
-    return (f"agents name tools that are not there here: {join_limited(named, _MAX_LISTED_NAMES)}",) if named else ()
+    return (f"agents name unknown tools: {join_limited(named, _MAX_LISTED_NAMES)}",) if named else ()
 
 
 def _is_unknown(name: str, known: Collection[str]) -> bool:

@@ -75,7 +75,7 @@ class HookJudges:
         name = f"mcp__{server}__{tool}"
         found = self._env.server_tools.callable.get(name)
         if found is None:
-            raise ValueError(f"no server brings `{name}`")
+            raise ValueError(f"no server offers `{name}`")
         try:
             result = await found.run(arguments, replace(self._env.call_runner.workspace, call="hook"))
         except ToolError as error:

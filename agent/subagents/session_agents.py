@@ -102,7 +102,7 @@ class SessionAgents:
             raise ToolError(f"there is no agent `{name[:80]}`; there are {join_limited(names, MAX_LISTED)}")
         name = definition.name
         if self._places.locked():
-            workspace.progress("waits until another agent is done\n")
+            workspace.progress("waiting for another agent to finish\n")
         call = workspace.call
         sent = self._sent[call] = _Delegation(RunningAgent(call, name, prompt), time.monotonic())
         try:

@@ -36,7 +36,7 @@ class Telemetry:
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = without_password(endpoint)
-            raise ConfigError(f"`telemetry.endpoint` is `{shown}`, which is no address; write it as `http://host:4318`")
+            raise ConfigError(f"`telemetry.endpoint` is `{shown}`, not a valid address; write it as `http://host:4318`")
         # Failures are reported once as a notice, not as tracebacks that would corrupt the screen.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         base, resource = endpoint.rstrip("/"), Resource.create({"service.name": "ebbtide", "service.version": VERSION})
@@ -52,7 +52,7 @@ class Telemetry:
             meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of requests"),
             meter.create_histogram("gen_ai.client.operation.duration", "s", "Duration of requests and calls"),
             meter.create_counter("ebbtide.cost", "USD", "Cost of requests"),
-            meter.create_counter("ebbtide.context.rewrites", "{rewrite}", "Rewrites of what models are shown"),
+            meter.create_counter("ebbtide.context.rewrites", "{rewrite}", "Rewrites of the model's view"),
             redact,
         )
         self._traces: list[SessionTrace] = []
@@ -67,7 +67,7 @@ class Telemetry:
             trace.note(event)
             if self._spans.has_failed and not self._is_told:
                 self._is_told = True
-                channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session goes on without it")
+                channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session continues without it")
 
         channel.on_note(note)
 

@@ -88,7 +88,7 @@ def cost_of(size: int, used: int, prices: Prices | None) -> float | None:
 def require_stored(part: Part | None) -> Part:
     """Return the part of the session that looks up stored content. Raises `AgentError` if the session is not stored."""
     if part is None:
-        raise AgentError("this session keeps nothing that could be looked up")
+        raise AgentError("this session is not stored, so there is nothing to look up")
     return part
 
 
@@ -108,7 +108,7 @@ def bring_back_note(found: StoredContent, most: int) -> tuple[Note, bool]:
     data = found.content.read(start, min(end - start, most))
     head = found.content.read(0, SNIFF_BYTES)
     if b"\0" in head or is_mostly_noise(head.decode("utf-8", "replace")):
-        raise AgentError(f"`{found.ref}` is not text: let the model look at it with `read_result`")
+        raise AgentError(f"`{found.ref}` is not text: let the model read it with `read_result`")
     rest = end - start - len(data)
     text = data.decode("utf-8", "ignore" if rest > 0 else "replace")
     left_out = f"\n[… {pluralize(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""

@@ -37,7 +37,7 @@ from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.learned_limits import FAILURES, SMALL_WINDOW_TOKENS
 from ebbtide.agent.window.model_summary import CompactionContext, SummaryCost, summarise
 
-NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
+NO_MORE = f"{FAILURES} summaries in a row were unusable, so no more are requested; `/compact` tries again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ async def compact(
     else:
         work.emit(NothingCompacted())
     if floor.problem and (cause == "asked" or not work.learned_limits.is_floor_reported):
-        work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
+        work.emit(Noticed(f"{floor.problem}; use a model with a larger window for more room"))
         work.learned_limits.is_floor_reported = True
     return CompactedConversation(after, result, floor.problem)
 
@@ -203,7 +203,7 @@ async def _try(
         work.learned_limits.failures = 0
         return after
     if draft:
-        work.emit(CompactionFailed(work.provider.facts.id, "it is hardly smaller than what it replaces"))
+        work.emit(CompactionFailed(work.provider.facts.id, "it saves too little"))
     if not work.interrupt.is_requested():
         work.learned_limits.failures += 1
     if work.learned_limits.failures == FAILURES:

@@ -91,7 +91,7 @@ class Deferral:
             self.held_tokens = sum(size(spec) for spec in specs if spec.name in self.held_back)
         except (TypeError, ValueError, RecursionError) as error:
             self.held_back, self.held_tokens, self.search = frozenset(), 0, "none"
-            emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
+            emit(Noticed(f"choosing the tools to defer failed, so all of them are offered: {error}"))
 
     def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
         """Notify the user once that there are more tools than the provider accepts, and what becomes of the others."""
@@ -99,13 +99,9 @@ class Deferral:
         if self._most_tools is None or len(names) <= self._most_tools or not self.held_back or self._has_told:
             return
         self._has_told = True
-        found = (
-            "they are found by a search"
-            if self._is_findable
-            else "add `tool_search` and `call_tool` to `tools.allowed`"
-        )
-        what = f"{len(names)} tools are more than the {self._most_tools} that the provider takes in a request"
-        emit(Noticed(f"{what}: {len(self.held_back)} are held back; {found}"))
+        found = "a search finds them" if self._is_findable else "add `tool_search` and `call_tool` to `tools.allowed`"
+        what = f"{len(names)} tools exceed the {self._most_tools} that the provider accepts in a request"
+        emit(Noticed(f"{what}: {len(self.held_back)} are deferred; {found}"))
 
     def spare(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
         """Return the share of the definitions now shown that could still be deferred in a window with room for

@@ -73,7 +73,7 @@ async def do_act(conversation: Conversation, env: SessionContext, wish: EditRequ
 async def plan_edit(wish: EditRequest, conversation: Conversation, env: SessionContext) -> ViewEditPlan | Refusal:
     """Return the effect of an edit if it were applied now."""
     if not conversation.messages:
-        return Refusal("nothing was said yet in this session: there is nothing that could be kept of it")
+        return Refusal("this session has no messages yet, so there is nothing to edit")
     return await asyncio.to_thread(_plan_edit, wish, conversation, budget_of(conversation, env), env)
 
 
@@ -98,12 +98,12 @@ def _plan_tools(
     """Plan deferring one tool or all tools of a server, or offering them again."""
     names = tools_called(wish.key, env)
     if not names:
-        return Refusal(f"there is no tool or server `{wish.key}` that could be kept out of requests")
+        return Refusal(f"there is no tool or server `{wish.key}` to keep out of requests")
     is_wished = names & conversation.held_back
     if wish.act == "offer" and not is_wished:
-        return Refusal(f"`{wish.key}` is not among what you keep out of requests")
+        return Refusal(f"`{wish.key}` is not kept out of requests")
     if wish.act == "defer" and names <= conversation.held_back:
-        return Refusal(f"`{wish.key}` is kept out of requests already")
+        return Refusal(f"`{wish.key}` is already kept out of requests")
     wished = conversation.held_back | names if wish.act == "defer" else conversation.held_back - names
 
     def shown(held: frozenset[str], tools: Sequence[ToolSpec]) -> int:
@@ -111,7 +111,7 @@ def _plan_tools(
 
     before, after = shown(conversation.held_back, env.tools), shown(wished, _tools_now(env))
     if wish.act == "defer" and after >= before:
-        return Refusal(f"without `{wish.key}` requests would not get smaller: what finds it takes as much")
+        return Refusal(f"without `{wish.key}` requests would not get smaller: the tool search takes as much")
     return plan_tools(wish.act, wish.key, names, conversation, terms, before, after)
 
 
@@ -175,7 +175,7 @@ async def _summarise_item(plan: ViewEditPlan, conversation: Conversation, env: S
     reader = OutputReader(lambda: env.provider, env.recorder.session, env.interrupt, hear, env.summarisers)
     said = await reader(call, PURPOSE, iter((data,)), len(data))
     if said is None:
-        raise AgentError(f"no model summed `{plan.name}` up: nothing has changed")
+        raise AgentError(f"no model summarised `{plan.name}`: nothing has changed")
     after = with_item_summary(plan, said)
     freed = round(size_of(conversation, env.meter.size_of) - size_of(after, env.meter.size_of))
     if freed <= 0:
@@ -217,5 +217,5 @@ async def _summarise_before(plan: ViewEditPlan, conversation: Conversation, env:
     if compacted.result.is_interrupted:
         raise AgentError("the summary was interrupted: nothing has changed")
     if not compacted.result.strategies:
-        raise AgentError("no summary came of it that could be used: nothing has changed")
+        raise AgentError("no usable summary was written: nothing has changed")
     return EditOutcome(compacted.conversation, tuple(event for event in heard if isinstance(event, ContextCompacted)))

@@ -115,7 +115,7 @@ async def ask(
                 return conversation.plus(reply.message), reply
             # Recorded, so that the next request begins with this one.
             await env.recorder.record_user_message(asked)
-            env.emit(Noticed(f"`{env.provider.facts.id}` answered with nothing and is asked for a sentence"))
+            env.emit(Noticed(f"`{env.provider.facts.id}` returned an empty answer and is asked for a sentence"))
             smaller = conversation.plus(asked)
         except ImageRejected as error:
             smaller = await leave_pictures(conversation, error, env)
@@ -130,7 +130,7 @@ async def ask(
                 budget = budget_of(conversation, env)
                 continue
             assert given is not None
-            env.emit(Noticed(f"the answer is taken as it was, since it could not be had again: {error}"))
+            env.emit(Noticed(f"the first answer is used, because asking again failed: {error}"))
             env.emit(TextDelta(given.message.text))  # the interface discarded it for the second attempt
             return conversation.plus(given.message), given
         else:

@@ -71,7 +71,7 @@ async def renew_cache(conversation: Conversation, env: SessionContext, hear: Cal
         renewals=last.renewals + 1,
     )
     if used.cache_read < last.cached_tokens // 2:
-        return _given_up(conversation, "nothing was in it any more", env, hear)
+        return _given_up(conversation, "it was empty", env, hear)
     env.watch.note_renewal()
     return await next_renewal(conversation, env)
 
@@ -109,5 +109,5 @@ async def _send_once(provider: Provider, request: Request) -> Reply:
 
 def _given_up(conversation: Conversation, why: str, env: SessionContext, hear: Callable[[Event], None]) -> Renewal:
     env.watch.gives_up_cache = True
-    hear(Noticed(f"the provider's cache could not be kept alive, and that is not tried again in this session: {why}"))
+    hear(Noticed(f"keeping the provider's cache alive failed and is off for this session: {why}"))
     return Renewal(conversation)

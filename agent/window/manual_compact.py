@@ -32,10 +32,8 @@ from ebbtide.agent.window.model_summary import CompactionContext, SummaryCost, j
 from ebbtide.agent.window.rewrite import ask_hooks, compaction_context, record_rewrite
 from ebbtide.agent.window.session_context import SessionContext
 
-NOTHING = "nothing was compacted: there is nothing yet that a summary would make smaller"
-STALE_PREVIEW = (
-    "the conversation has changed since the preview was made: nothing was compacted; `/compact` makes a new one"
-)
+NOTHING = "nothing was compacted: a summary would not save anything yet"
+STALE_PREVIEW = "nothing was compacted: the conversation has changed since the preview; `/compact` makes a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def _too_small(
     least = result_of(conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), size)
     return (
         f"nothing to gain: a request takes {least.before_tokens:,} tokens, and with an empty summary it would "
-        f"take {least.after_tokens:,}. `/compact` pays once there is more"
+        f"take {least.after_tokens:,}. Try `/compact` again later"
     )
 
 
@@ -183,10 +181,10 @@ def _apply_draft(preview: Preview, draft: Draft | None) -> tuple[Conversation, C
     """Return the conversation with the summary, the result and the receipt. Raises `AgentError`."""
     missing = preview.missing(draft) if draft is not None else ()
     if missing:
-        raise AgentError(f"the summary leaves out what must be in it: {'; '.join(missing)}")
+        raise AgentError(f"the summary omits required facts: {'; '.join(missing)}")
     after = preview.with_summary(draft)
     if not is_worth_it(preview.conversation, after):
-        raise AgentError("the summary is hardly smaller than what it replaces: make it shorter")
+        raise AgentError("the summary saves too little: make it shorter")
     result = preview.result(draft)
     items = receipt(preview.conversation, after, result.strategies, preview.floor.deferred, preview.room.ratio)
     return after, result, items

@@ -133,7 +133,7 @@ def _full_reason(budget: ContextBudget, env: SessionContext) -> str:
     if budget.used > room:
         return f"the conversation takes about {budget.used:,} tokens, and `{model}` has room for {room:,}"
     if env.meter.crowded:
-        return f"an output found no room in `{model}` beside about {budget.used:,} tokens ({room:,} in all)"
+        return f"an output did not fit into `{model}`: about {budget.used:,} of {room:,} tokens are in use"
     (own,) = with_shares((ModelTarget(env.provider.facts.provider, env.provider.facts.name, budget.window),), env)
     expected = env.meter.counters.projected_tokens()
     return f"the next request would take about {expected:,} tokens, and `{model}` takes at most {own.most:,}"
@@ -158,7 +158,7 @@ async def _connect_target(target: ModelTarget, env: SessionContext) -> Connected
     window = connected.provider.window
     (real,) = with_shares((replace(target, window=window),), env)
     if turn_preflight(env.meter.counters, (real,)).target is None:
-        env.emit(Noticed(f"`{target.id}` cannot take over: it has room for {window.effective:,} tokens only"))
+        env.emit(Noticed(f"`{target.id}` cannot take over: it has room for only {window.effective:,} tokens"))
         return None
     return connected
 

@@ -148,7 +148,7 @@ async def _summarisers_of(
         found = await work.summarisers(job, work.emit)
         return [provider for provider in found if provider.facts.id not in work.learned_limits.silent_writers]
     except AgentError as error:
-        work.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
+        work.emit(Noticed(f"the summary model cannot be used: {error}"))
         return ()
 
 

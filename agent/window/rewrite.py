@@ -59,7 +59,7 @@ async def ask_hooks(env: SessionContext, cause: Cause, focus: str | None) -> Non
     if env.hooks is not None:
         answer = await env.hooks.before_compaction(_trigger_of(cause), focus or "")
         if answer.verdict == "deny" and cause == "asked":
-            raise HookRefused(f"a hook keeps the conversation from being compacted: {answer.reason}")
+            raise HookRefused(f"a hook prevents the compaction: {answer.reason}")
 
 
 def _trigger_of(cause: Cause) -> Literal["manual", "auto"]:

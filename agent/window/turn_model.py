@@ -27,10 +27,10 @@ async def with_requested_model(conversation: Conversation, env: SessionContext) 
     if model == own.id:
         return conversation
     if model is None:
-        where = f"no model of `{own.provider}`, which this session asks, is known by that name"
+        where = f"`{own.provider}` has no known model by that name"
         return _keep_model(conversation, wish, where, env)
     if env.targets.own is not None:
-        return _keep_model(conversation, wish, "this turn has another model than the session already", env)
+        return _keep_model(conversation, wish, "this turn already uses another model", env)
     try:
         connected = await env.targets.connect(model)
     except (UsageError, ProviderError) as error:
@@ -44,12 +44,12 @@ async def with_requested_model(conversation: Conversation, env: SessionContext) 
     own_meter = Meter(env.meter.estimator, env.meter.ruler)
     env.targets.lend_turn(connected.provider, ModelTarget(own.provider, own.name, budget.window), own_meter)
     await env.recorder.record_learned(own.id, learned)
-    env.emit(ModelSwitched(own.id, model, f"{wish.by} is meant for it, until this turn ends", budget.used))
+    env.emit(ModelSwitched(own.id, model, f"{wish.by} asks for it until this turn ends", budget.used))
     return reset_measurements(conversation, connected.meter, env)
 
 
 def _keep_model(conversation: Conversation, wish: TurnModelRequest, why: str, env: SessionContext) -> Conversation:
-    env.emit(Noticed(f"{wish.by} is meant for the model `{wish.model}`, and runs with yours: {why}"))
+    env.emit(Noticed(f"{wish.by} asks for the model `{wish.model}` but runs with yours: {why}"))
     return conversation
 
 
@@ -65,5 +65,5 @@ async def own_model_afterwards(env: SessionContext) -> AsyncGenerator[None]:
         if own is not None:
             reset_measurements(Conversation(), own.meter, env)
             env.learned_limits.window = learned_window
-            env.emit(ModelSwitched(guest, own.provider.facts.id, "that turn is over", 0))
+            env.emit(ModelSwitched(guest, own.provider.facts.id, "the turn has ended", 0))
             await env.recorder.record_learned(guest, learned)

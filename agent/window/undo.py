@@ -16,10 +16,10 @@ from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark
 from ebbtide.agent.window.rewrite import edit_pricing, measuring_copy
 from ebbtide.agent.window.session_context import SessionContext
 
-NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
+NOTHING = "nothing to undo: there was no rewrite, or it was too long ago"
 SAME_IDS = (
-    "the view from before cannot be shown again: the server has given calls since then the same ids as calls in it; "
-    "`/bring` shows single parts of it again"
+    "the previous view cannot be restored: the server has since reused ids of its calls; "
+    "`/bring` brings back single parts of it"
 )
 
 

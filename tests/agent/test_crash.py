@@ -28,7 +28,7 @@ def test_where_the_folder_takes_none_another_does(tmp_path: Path, monkeypatch: p
     assert path.parent == tmp_path
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "logs"))
     assert write_report("x", tmp_path / "logs") is None
-    assert "No report of it could be written." in str(crash_error(ValueError("x"), tmp_path / "logs"))
+    assert "No report could be written." in str(crash_error(ValueError("x"), tmp_path / "logs"))
 
 
 def test_only_the_newest_reports_are_kept(tmp_path: Path) -> None:

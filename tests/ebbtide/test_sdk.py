@@ -249,8 +249,8 @@ def test_a_script_needs_no_loop(project: Path) -> None:
         ({"settings": {"agent.no_such_key": 1}}, "agent.no_such_key"),
         ({"allow": ["bash("]}, "is not a rule"),
         ({"resume": "ffff"}, "ffff"),
-        ({"tools": [read]}, "there are two tools called `read`"),
-        ({"tools": [deploy, deploy]}, "there are two tools called `deploy`"),
+        ({"tools": [read]}, "there are two tools named `read`"),
+        ({"tools": [deploy, deploy]}, "there are two tools named `deploy`"),
     ],
 )
 def test_what_is_wrong_is_said_when_it_is_opened(project: Path, given: dict[str, object], message: str) -> None:

@@ -67,7 +67,7 @@ def turn() -> list[Event | Hold]:
         does("c1", 6.0, reply),
         does("c1", 6.1, ToolStarted("1", "read", {"path": "src/export/table.py"})),
         ToolFinished("c2", "task", "done", DONE),
-        ToolProgress("c3", "waits until another agent is done\n"),
+        ToolProgress("c3", "waiting for another agent to finish\n"),
         Hold(),
         TurnFinished("answered", "x"),
     ]
@@ -109,7 +109,7 @@ def test_what_agents_do(picture: Picture, *, has_list: bool) -> None:
 async def test_one_is_stopped_in_its_block_in_the_list_and_by_name() -> None:
     sessions, agents = at_work()
     async with started(sessions, (80, 24)) as t:
-        await t.type("look at it", shows="waits until another agent is done")
+        await t.type("look at it", shows="waiting for another agent to finish")
         await t.pilot.press("ctrl+t", "s")
         await t.until(lambda: agents.stopped == ["c3"])
         t.prompt.focus()

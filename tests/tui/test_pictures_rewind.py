@@ -25,7 +25,7 @@ from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversati
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 
-OLDER = "older than the newest steps; a model's summary stands for it"
+OLDER = "older steps, replaced by a summary"
 ITEMS = (
     ReceiptItem("you: make the parser accept trailing commas (61 messages)", "summarised", 48_200, OLDER),
     ReceiptItem("you: add a --json flag to the export (52 messages)", "summarised", 26_900, OLDER),

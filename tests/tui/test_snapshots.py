@@ -32,7 +32,7 @@ from tests.tui.screens.test_servers import FakeBoard
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
-OLDER = "older than the newest steps; a model's summary stands for it"
+OLDER = "older steps, replaced by a summary"
 DIFF = """--- a/calc.py
 +++ b/calc.py
 @@ -1,6 +1,9 @@ import math
@@ -130,7 +130,7 @@ RECEIPT = ContextCompacted(
         ReceiptItem("you: the export command writes CRLF (61 messages)", "summarised", 48_200, OLDER),
         ReceiptItem("you: add a --json flag to it (52 messages)", "summarised", 26_900, OLDER),
         ReceiptItem("Ran: pytest -q – exit 1 – 2 failed, 40 passed [r31]", "masked", 5_100, "an older output"),
-        ReceiptItem("you: the tests fail, fix them", "kept", 12, "what you asked for, unchanged"),
+        ReceiptItem("you: the tests fail, fix them", "kept", 12, "your request, unchanged"),
         ReceiptItem("step: read, bash", "kept", 2_400, "among the newest steps"),
     ),
     model="anthropic/claude-haiku",

@@ -22,6 +22,6 @@ def test_a_rewrite_is_one_line_whatever_the_cause(cause: Cause) -> None:
     told = announcement(event)
     assert "\n" not in told
     assert told.endswith(
-        ": about 9,000 tokens became 4,000; old outputs became one line each, long words of yours are shown by both "
-        "ends. All of it is kept"
+        ": about 9,000 tokens became 4,000; old outputs were reduced to one line each, your long text was shortened in "
+        "the middle. Nothing is lost"
     )

@@ -265,11 +265,11 @@ def step(number: int) -> tuple[Assistant, User]:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a line\n" * 9_000, "9,000 lines, 63,000 bytes, both ends of it"),
+        ("a line\n" * 9_000, "9,000 lines, 63,000 bytes, head and tail only"),
         ("\0\udcff" * 500, "1 line, 1,000 bytes, not text"),
         ("caf\udce9", "1 line, 4 bytes"),
     ],
 )
 def test_the_user_is_told_how_much_of_what_was_piped_in_is_shown(text: str, told: str) -> None:
     shown = fit_message(User((piped_note(text),)), 30_000, 20_000)
-    assert attachment_labels(shown.parts) == (f"what was piped in ({told})",)
+    assert attachment_labels(shown.parts) == (f"piped input ({told})",)

@@ -228,7 +228,7 @@ def test_the_floor_is_found_or_named(
         assert floor.deferred == deferrable
     if floor.problem:
         assert (floor.least, floor.deferred) == (0, deferrable)
-        assert "the largest part of it is" in floor.problem
+        assert "most of it " in floor.problem
 
 
 def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
@@ -236,9 +236,9 @@ def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
     caps = [solve_floor(conversation, Caps(8000), Room(size, 1000, 1000)).caps for size in (40_000, 18_000, 9_000)]
     assert [(c.tail, c.ledger) for c in caps] == [(8000, 3600), (4000, 1800), (2000, 900)]
     assert solve_floor(conversation, Caps(), Room(5000, 4000, 100)).problem.startswith(
-        "what stays after a compaction takes"
+        "a compacted conversation still takes"
     )
-    assert "the system text" in solve_floor(conversation, Caps(), Room(5000, 4000, 100)).problem
+    assert "the system prompt" in solve_floor(conversation, Caps(), Room(5000, 4000, 100)).problem
 
 
 @given(conversations(), st.integers(0, 4_000), st.integers(0, 4_000), st.floats(1, 3), st.integers(2_000, 50_000))
@@ -361,7 +361,7 @@ def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
     assert receipt(LONG, after, ("ledger",)) == (
         ReceiptItem("you: first, never touch b.py (4 messages)", "dropped", tokens[0], GONE),
         ReceiptItem("you: second (3 messages)", "dropped", tokens[1], GONE),
-        ReceiptItem("you: second", "kept", estimate_message(user("second")), "what you asked for, unchanged"),
+        ReceiptItem("you: second", "kept", estimate_message(user("second")), "your request, unchanged"),
         ReceiptItem("step: bash", "kept", estimate_messages(LONG.messages[7:9]), "among the newest steps"),
     )
     masked = mask_outputs(LONG, 0)
@@ -380,7 +380,7 @@ def test_a_receipt_counts_what_was_shown_as_the_provider_counts() -> None:
     assert sum(gone) in range(shown // 2 - 1, shown // 2 + 2)
 
 
-GONE = "older than the newest steps; its facts are kept"
+GONE = "older steps; key facts kept"
 
 
 @given(st.lists(st.text(max_size=200), max_size=20), st.integers(10, 100))

@@ -55,7 +55,7 @@ def test_a_command_has_its_turn_with_the_model_that_it_is_meant_for(user: User) 
     first = run(user, "/look", "-m", own)
     assert (asked(first), first.lines[-1]["result"], first.lines[-1]["model"]) == ([other, other], "other", other)
     switches = [(line["after"], line["why"]) for line in first.lines if line["type"] == "model_switched"]
-    assert switches == [(other, "`/look` is meant for it, until this turn ends"), (own, "that turn is over")]
+    assert switches == [(other, "`/look` asks for it until this turn ends"), (own, "the turn has ended")]
     assert not [line for line in first.lines if line["type"] == "prefix_drifted"]
     # The session is still one with its own model, which sees what the other one has said.
     assert user.query("select model from sessions") == [(own,)]
@@ -111,8 +111,8 @@ def test_the_session_s_own_model_finds_its_requests_in_its_cache_afterwards(user
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("opus", "no model of `scripted`, which this session asks, is known by that name"),
-        ("anthropic/claude-opus-5", "no model of `scripted`, which this session asks, is known by that name"),
+        ("opus", "`scripted` has no known model by that name"),
+        ("anthropic/claude-opus-5", "`scripted` has no known model by that name"),
         ("scripted/none.json", "cannot read the script `none.json`: No such file or directory"),
     ],
 )
@@ -121,7 +121,7 @@ def test_where_that_model_cannot_be_had_a_line_says_why(user: User, name: str, w
     command(user, "look", name)
     done = run(user, "/look", "-m", own)
     assert asked(done) == [own]
-    assert told(done) == [f"`/look` is meant for the model `{name}`, and runs with yours: {why}"]
+    assert told(done) == [f"`/look` asks for the model `{name}` but runs with yours: {why}"]
 
 
 def test_a_model_that_is_too_small_does_not_have_the_turn(user: User) -> None:
@@ -131,7 +131,7 @@ def test_a_model_that_is_too_small_does_not_have_the_turn(user: User) -> None:
     done = run(user, "/look", "-c")
     assert asked(done) == [own]
     (line,) = told(done)
-    assert line.startswith(f"`/look` is meant for the model `{small}`, and runs with yours: the conversation takes ")
+    assert line.startswith(f"`/look` asks for the model `{small}` but runs with yours: the conversation takes ")
 
 
 def test_where_that_model_fails_the_session_goes_on_with_its_own(user: User) -> None:

@@ -159,7 +159,7 @@ async def test_tests_are_run_before_the_turn_ends_and_the_work_is_committed(home
         {"text": "Repaired the result."},
     )
     done = await home.run()
-    assert done.told == ["a hook has the model go on: 1 test fails: result.txt"]
+    assert done.told == ["a hook makes the model continue: 1 test fails: result.txt"]
     assert "[A hook of the user for `Stop` says that you are not done:]\n1 test fails: result.txt" in done.said
     assert home.git("log", "--format=%s") == "Repaired the result.\n"
 
@@ -329,7 +329,7 @@ async def test_hooks_hear_of_a_compaction_and_may_refuse_one_that_is_asked_for(h
     last = session.history.messages[-2]
     await session.close()
     await sessions.close()
-    assert refused == ["a hook keeps the conversation from being compacted: not now"]
+    assert refused == ["a hook prevents the compaction: not now"]
     assert (home.project / "asked").read_text() == "keep the numbers\n" * 2
     assert (home.project / "made").read_text() == "manual\n"
     assert any("we work on the parser" in getattr(part, "text", "") for part in last.parts)

@@ -150,7 +150,7 @@ async def test_advice_at_the_end_has_the_model_go_on_like_an_objection(home: Hoo
     home.settings(Stop=[("", f"jq -e .stop_hook_active >> stops || echo '{json.dumps(advice)}'")])
     home.replies(DONE, {"text": "they pass"})
     done = await home.run()
-    assert done.told == ["a hook has the model go on: run the tests first"]
+    assert done.told == ["a hook makes the model continue: run the tests first"]
     assert (home.project / "stops").read_text() == "false\ntrue\n"
 
 

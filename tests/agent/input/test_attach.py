@@ -110,7 +110,7 @@ async def test_large_files_are_shown_in_part_and_never_overflow_a_small_window(p
     told = await said(project, "@0.txt @1.txt @2.txt @3.txt @4.txt", window=60_000)
     assert sum(map(len, told.notes)) < 33_000
     assert "go on with offset=" in told.notes[0]
-    assert "what is attached already takes all the room" in told.notices[0]
+    assert "earlier attachments already take all the room" in told.notices[0]
 
 
 async def test_pictures_are_shown_to_the_model(project: Project) -> None:

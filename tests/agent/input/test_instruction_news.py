@@ -64,10 +64,10 @@ async def test_what_is_below_counts_from_the_first_use_of_a_file_there(project: 
         ("py.mdc", f"# Rules from {root / '.cursor/rules/py.mdc'}, for **/*.py\n\nNo any in Python."),
     ]
     assert [event.text for event in events if isinstance(event, Noticed)] == [
-        "`web/CLAUDE.md` counts from here on",
-        "`web/ui/AGENTS.md` counts from here on",
-        "`.cursor/rules/ts.mdc` counts from here on",
-        "`.cursor/rules/py.mdc` counts from here on",
+        "`web/CLAUDE.md` loaded: its instructions apply from now on",
+        "`web/ui/AGENTS.md` loaded: its instructions apply from now on",
+        "`.cursor/rules/ts.mdc` loaded: its instructions apply from now on",
+        "`.cursor/rules/py.mdc` loaded: its instructions apply from now on",
     ]
 
 
@@ -165,7 +165,7 @@ async def test_a_further_folder_brings_its_own_instructions_and_nobody_else_s(pr
         ("AGENTS.md", f"# Instructions from {more / 'AGENTS.md'}\n\nUse the library. @../secret.md")
     ]
     assert [event.text for event in events if isinstance(event, Noticed)] == [
-        f"`{more / 'AGENTS.md'}` counts from here on",
-        f"`{more / '../secret.md'}` is left out: it is outside of the project",
-        f"`{more / 'lib' / 'CLAUDE.md'}` is left out: it is outside of the project",
+        f"`{more / 'AGENTS.md'}` loaded: its instructions apply from now on",
+        f"`{more / '../secret.md'}` is left out: it is outside the project",
+        f"`{more / 'lib' / 'CLAUDE.md'}` is left out: it is outside the project",
     ]

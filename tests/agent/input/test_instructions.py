@@ -95,15 +95,15 @@ def test_an_import_that_fails_is_a_line_that_says_why(tmp_path: Path) -> None:
     assert "secret\n" not in text
     reasons = [line for line in text.splitlines() if line.startswith("[left out")]
     assert reasons == [
-        "[left out: it is outside of the project]",
-        "[left out: it is outside of the project]",
+        "[left out: it is outside the project]",
+        "[left out: it is outside the project]",
         "[left out: no such file]",
         "[left out: it imports itself]",
-        "[left out: it is not a text]",
+        "[left out: it is not a text file]",
         "[left out: no such file]",
         "[left out: no such file]",
         "[left out: no such file]",
-        "[left out: it is outside of the project]",
+        "[left out: it is outside the project]",
     ]
 
 
@@ -134,7 +134,7 @@ def test_a_project_file_that_leads_elsewhere_is_left_out(tmp_path: Path) -> None
     project.mkdir()
     (tmp_path / "secret").write_text("secret")
     (project / "AGENTS.md").symlink_to(tmp_path / "secret")
-    assert load(project) == f"# Instructions from {project / 'AGENTS.md'}\n\n[left out: it is outside of the project]"
+    assert load(project) == f"# Instructions from {project / 'AGENTS.md'}\n\n[left out: it is outside the project]"
 
 
 def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
@@ -217,10 +217,9 @@ def test_of_the_names_that_programs_use_one_counts_in_a_folder_and_each_text_onc
     ]
     assert found.problems == (
         f"`{project / 'later.md'}` is left out: no such file",
-        f"`{project / '.github/copilot-instructions.md'}` is not UTF-8 throughout: what cannot be read in it is shown "
-        "as `\ufffd`",
+        f"`{project / '.github/copilot-instructions.md'}` contains invalid UTF-8, shown as `\ufffd`",
         f"`{inner / 'AGENT.md'}` is left out: it is not a file",
-        f"of `{inner / 'GEMINI.md'}` only the first 32,768 bytes are read",
+        f"only the first 32,768 bytes of `{inner / 'GEMINI.md'}` are read",
     )
     (user / "AGENT.md").write_text("")
     assert load_instructions(inner, project, user, TODAY, home=home).files[0].path == str(user / "AGENT.md")

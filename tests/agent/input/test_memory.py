@@ -20,7 +20,7 @@ def test_a_projects_file_that_leads_out_of_it_is_not_written_to(tmp_path: Path, 
     config = load_config(project, {"EBB_HOME": str(tmp_path / "home")}, {})
 
     def shared() -> list[Path]:
-        return [place.path for place in memory_files(config) if "everybody" in place.about]
+        return [place.path for place in memory_files(config) if "everyone" in place.about]
 
     assert shared() == [project / "AGENT.md"]
     (project / "docs.md").write_text("rules")

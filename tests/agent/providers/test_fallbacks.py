@@ -171,7 +171,7 @@ async def test_a_model_that_cannot_take_over_is_passed_over(home: Home) -> None:
     session, events = await first_turn(home.open(models.after(small, shrunk=60_000)), LONG)
     assert of(Noticed, events)[1:] == [
         Noticed("`scripted/keyless` cannot take over: there is no key"),
-        Noticed("`scripted/shrunk` cannot take over: it has room for 5,000 tokens only"),
+        Noticed("`scripted/shrunk` cannot take over: it has room for only 5,000 tokens"),
     ]
     assert models.asked == ["scripted/keyless", "scripted/shrunk", "scripted/large"]
     assert (events[-1], session.model) == (TurnFinished("answered", "fine"), "scripted/large")

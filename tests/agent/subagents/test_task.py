@@ -184,7 +184,7 @@ def test_tools_that_are_none_here_are_named_in_one_line(user: User) -> None:
     bring(user, ".claude/agents/b.md", LOOKER.replace("looker", "b").replace("Read,", "mcp__x, Sparkle, read_file,"))
     run = user.ask({"text": "ok"}, flags=("--trust",), form="stream-json")
     told = [line["text"] for line in run.lines if line["type"] == "noticed"]
-    assert told == ["agents name tools that are not there here: `Sparkle` (looker, b)"]
+    assert told == ["agents name unknown tools: `Sparkle` (looker, b)"]
 
 
 def test_an_agent_of_a_project_that_is_not_trusted_is_named_and_not_sent_off(user: User) -> None:

@@ -172,5 +172,5 @@ def test_a_collector_that_is_not_there_costs_nothing_but_its_figures(tmp_path: P
 
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path, READS, "localhost:4318")
-    told = "`telemetry.endpoint` is `localhost:4318`, which is no address; write it as `http://host:4318`"
+    told = "`telemetry.endpoint` is `localhost:4318`, not a valid address; write it as `http://host:4318`"
     assert (done.code, done.err) == (2, f"ebb: {told}\n")

@@ -45,7 +45,7 @@ async def after_compacting(home: Home, reply: dict[str, Any]) -> tuple[Conversat
         ({"text": GOOD, "stop": "refusal"}, "the model declined"),
         (
             {"text": "<summary>" + "we fixed the parser\n" * 5000 + "</summary>"},
-            "it is hardly smaller than what it replaces",
+            "it saves too little",
         ),
         ({"error": "auth"}, "the script says that this request fails: auth"),
     ],

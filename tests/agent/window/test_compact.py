@@ -157,8 +157,8 @@ async def test_a_window_too_small_for_what_stays_is_told_once(home: Home) -> Non
     provider = Scripted.of(*[prints("x" * 3000)] * 4, {"text": "fine"}, context_window=9_000)
     events = await events_of(await home.open(provider))
     assert len(compactions(events)) > 1
-    floors = [e.text for e in events if isinstance(e, Noticed) and "what stays after a compaction" in e.text]
-    assert [text.partition("; a ")[2] for text in floors] == ["model with a larger window leaves more room"]
+    floors = [e.text for e in events if isinstance(e, Noticed) and "a compacted conversation still takes" in e.text]
+    assert [text.partition("; ")[2] for text in floors] == ["use a model with a larger window for more room"]
 
 
 async def test_an_overflow_never_asks_the_model_about_the_whole_conversation_again(home: Home) -> None:

@@ -275,7 +275,7 @@ async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:
     provider = script({"text": "done"})
     events = await events_of(await home.open(provider, tools=TOOLS, deferral=Deferral(used=used)))
     assert [event.text.partition(":")[0] for event in events if isinstance(event, Noticed)] == [
-        "which tools to hold back could not be decided, so all of them are offered"
+        "choosing the tools to defer failed, so all of them are offered"
     ]
     assert isinstance(events[-1], TurnFinished)
     assert len(offered(provider.requests[0])) == len(OWN) - 2 + 60
@@ -305,7 +305,7 @@ async def test_what_cannot_be_held_back_is_named(home: Home) -> None:
     provider = script(prints("a"), {"text": "done"}, window=9000)
     events = await events_of(await home.open(provider, instructions=Instructions("Be brief. " * 2000), tools=TOOLS))
     (problem,) = [event.text for event in events if isinstance(event, Noticed)]
-    assert "the largest part of it is the system text" in problem
+    assert "most of it the system prompt" in problem
 
 
 def test_other_tools_without_a_rewrite_are_a_mistake() -> None:

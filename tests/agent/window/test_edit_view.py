@@ -223,7 +223,7 @@ async def test_where_no_model_sums_it_up_nothing_has_changed(project: Project) -
 
 async def test_nothing_is_done_to_a_view_of_nothing_or_while_a_turn_runs(project: Project) -> None:
     session = await opened(project, *WORK)
-    assert "nothing was said yet" in await why(session, "evict", "r1")
+    assert "no messages yet" in await why(session, "evict", "r1")
     events = session.send("go")
     await anext(events)
     assert "while a turn is running" in await why(session, "evict", "r1")
@@ -252,7 +252,7 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
         "mcp__forge__tool_1",
         "mcp__forge__tool_2",
     }
-    assert "kept out of requests already" in await why(session, "defer", "mcp__forge__tool_1")
+    assert "already kept out of requests" in await why(session, "defer", "mcp__forge__tool_1")
     assert "no tool or server" in await why(session, "defer", "read")
     await turn(session, "go on")
     id = session.id

@@ -79,7 +79,7 @@ async def test_a_window_that_only_counts_have_shown_is_given_back_when_more_is_r
     sizes = [event.window for event in events if isinstance(event, ContextMeasured)]
     assert sizes == [200_000] * 5 + [20_007] + [200_000] * 2
     told = [event.text for event in events if isinstance(event, Noticed)]
-    assert [("leaves out the beginning" in text, "after all" in text) for text in told] == [
+    assert [("drops the beginning" in text, "has now read" in text) for text in told] == [
         (True, False),
         (False, True),
     ]

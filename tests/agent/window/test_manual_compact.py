@@ -144,7 +144,7 @@ async def test_a_summary_that_leaves_out_what_must_be_in_it_is_refused(priced: P
     missing = tight.missing(mine)
     assert any("never touch b.txt" in line for line in missing)
 
-    with pytest.raises(AgentError, match="leaves out what must be in it"):
+    with pytest.raises(AgentError, match="omits required facts"):
         await session.change(apply_summary, tight, mine, drafted, lambda event: None)
 
     assert session.history == preview.conversation

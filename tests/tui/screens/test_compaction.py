@@ -66,7 +66,7 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         await t.type("/context undo", asks=QuestionPanel)
         await t.press("enter", until=lambda: isinstance(t.app.controller.view.blocks[-1], UndoneReceipt))
         assert replace(t.session.history, held=0) == before
-        await t.type("/context undo", shows="there is nothing to undo")
+        await t.type("/context undo", shows="nothing to undo")
 
 
 async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ async def test_acts_are_commands_too(tmp_path: Path) -> None:
             await t.type(written, shows=told)
         await t.type("/context undo", asks=QuestionPanel)
         await t.press("enter", shows="undone: ")
-        await t.type("/context undo", shows="there is nothing to undo")
+        await t.type("/context undo", shows="nothing to undo")
 
 
 @pytest.mark.parametrize("size", [(10, 5), (20, 3), (10, 40), (200, 8), (40, 16)])

@@ -95,7 +95,7 @@ def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, bef
     kept = remember("mine", file)
     with file.open("a") as other:
         other.write("- theirs\n")
-    with pytest.raises(UsageError, match="has changed since: take the line out of it yourself"):
+    with pytest.raises(UsageError, match="has changed since; remove the line by hand"):
         undo_remember(kept)
     assert file.read_text().endswith("- mine\n- theirs\n")
     file.unlink()
