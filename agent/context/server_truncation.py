@@ -41,7 +41,7 @@ _CLEARLY_LARGER = 1.25
 _LEAST_STEP, _LARGEST_STEP = 64, 1024
 """Block size in which a server may count, in tokens: minimum if nothing is known, and maximum."""
 _MIN_REPEATED_COUNTS = 2
-"""Number of previous requests with the same count."""
+"""Minimum number of previous requests with the same count."""
 _MAX_COMPARED = 24
 _WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
 

@@ -1,5 +1,5 @@
-"""Context for a small model's first message: the names of the files, and the content of those that the message is
-about. Without it such a model changes files that it has never seen."""
+"""Context for the messages of a small model: the content of the files that a message is about and, with the first one,
+the names of all files. Without it such a model changes files that it has never seen."""
 
 import asyncio
 from collections.abc import Sequence

@@ -34,7 +34,7 @@ async def take_pending_messages(conversation: Conversation, env: SessionContext)
 
 
 async def _try_expand_mentions(said: User, env: SessionContext) -> User:
-    """Expand the mentions, or return the message unchanged with a notice if one is unknown."""
+    """Expand the mentions, or return the message unchanged with a notice if that fails."""
     try:
         return await expand_mentions(said, env)
     except UsageError as error:
