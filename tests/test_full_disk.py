@@ -133,7 +133,7 @@ def test_what_is_stored_can_be_read_while_the_disk_is_full(seen: Seen, tmp_path:
         "listed": [True],
         "shown": True,
         "found": 0,
-        "refused": [1, f"ebb: {why} that is not kept\n"],
+        "refused": [1, f"ebb: {why} one that is not saved\n"],
         "again": "So.",
         "doctor": [],
     }

@@ -14,7 +14,7 @@ from tests.running import Run, ebb
 
 SHOW = {"model_info": {"general.architecture": "m", "m.context_length": 131_072}, "capabilities": ["tools"]}
 SUMMARY = "<retain>the user wants all files read</retain><summary>Some files were read.</summary>"
-TOLD = "it leaves out the beginning"
+TOLD = "it drops the beginning"
 
 
 def words(number: int, seed: int = 0) -> str:

@@ -153,7 +153,7 @@ def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:
     quiet, _, _ = played(Job("openai-chat", 20_000, 2, 3_500, steps=9, flags=("--quiet",)), tmp_path / "b")
     told = [line for line in loud.err.splitlines() if line.startswith("ebb: context rewritten")]
     assert len(told) == loud.result["rewrites"]["count"] == loud.result["rewrites"]["strategies"]["mask"] > 0
-    assert "since the window was full: about " in told[0]
+    assert "because the window was full: about " in told[0]
     assert told[0].endswith("; old outputs were reduced to one line each. Nothing is lost")
     assert loud.result["rewrites"]["removed_tokens"] > 1_000
     assert (quiet.err, quiet.result["rewrites"]) == ("", loud.result["rewrites"])

@@ -89,7 +89,7 @@ def _cut_from_the_front(places: AttackFolders, fault: Mapping[str, Any]) -> Atta
         bodies = [one.body for one in server.requests if "messages" in one.body]
     windows = [body["options"].get("num_ctx", 0) for body in bodies]
     return AttackOutcome.of(
-        "" if "leaves out the beginning" in run.err else f"nothing was said: {run.err[-200:]!r}",
+        "" if "drops the beginning" in run.err else f"nothing was said: {run.err[-200:]!r}",
         "" if windows and min(windows) > fault["estimated"] else f"the windows that were asked for: {windows}",
     )
 

@@ -157,7 +157,7 @@ sys.exit(main(sys.argv[1:]))
 def test_it_may_end_before_all_is_loaded(tmp_path: Path) -> None:
     with running(tmp_path, SAYS, start=LATE) as terminal:
         terminal.until_it_ends()
-        assert (terminal.child.exitstatus, b"bug of its own" in terminal.sent) == (143, False), terminal.text
+        assert (terminal.child.exitstatus, b"internal bug" in terminal.sent) == (143, False), terminal.text
         assert terminal.is_given_back()
 
 
