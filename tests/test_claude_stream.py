@@ -247,7 +247,7 @@ def test_a_guard_whose_program_is_gone_allows_nothing(user: User) -> None:
         asked_by_hook(program, "guard")
         code, result = program.end()
     given = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
-    assert ["the program that decides about this is gone" in text for text in given] == [True, True]
+    assert ["the program that decides about this has exited" in text for text in given] == [True, True]
     assert (code, result["result"], [path.name for path in user.project.iterdir()]) == (0, "Done.", [])
 
 
@@ -280,7 +280,7 @@ def test_a_suggested_rule_is_kept_and_others_are_refused(user: User) -> None:
         wider = {**suggested, "rules": [{"toolName": "Bash"}]}
         respond(program, second, behavior="allow", updatedPermissions=[wider])
         refused = program.until("system", subtype="input_refused")
-        assert refused["reason"] == "its `updatedPermissions` are not followed: only what is suggested can be kept"
+        assert refused["reason"] == "its `updatedPermissions` are ignored: only suggested rules can be added"
         code, result = program.end()
     assert (code, result["result"], result["permission_denials"]) == (0, "Done.", [])
 
@@ -314,7 +314,7 @@ def test_changes_of_rules_that_mean_nothing_are_refused_and_the_call_runs(user: 
         program.say("user", **said("go"))
         respond(program, program.until("control_request"), behavior="allow", updatedPermissions=updates)
         refused = program.until("system", subtype="input_refused")
-        assert refused["reason"] == "its `updatedPermissions` are not followed: only what is suggested can be kept"
+        assert refused["reason"] == "its `updatedPermissions` are ignored: only suggested rules can be added"
         code, result = program.end()
     assert (code, result["result"], result["permission_denials"]) == (0, "Done.", [])
 
@@ -405,13 +405,13 @@ def test_a_line_that_cannot_be_understood_is_told_and_the_run_goes_on(user: User
 @pytest.mark.parametrize(
     ("more", "error"),
     [
-        ({"agents": {"a": {}}, "hooks": {}}, "agents of programs are not supported"),
-        ({"sdkMcpServers": ["calc"]}, "sdkMcpServers of programs are not supported"),
+        ({"agents": {"a": {}}, "hooks": {}}, "agents are not supported"),
+        ({"sdkMcpServers": ["calc"]}, "sdkMcpServers are not supported"),
         (
             {"hooks": {"PostToolBatch": [{"hookCallbackIds": ["h"]}], "Stop": [{}]}},
             "hooks for `PostToolBatch` are not supported; a hook for `Stop` has no list `hookCallbackIds`",
         ),
-        ({"systemPrompt": {"type": "preset"}}, "the system prompt is no text"),
+        ({"systemPrompt": {"type": "preset"}}, "the system prompt is not a string"),
     ],
 )
 def test_a_run_without_what_its_program_relies_on_asks_no_model(

@@ -17,7 +17,7 @@ from tests.agent.archive.meaning import model_in
 from tests.kit.user import Worker
 from tests.running import Run, ebb
 
-SEEN = "others may see what there is in `{}` (mode {}); nothing that is in it can be read by them"
+SEEN = "others can list `{}` (mode {}); they cannot read its files"
 
 
 class House(Worker):
@@ -71,14 +71,14 @@ def test_a_sound_home_is_well(house: House) -> None:
     )
     assert [line.split(maxsplit=2)[:2] for line in done.out.splitlines()] == [["ok", subject] for subject in subjects]
     assert "found in OPENAI_API_KEY\n" in done.out
-    assert "all 2 in 1 session resolve; `--deep` reads every byte of them\n" in done.out
+    assert "all 2 in 1 session resolve; `--deep` reads every byte\n" in done.out
     assert house.doctor("--deep") == {}
 
 
 def test_a_home_in_which_nothing_was_said_is_well(tmp_path: Path) -> None:
     done = ebb("doctor", "-m", "ollama/qwen3", "-C", str(tmp_path), home=tmp_path)
     assert (done.code, done.err) == (0, "")
-    assert "there is no session yet" in done.out
+    assert "no sessions yet" in done.out
     assert not (tmp_path / "data").exists()
 
 
@@ -134,9 +134,9 @@ def test_bytes_that_went_by_their_age_are_no_fault(house: House) -> None:
 def test_an_output_in_view_without_its_row_is_found(house: House) -> None:
     house.query("delete from outputs where number = 2")
     assert house.doctor() == {
-        "broken session": (f"{house.left}: `r2` in its view stand for nothing", "compact the session to go on"),
+        "broken session": (f"{house.left}: `r2` in its context refer to nothing", "compact the session to continue"),
         "note stored outputs": (
-            "1 that no session needs (0.1 MB)", "they are removed within a day of use, or when a session is deleted",
+            "1 not needed by any session (0.1 MB)", "they are removed within a day of use, or when a session is deleted",
         ),
     }  # fmt: skip
 
@@ -145,7 +145,7 @@ def test_a_message_that_is_gone_or_cannot_be_read_is_found(house: House) -> None
     house.query("update messages set body = '{' where position = 3")
     ((text, advice),) = house.doctor().values()
     assert text.startswith(f"{house.left}: message 3 of the session cannot be read")
-    assert advice == "when the session goes on, a line stands for what cannot be read, and all else is shown"
+    assert advice == "resuming the session shows a placeholder for what cannot be read"
     house.query("delete from messages where position = 3")
     assert house.doctor() == {
         "broken session": (f"{house.left}: some of its messages are missing", "restore the database from a backup")
@@ -156,7 +156,7 @@ def test_a_snapshot_and_a_summary_that_cannot_be_read_are_found(house: House) ->
     house.query("update snapshots set body = 'x'")
     house.query("insert into summaries values (?, 1, 0, 'x', 1.0)", house.left)
     found = house.doctor()
-    assert found["note session"] == (f"{house.left}: its snapshot cannot be read", "it resumes without it")
+    assert found["note session"] == (f"{house.left}: its snapshot cannot be read", "it can be resumed without it")
     assert found["broken session"][0].startswith(f"{house.left}: summary 1 of the session cannot be read")
 
 
@@ -172,9 +172,9 @@ def test_bytes_that_nobody_needs_are_noted(house: House) -> None:
     assert (done.code, done.err) == (0, "")
     notes = [line for line in done.out.splitlines() if line.startswith("note  stored")]
     assert notes == [
-        "note  stored outputs  2 that no session needs (0.2 MB): they are removed within a day of use, or when a "
+        "note  stored outputs  2 not needed by any session (0.2 MB): they are removed within a day of use, or when a "
         "session is deleted",
-        "note  stored outputs  1 that killed programs left unfinished: they are removed within a day of use",
+        "note  stored outputs  1 left unfinished by killed programs: they are removed within a day of use",
         f"note  stored outputs  1 folders in `{house.data}/outputs` belong to no session: remove them if no program is "
         "running",
     ]
@@ -189,14 +189,14 @@ def test_bytes_that_nobody_needs_are_noted(house: House) -> None:
             "note",
             SEEN.format("{0}", 755),
         ),
-        (0o755, 0o644, "broken", "others may read `{0}/context.jsonl`, since `{0}` has mode 755"),
+        (0o755, 0o644, "broken", "others can read `{0}/context.jsonl`, since `{0}` has mode 755"),
         (
             0o744,
             0o644,
             "note",
             SEEN.format("{0}", 744),
         ),
-        (0o777, 0o600, "broken", "others may put files into `{0}` (mode 777)"),
+        (0o777, 0o600, "broken", "others can create files in `{0}` (mode 777)"),
     ],
 )
 def test_folders_that_others_may_look_into_are_told_by_what_they_find(
@@ -215,7 +215,7 @@ def test_folders_that_others_may_look_into_are_told_by_what_they_find(
 def test_a_folder_that_cannot_be_looked_at_is_told_and_ends_nothing(house: House) -> None:
     place = f"/{'x' * 300}"  # as one behind a folder of another user, which root gets into
     found = house.doctor(EBB_HOME=place)
-    assert found["broken folders"] == (f"cannot look at `{place}/data`: File name too long", "")
+    assert found["broken folders"] == (f"cannot access `{place}/data`: File name too long", "")
 
 
 def test_folders_that_are_made_with_one_in_them_are_the_users_alone(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_database_of_a_newer_version_and_one_that_is_none(house: House) -> Non
     database = house.data / "sessions.db"
     house.query("pragma user_version = 999")
     ((text, advice),) = house.doctor().values()
-    assert text.startswith(f"`{database}` has schema 999, and this version knows ")
+    assert text.startswith(f"`{database}` has schema 999; this version supports up to ")
     assert advice == "update this program"
     database.write_bytes(b"not a database" * 1000)
     assert house.doctor() == {
@@ -295,8 +295,8 @@ def test_variables_of_direnv_that_commands_do_not_get_are_named(house: House) ->
     record = base64.urlsafe_b64encode(zlib.compress(b'{"p": {}, "n": {"APP_MODE": "dev", "DB_PASSWORD": "x"}}'))
     found = house.doctor(DIRENV_DIFF=record.decode(), APP_MODE="dev", DB_PASSWORD="x")
     assert found["note environment"] == (
-        "direnv sets variables that may hold secrets and that commands do not get: DB_PASSWORD",
-        "`EBB_PASS_ENV='DB_PASSWORD'` passes them on",
+        "direnv sets variables that may contain secrets; commands do not get them: DB_PASSWORD",
+        "set `EBB_PASS_ENV='DB_PASSWORD'` to pass them on",
     )
 
 
@@ -314,6 +314,6 @@ def test_servers_are_looked_at_and_none_is_started(house: House) -> None:
     assert lines == [
         f"`forge` of `{source}`: the user has not approved it: `ebb mcp test forge` shows it",
         f"`broken` of `{source}` cannot be used: it needs a `command` or a `url`, and only one of them",
-        "mine; whether they start was not tried",
+        "mine; not started for this check",
     ]
     assert not started.exists()

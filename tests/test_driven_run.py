@@ -115,7 +115,8 @@ def test_a_question_of_the_model_and_a_plan_are_answered(user: User) -> None:
         asked = program.until("question_asked")
         program.say("answer", id=asked["id"], verdict="allow")
         assert (
-            program.until("input_refused")["reason"] == f"`{asked['id']}` is a question in words: answer it with `text`"
+            program.until("input_refused")["reason"]
+            == f"`{asked['id']}` is a free-text question: answer it with `text`"
         )
         program.say("answer", id=asked["id"], text="blue")
         assert program.until("question_answered")["answer"] == "blue"
@@ -173,19 +174,19 @@ def test_the_mode_changes_what_is_asked(user: User) -> None:
     [
         (b"{", "it is not JSON: "),
         (b'{"type": "message", "text": "\xff"}', "it is not UTF-8 (byte 29 is 0xff)"),
-        (b'{"type": "message", "text": "\\ud83d"}', "it holds half of a surrogate pair"),
+        (b'{"type": "message", "text": "\\ud83d"}', "it contains half of a surrogate pair"),
         (b'{"type": "message", "text": NaN}', "it is not JSON: NaN is not a JSON value"),
         (b"[" * 100_000, "it is not JSON: "),
         (b'"go"', "it must be a JSON object"),
         (b"{}", "its `type` is null, but must be one of `message`, `answer`, `interrupt`, `mode`"),
         (b'{"type": ["message"]}', 'its `type` is ["message"], but must be one of'),
-        (b'{"type": "message"}', 'it is no `message`: "text" is a required property'),
+        (b'{"type": "message"}', 'it is not a valid `message`: "text" is a required property'),
         (b'{"type": "message", "text": " "}', "its `text` is empty"),
-        (b'{"type": "message", "text": "a", "texts": 1}', "it is no `message`: "),
+        (b'{"type": "message", "text": "a", "texts": 1}', "it is not a valid `message`: "),
         (b'{"type": "message", "text": "a", "images": [{"data": "??"}]}', "an image is not base64: "),
         (b'{"type": "message", "text": "a", "images": [{"data": "YWJj"}]}', "models do not accept this kind of image"),
-        (b'{"type": "mode", "mode": "yolo"}', "it is no `mode`: "),
-        (b'{"type": "answer", "id": 3}', "it is no `answer`: "),
+        (b'{"type": "mode", "mode": "yolo"}', "it is not a valid `mode`: "),
+        (b'{"type": "answer", "id": 3}', "it is not a valid `answer`: "),
     ],
     ids=lambda value: value[:24] if isinstance(value, bytes) else "",
 )  # fmt: skip

@@ -608,7 +608,7 @@ def test_what_still_runs_at_the_end_of_a_run_is_ended_and_said(user: User) -> No
     slow = call("bash", command="echo $$ > pid; exec sleep 300", timeout=1)
     run = user.ebb("-p", "go", "-m", user.script(calls(slow), {"text": "ok"}), "--permission-mode", "auto")
     assert (run.code, run.out) == (0, "ok\n")
-    assert "ended with the run, in the background until then: job-1: echo $$ > pid; exec sleep 300" in run.err
+    assert "background job ended with the run: job-1: echo $$ > pid; exec sleep 300" in run.err
     with pytest.raises(ProcessLookupError):
         os.kill(int((user.project / "pid").read_text()), 0)
 
@@ -625,7 +625,7 @@ def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(us
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     noticed, result = map(json.loads, out.splitlines())
-    assert noticed["text"].startswith("ended with the run, in the background until then: job-1: trap")
+    assert noticed["text"].startswith("background job ended with the run: job-1: trap")
     assert (process.returncode, result["result"]) == (0, "ok")
 
 

@@ -36,7 +36,7 @@ def test_a_run_that_takes_too_long_is_stopped_and_says_so(user: User) -> None:
     result = run.result
     assert (run.code, result["stop_reason"], result["result"]) == (6, "time_limit", "I look.")
     assert result["error"] == {
-        "code": "time_limit", "message": "stopped at `--max-time`; raise it, or go on with `ebb -c`",
+        "code": "time_limit", "message": "stopped at `--max-time`; raise it, or continue with `ebb -c`",
     }  # fmt: skip
     again = user.ask({"text": "Done."}, flags=("-c",))
     assert (again.code, again.result["session"]) == (0, result["session"])

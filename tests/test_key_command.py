@@ -50,7 +50,7 @@ def test_a_key_is_read_from_a_pipe_and_never_shown(tmp_path: Path, told: Told) -
         ]
     }
     doctor = ebb("doctor", home=tmp_path).out
-    assert f"that for openai comes from `{place}`, for https://api.openai.com alone" in doctor
+    assert f"key for openai from `{place}`, used only for https://api.openai.com" in doctor
     assert KEY not in doctor
     assert told("remove", "openai") == "the key for openai is removed\n"
     assert told("remove", "openai") == "no key for openai is kept\n"

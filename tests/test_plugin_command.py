@@ -131,9 +131,9 @@ def test_a_repository_is_taken_at_one_commit_and_without_its_hooks(owner: Owner)
         assert owner.run("add", address, "--yes", f"--ref={ref}").code == 2
     assert owner.run("add", f"{address}#{first}", "--yes", "--json").result["commit"] == first
     told = (
-        (f"{address}#nowhere", "git could not fetch it and says `fatal: couldn't find remote ref nowhere`"),
-        (f"{address}/no", f"git could not fetch it and says `fatal: '{owner.plugin}/no' does not appear to be a git r"),
-        ("kit.git", "there is no folder `kit.git`; an address begins with `https://`, `ssh://`, `file://` or `git@`"),
+        (f"{address}#nowhere", "git could not fetch it: `fatal: couldn't find remote ref nowhere`"),
+        (f"{address}/no", f"git could not fetch it: `fatal: '{owner.plugin}/no' does not appear to be a git r"),
+        ("kit.git", "no folder `kit.git`; an address begins with `https://`, `ssh://`, `file://` or `git@`"),
     )
     assert [said for source, said in told if said not in owner.run("add", source, "--yes").err] == []
 
@@ -146,8 +146,8 @@ def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -
     sources = {"kit": "./plugins/kit", "out": "../..", "nul": "a\0b", "half": "\ud800"}
     plugins = [*({"name": name, "source": source} for name, source in sources.items()), {"name": "other"}]
     (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps({"plugins": plugins}))
-    assert owner.refusal(market) == "it holds several plugins; name one with `--plugin`: kit, out, nul, half"
-    told = "it holds no plugin `other` that can be fetched; there are kit, out, nul, half"
+    assert owner.refusal(market) == "it contains several plugins; choose one with `--plugin`: kit, out, nul, half"
+    told = "it contains no plugin `other` that can be fetched; available: kit, out, nul, half"
     assert owner.refusal(market, "other") == told
     for name in ("out", "nul", "half"):
         assert owner.refusal(market, name) == f"the plugin `{name}` is not in this repository"
@@ -206,19 +206,19 @@ def test_a_plugin_may_lie_in_another_repository(owner: Owner, tmp_path: Path) ->
     with plugin_copy(str(market), owner.home / "plugins", "kit") as plugin:
         assert (plugin.name, plugin.source, plugin.commit) == ("kit", f"file://{owner.plugin}", commit)
     assert owner.refusal(market, "far") == "the plugin `far` is not in this repository"
-    assert owner.refusal(market, "npm") == "it holds no plugin `npm` that can be fetched; there are kit, far, own"
+    assert owner.refusal(market, "npm") == "it contains no plugin `npm` that can be fetched; available: kit, far, own"
     assert owner.refusal(market, "own") == "the plugin `own` is not in this repository"
     assert (
         owner.run("add", "owner/kit")
         .err.rstrip()
-        .endswith("; of the repository on GitHub it is `https://github.com/owner/kit`")
+        .endswith("; for the GitHub repository use `https://github.com/owner/kit`")
     )
 
 
 def test_what_a_plugin_brings_besides_is_named(owner: Owner) -> None:
     owner.put(".claude-plugin/plugin.json", json.dumps({"name": "kit", "lspServers": {"x": {"command": "x"}}}))
     owner.put("output-styles/loud.md", "Be loud.\n")
-    said = "`lspServers`, `outputStyles` of it mean nothing here and are left out"
+    said = "`lspServers`, `outputStyles` are not supported and are left out"
     assert owner.run("add", str(owner.plugin), "--json").result["problems"] == [said]
 
 
@@ -228,7 +228,7 @@ def test_what_a_plugin_brings_besides_is_named(owner: Owner) -> None:
         (lambda plugin: (plugin / "etc").symlink_to("/etc"), "its link `etc` leads out of it"),
         (lambda plugin: (plugin / "skills" / "x").symlink_to("../../project"), "its link `skills/x` leads out of it"),
         (lambda plugin: os.mkfifo(plugin / "skills" / "pipe"), "`skills/pipe` is neither a file nor a folder"),
-        (lambda plugin: os.truncate(plugin / ".mcp.json", 30_000_000), "it holds more than 2,000 files or 20,000,000"),
+        (lambda plugin: os.truncate(plugin / ".mcp.json", 30_000_000), "it contains more than 2,000 files or"),
     ],
 )  # fmt: skip
 def test_what_leads_out_of_its_folder_is_refused(owner: Owner, spoil: object, told: str) -> None:
@@ -240,7 +240,7 @@ def test_what_leads_out_of_its_folder_is_refused(owner: Owner, spoil: object, to
 
 def test_a_manifest_that_cannot_be_used_is_named(owner: Owner) -> None:
     for manifest, told in (
-        ("{", "`.claude-plugin/plugin.json` cannot be used: it is no JSON: "),
+        ("{", "`.claude-plugin/plugin.json` cannot be used: it is not valid JSON: "),
         ('{"name": "../x"}', "'../x' is no name for a plugin: "),
         ('{"name": "plugins.json"}', "'plugins.json' is no name for a plugin: "),
     ):
@@ -271,4 +271,4 @@ def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_cha
     (kept / "scripts" / "guard.sh").write_text("#!/bin/sh\n")
     run = ebb(*ask, "--output-format", "json", home=owner.home)
     assert run.result["denied"] == []
-    assert "not used: its files are not as they were added" in owner.run("list").out
+    assert "not used: its files have changed" in owner.run("list").out

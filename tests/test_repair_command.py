@@ -69,7 +69,7 @@ def test_what_can_be_read_is_saved_and_the_rest_set_aside(kind: str, worker: Wor
             assert worker.ebb("-p", "more", "-r", one, "-m", worker.working()).code == 0
     assert kind == "cut off" or (session in listed.out and other in listed.out)
     again = worker.ebb("doctor", "--repair", "-m", worker.working())
-    assert "the database is not damaged, and nothing was changed" in again.out
+    assert "the database is not damaged; nothing was changed" in again.out
 
 
 def test_nothing_is_repaired_that_is_sound_or_in_use(worker: Worker) -> None:
@@ -78,7 +78,7 @@ def test_nothing_is_repaired_that_is_sound_or_in_use(worker: Worker) -> None:
     whole = path.read_bytes()
     run = worker.ebb("doctor", "--repair", "-m", worker.working())
     assert (run.code, path.read_bytes()) == (0, whole)
-    assert "the database is not damaged, and nothing was changed" in run.out
+    assert "the database is not damaged; nothing was changed" in run.out
     damage(path, "no header")
     damaged = path.read_bytes()
     lock = SessionLock(worker.data / "locks", session)

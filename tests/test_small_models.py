@@ -136,7 +136,7 @@ def test_a_call_that_is_written_without_end_is_made_once(user: User) -> None:
 def test_an_answer_without_end_is_stopped(user: User) -> None:
     asked = Asked(user, "What is in todo.txt?", {"todo.txt": "milk\n"}, "It is milk, and so on. " * 5_000)
     assert (asked.run.code, asked.answer) == (6, "It is milk, and so on. ")
-    assert "the model said the same again and again; say what to do with `ebb -c`" in asked.run.err
+    assert "the model kept repeating itself; tell it what to do with `ebb -c`" in asked.run.err
 
 
 def test_a_file_is_not_emptied_by_mistake(user: User) -> None:

@@ -1,2 +1,2 @@
-"""Files, environment and flags become one frozen `Config`; the user's file and the files for each project are changed
-here."""
+"""Configuration: merges files, environment and flags into one frozen `Config`, and edits the user's file and the files
+stored per project."""

@@ -1,7 +1,7 @@
-"""Other names of our settings, as other programs write them. It knows names; of values only those that change.
+"""Alternative names of settings, as used by other programs. Values are only changed where needed.
 
-Every key may also be written in camel case. What a key was written as stays with it, so that `ebb config` can say so.
-"""
+Every key may also be written in camel case. A setting remembers the name that was written, so that `ebb config` can
+show it."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ KEY_ALIASES = {
     "tools_denied": "tools.denied",
     "reasoning": "agent.reasoning_effort",
 }
-"""By name, in whatever table it stands."""
+"""Aliases that apply in any table."""
 
 TABLE_ALIASES = {
     "compaction.model": "agent.summary_model",
@@ -30,17 +30,17 @@ TABLE_ALIASES = {
 }
 
 RENAMED_KEYS = {"mcp.startup_timeout": "mcp.wait"}
-"""Keys of ours that had another name."""
+"""Former names of our keys."""
 
 _TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
-"""Tables whose keys are ours: they all stand for `[agent]`."""
+"""Tables that are equivalent to `[agent]`."""
 
 SWITCHES = {
     "disable_auto_summarize": True,
     "compaction.enabled": False,
     "compaction.auto": False,
 }
-"""Keys that turn early rewriting off when they have this value; with the other value they change nothing."""
+"""Keys that turn early rewriting off when they have this value; the other value has no effect."""
 
 WITHOUT_EFFECT = {
     "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",
@@ -54,14 +54,14 @@ class AliasedSetting:
     key: str
     value: object
     written: str = ""
-    """What it was written as, when that is not its key."""
+    """The name that was written, if it is not the key."""
     without_effect: str = ""
-    """Why it changes nothing here."""
+    """Why the setting has no effect."""
 
 
 def own_names(table: Mapping[str, object], allowed: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
-    """What stands in the table of a provider or a model, each by the key that it means there, among those that are
-    `allowed`; and as it was written. Other names of a key come before the key."""
+    """Yield the entries of a provider's or model's table, by their actual key if that is in `allowed`, with the written
+    name. Aliases of a key come before the key."""
     for written in sorted(table, key=lambda written: snake_case(written) not in KEY_ALIASES):
         key = snake_case(written)
         meant = KEY_ALIASES.get(key, key).removeprefix("agent.")
@@ -70,12 +70,12 @@ def own_names(table: Mapping[str, object], allowed: Container[str]) -> Iterator[
 
 
 def snake_case(key: str) -> str:
-    """`contextWindow` as `context_window`."""
+    """Convert `contextWindow` to `context_window`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower() if re.search(r"[a-z][A-Z]", key) else key
 
 
 def translate(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]:
-    """The settings that keys and values stand for. Where a key and another name of it are both there, the key wins."""
+    """Translate keys and values to settings. If a key and an alias of it are both present, the key wins."""
     settings: list[AliasedSetting] = []
     provider: AliasedSetting | None = None
     for written, value in pairs:
@@ -114,7 +114,7 @@ def _aliased_setting(written: str, value: object) -> AliasedSetting | None:
 
 
 def _with_provider(settings: list[AliasedSetting], provider: AliasedSetting | None) -> list[AliasedSetting]:
-    """The settings with the provider of the summaries joined to their model: `provider/model`."""
+    """Combine the summary provider and the summary model into `provider/model`."""
     if provider is None:
         return settings
     joined = []

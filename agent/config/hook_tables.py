@@ -1,5 +1,4 @@
-"""Hooks as tables say them, in our configuration as in the settings of other programs: what runs when what happens.
-Pure."""
+"""Parses hook tables, in our configuration and in the settings of other programs: what runs on which event. Pure."""
 
 import json
 import re
@@ -28,7 +27,7 @@ HookEvent: TypeAlias = Literal[
 HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
 MAX_HOOKS = 500
-"""That one file may declare."""
+"""Maximum number of hooks in one file."""
 
 _MAX_LISTED_NAMES = 10
 
@@ -40,7 +39,7 @@ _OF_TYPE: Mapping[str, frozenset[str]] = {
     "agent": frozenset({"prompt", "model", "continueOnBlock"}),
     "mcp_tool": frozenset({"server", "tool", "input"}),
 }
-"""Keys of one hook. What another key narrows would be widened by whoever does not know it."""
+"""Allowed keys of a hook. Unknown keys are rejected, since ignoring one that restricts the hook would widen it."""
 CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _LOOPBACK = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#]|\Z)")
@@ -49,90 +48,90 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """A server that is told what happens and answers."""
+    """A server that receives events and answers."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     variables: tuple[str, ...] = ()
-    """Those of the environment whose values may stand in the headers."""
+    """Environment variables whose values may appear in the headers."""
 
     @property
     def is_local(self) -> bool:
-        """Whether it runs on this machine and is told nothing of the environment."""
+        """Whether the server runs on this machine and receives no environment variables."""
         return not self.variables and _LOOPBACK.match(self.url) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """What a model is asked, which answers whether it is content and why not."""
+    """A question to a model, which answers whether it agrees and why not."""
 
     prompt: str
     model: str = ""
-    """As it is written; empty: the usual one."""
+    """The model as written; empty for the default."""
     looks: bool = False
-    """It is an agent, which may look at files."""
+    """Whether to ask an agent, which may read files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCall:
-    """A tool of a server, whose answer is read as what a program prints."""
+    """A tool of an MCP server, whose result is read like a program's output."""
 
     server: str
     tool: str
     input: str = "{}"
-    """Its arguments as JSON; `${tool_input.file_path}` stands for what is told of that name."""
+    """Its arguments as JSON; `${tool_input.file_path}` is replaced by that field of the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """A function of the program that drives the session. No file can declare one."""
+    """A function of the client program. Cannot be declared in a file."""
 
     id: str
-    """What the program calls it."""
+    """The client's id of the function."""
     must_answer: bool = False
-    """That it gives no answer is an objection."""
+    """Whether a missing answer counts as an objection."""
 
 
 HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget | ModelQuestion | ServerCall | ProgramCall
-"""A line for the shell, a program with its arguments, a server at an address, a model, a tool of a server, or a
-function of the program that drives the session."""
+"""A shell command line, a program with arguments, a server address, a question to a model, an MCP tool, or a function
+of the client program."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookEntry:
-    """What is to run when something happens."""
+    """What runs on an event."""
 
     event: HookEvent
     matcher: str
-    """Which tools, or sources, triggers and kinds, it is for, as other programs write it; empty: all."""
+    """The tools, sources, triggers or kinds that it applies to, in Claude Code's syntax; empty for all."""
     action: HookAction
     timeout: float | None = None
-    """Seconds; None where nothing is said."""
+    """Timeout in seconds; None for the default."""
     condition: str = ""
-    """Which calls it is for, as a permission rule of Claude Code, such as `Bash(git *)`; empty: all."""
+    """The calls that it applies to, as a Claude Code permission rule such as `Bash(git *)`; empty for all."""
     once: bool = False
-    """Only the first time in a session."""
+    """Whether it runs only once per session."""
     in_background: bool = False
-    """Nobody waits for it; what it says the model is told with the next message."""
+    """Whether it runs in the background; its output goes into the next message to the model."""
     status: str = ""
-    """What the user is shown while it runs."""
+    """Shown to the user while it runs."""
     preface: str = ""
-    """What the model is told in front of what a hook says that nobody waited for."""
+    """Text placed before the output of a background hook."""
 
     @property
     def action_text(self) -> str:
-        """What it runs, in words for people."""
+        """What it runs, for people."""
         match self.action:
             case HttpTarget(url=url, variables=variables):
                 named = ", ".join(f"${each}" for each in variables)
-                return f"tells {url}{f' with {named}' if named else ''}"
+                return f"posts to {url}{f' with {named}' if named else ''}"
             case ModelQuestion(prompt=prompt, model=model, looks=looks):
                 who = "an agent that reads files" if looks else "a model"
                 return f"asks {who}{f' ({model})' if model else ''}: {prompt}"
             case ServerCall(server=server, tool=tool, input=given):
                 return f"calls `{tool}` of the server `{server}`{f' with {given}' if given != '{}' else ''}"
             case ProgramCall(id=id):
-                return f"asks the program that drives this session ({id})"
+                return f"asks the client program ({id})"
             case str() as line:
                 return line
             case words:
@@ -140,14 +139,14 @@ class HookEntry:
 
     @property
     def summary(self) -> str:
-        """All of it, in words for people: when, for what, and what it runs."""
+        """Event, filter and action, for people."""
         matcher = "" if self.matcher.strip() in ("", "*") else self.matcher
         only = ", ".join(filter(None, (matcher, f"if {self.condition}" if self.condition else "")))
         return f"{self.event}{f' ({only})' if only else ''}: {self.action_text}"
 
 
 def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEntry, ...]:
-    """Those of our own configuration. Raises `ConfigError` for what is not understood."""
+    """Parse the hooks in our own configuration. Raises `ConfigError` if one is invalid."""
     found, problems = read_hooks(tables)
     if problems:
         raise ConfigError(f"{source}: {problems[0]}")
@@ -155,13 +154,13 @@ def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEnt
 
 
 def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
-    """The hooks by event, and what is left out, a half sentence each."""
+    """Parse the hooks of all events; return them and the problems, each as half a sentence."""
     found: list[HookEntry] = []
     problems: list[str] = []
     unknown = [event[:40] for event in tables if event not in HOOK_EVENTS]
     if unknown:
         named = ", ".join(f"`{event}`" for event in unknown[:_MAX_LISTED_NAMES])
-        problems.append(f"no event for hooks is called {named}; there are {', '.join(HOOK_EVENTS)}")
+        problems.append(f"unknown hook event {named}; known events are {', '.join(HOOK_EVENTS)}")
     for event, groups in tables.items():
         known = next((one for one in HOOK_EVENTS if one == event), None)
         if known is None:
@@ -172,7 +171,7 @@ def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tup
             for group in groups:
                 _read_group(known, group, found, problems)
     if len(found) > MAX_HOOKS:
-        problems.append(f"there are more than {MAX_HOOKS} hooks; those behind are left out")
+        problems.append(f"there are more than {MAX_HOOKS} hooks; the rest are left out")
     return tuple(found[:MAX_HOOKS]), tuple(dict.fromkeys(problems))
 
 
@@ -194,14 +193,14 @@ def _read_group(event: HookEvent, group: object, found: list[HookEntry], problem
 
 def _entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     if not isinstance(hook, dict):
-        raise ValueError("it is no table")
+        raise ValueError("it is not a table")
     kind = hook.get("type", "command")
     known = _OF_TYPE.get(kind) if isinstance(kind, str) else None
     if known is None:
         raise ValueError(f"its `type` is {str(kind)[:40]!r}; known are {', '.join(f'`{each}`' for each in _OF_TYPE)}")
     unknown = sorted(set(map(str, hook)) - known - _EVERY_TYPE)
     if unknown:
-        raise ValueError(f"it says `{unknown[0][:40]}`, which is not known")
+        raise ValueError(f"unknown key `{unknown[0][:40]}`")
     timeout = hook.get("timeout")
     is_time = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < float("inf")
     if timeout is not None and not is_time:
@@ -248,7 +247,7 @@ def _is_true(hook: Mapping[str, object], key: str) -> bool:
 def _text(hook: Mapping[str, object], key: str) -> str:
     value = hook.get(key, "")
     if not isinstance(value, str):
-        raise ValueError(f"its `{key}` must be a text")
+        raise ValueError(f"its `{key}` must be a string")
     return value
 
 
@@ -258,7 +257,7 @@ def _condition(event: HookEvent, condition: object) -> str:
     if not isinstance(condition, str) or not _RULE.fullmatch(condition.strip()):
         raise ValueError("its `if` must be a rule such as `Bash(git *)`")
     if event not in CALL_EVENTS:
-        raise ValueError("it says `if`, which can only be met by calls")
+        raise ValueError("`if` applies only to tool calls")
     return condition.strip()
 
 
@@ -269,7 +268,7 @@ def _words(hook: Mapping[str, object]) -> str | tuple[str, ...]:
     if not isinstance(command, str) or not command.strip():
         raise ValueError("it has no `command`")
     if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
-        raise ValueError("its arguments must be texts")
+        raise ValueError("its arguments must be strings")
     if shell not in ("bash", "powershell"):
         raise ValueError("its `shell` must be `bash` or `powershell`")
     if "args" in hook or isinstance(hook.get("command"), list):
@@ -282,9 +281,9 @@ def _target(hook: Mapping[str, object]) -> HttpTarget:
     if not isinstance(url, str) or not re.fullmatch(r"https?://[^\s/]+\S*", url):
         raise ValueError("its `url` must begin with `http://` or `https://`")
     if not isinstance(headers, dict) or not all(_is_header(*each) for each in headers.items()):
-        raise ValueError("its `headers` must be texts of one line")
+        raise ValueError("its `headers` must be strings of one line")
     if not isinstance(variables, list) or not all(isinstance(v, str) and _VARIABLE.fullmatch(v) for v in variables):
-        raise ValueError("its `allowedEnvVars` must be names of variables")
+        raise ValueError("its `allowedEnvVars` must be variable names")
     return HttpTarget(url, tuple(headers.items()), tuple(variables))
 
 

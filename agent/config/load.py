@@ -1,9 +1,8 @@
-"""Files, environment and flags, made into one frozen `Config` in which each value knows its source.
+"""Merges files, environment and flags into one frozen `Config` that records the source of each value.
 
-Layers, weakest first: defaults, the user's `config.toml`, the project's `.ebb/config.toml`, environment, flags. A
-project comes with a repository that somebody else may have written, so its file may only tighten: a stricter permission
-mode, more deny rules. It knows no provider and no tool.
-"""
+Layers, from weakest to strongest: defaults, the user's `config.toml`, the project's `.ebb/config.toml`, environment,
+flags. A repository may have been written by someone else, so the project's file may only tighten: a stricter permission
+mode, more deny rules. Independent of providers and tools."""
 
 import os.path
 from collections.abc import Callable, Container, Mapping
@@ -17,25 +16,25 @@ from ebbtide.agent.config.values import Config, Folders, ProviderConfig, field_o
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.files.bounded import beginning_of
 
-if TYPE_CHECKING:  # as in `values`
+if TYPE_CHECKING:  # see `values`
     from ebbtide.agent.config.hook_tables import HookEntry
 
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
-"""What the environment may say besides settings."""
+"""Environment variables that are not settings."""
 
 _SERVERS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
-"""The tables that hold a table for each server, and what may be said there."""
+"""Tables with one table per server, and the keys allowed in them."""
 _NOT_THEIRS = ": a project may only tighten permissions"
 
 MAX_FILE_BYTES = 1_000_000
-"""Bytes of a configuration file; a project's may be anything."""
+"""Maximum size of a configuration file; a project's file is untrusted."""
 _MANY_DOTS, _MAX_PARSE_WORK = 200, 10_000_000
-"""Dots of a line of TOML that may be one key, and what the squares of their numbers may add up to: a key takes the
-parser time with the square of its parts, 150 ms for that."""
+"""Dots above which a TOML line may be one long key, and the limit on the sum of their squares: parsing a key takes time
+quadratic in its parts, at most 150 ms within this limit."""
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
-    """The program's folders: under EBB_HOME when that is set, otherwise where the platform keeps such things."""
+    """Return the program's folders: below EBB_HOME if set, otherwise in the platform's standard places."""
     own, home = environment.get("EBB_HOME"), environment.get("HOME", "")
     theirs = Path(home) if os.path.isabs(home) else None
     if own:
@@ -48,7 +47,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
 
 
 def find_project(folder: Path) -> Path:
-    """The top of the git work tree that the folder is in, or the folder itself; a real path."""
+    """Return the top of the Git worktree that contains the folder, or the folder itself, as a real path."""
     real = folder.resolve()
     for candidate in (real, *real.parents):
         if (candidate / ".git").exists():
@@ -63,8 +62,8 @@ def load_config(
     settings: tuple[str, ...] = (),
     keyed: Mapping[str, object] | None = None,
 ) -> Config:
-    """The configuration of a run in a folder. `flags` holds keys and values of command line flags, `settings` the
-    KEY=VALUE texts of `--config`, `keyed` the same as values by their keys. Raises `ConfigError`."""
+    """Load the configuration for a run in `folder`. `flags` are command-line flags by key, `settings` the KEY=VALUE
+    texts of `--config`, and `keyed` the same as values by key. Raises `ConfigError`."""
     folders, project = find_folders(environment), find_project(folder)
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
@@ -119,7 +118,7 @@ def load_config(
 
 
 def read_toml(path: Path) -> dict[str, object]:
-    """The tables of a TOML file, or nothing when it is not there. Raises `ConfigError`."""
+    """Parse a TOML file; empty if it does not exist. Raises `ConfigError`."""
     try:
         text = beginning_of(path, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
@@ -137,20 +136,19 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def toml_of(text: str) -> dict[str, object]:
-    """What somebody's text holds as TOML, in bounded time. Raises `ValueError` and `RecursionError`."""
+    """Parse untrusted TOML in bounded time. Raises `ValueError` and `RecursionError`."""
     import tomllib  # noqa: PLC0415  # deferred: most runs have no file to read
 
     work = 0
     for number, line in enumerate(text.split("\n"), 1):
         work += dots**2 if (dots := line.count(".")) > _MANY_DOTS else 0
         if work > _MAX_PARSE_WORK:
-            raise ValueError(f"line {number} is one too many with hundreds of dots: break it into shorter ones")
+            raise ValueError(f"line {number}: too many lines with hundreds of dots; split them into shorter ones")
     return tomllib.loads(text)
 
 
 def parse_setting(text: str) -> dict[str, object]:
-    """The tables that a `--config a.b=V` stands for; V is TOML when it parses as that, `null` what is not
-    set, otherwise a text."""
+    """Parse a `--config a.b=V`. V is parsed as TOML if possible; `null` unsets the key; anything else is a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"`--config {text}` is not KEY=VALUE; write for example `--config agent.max_turns=20`")
@@ -164,7 +162,7 @@ def parse_setting(text: str) -> dict[str, object]:
 
 
 def table_of(key: str, value: object) -> dict[str, object]:
-    """The tables that a value with its key stands for, as in a file. Raises `ConfigError`."""
+    """Return a value in the nested tables of its key, as in a file. Raises `ConfigError`."""
     import tomllib  # noqa: PLC0415  # deferred: as above
 
     try:
@@ -174,15 +172,15 @@ def table_of(key: str, value: object) -> dict[str, object]:
 
 
 def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
-    """The variables that set a key besides those that have one of their own, each with its key as it may be written in
-    a file. One that sets nothing, or the same as another, is named."""
+    """Return the environment variables that set a key without being its dedicated variable, with the key. Adds a notice
+    for each variable without effect."""
     found: dict[str, str] = {}
     given = {one.key: one.environment for one in OPTIONS if one.environment and one.environment in environment}
     keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in BY_KEY}
     keys = {**keys, **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in keys.items()}}
     own = {*OTHER_VARIABLES, *(option.environment for option in OPTIONS)}
     named = [name for name in environment if name.startswith("EBB_") and name not in own and environment[name]]
-    for name in sorted(named, key=lambda name: (name not in keys, name)):  # a key wins over its other names
+    for name in sorted(named, key=lambda name: (name not in keys, name)):  # a key wins over its aliases
         written = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
         setting = next(iter(translate([(written, True)])), None)
         if setting is not None and setting.without_effect and setting.key not in BY_KEY:
@@ -197,7 +195,7 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
 
 
 def _redacted_setting(text: str) -> str:
-    """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
+    """Return a KEY=VALUE with secrets hidden: everything about servers, and passwords in addresses."""
     from ebbtide.tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few have settings
     from ebbtide.tools.secrets.redaction import redact_text, without_password  # noqa: PLC0415  # deferred: as above
 
@@ -218,9 +216,7 @@ def _parse_value(parse: Callable[[object], object], value: object, source: str, 
     try:
         return parse(value)
     except ValueError as error:
-        given = (
-            "" if key.endswith(".api_key_env") else f"is {value!r}, but "
-        )  # whoever writes the key there has no name
+        given = "" if key.endswith(".api_key_env") else f"is {value!r}, but "  # the value may be the key itself
         raise ConfigError(f"{source}: `{key}` {given}must be {error}") from error
 
 
@@ -267,7 +263,7 @@ def _merge(
 
 
 def _flat(tables: Mapping[str, object]) -> list[tuple[str, object]]:
-    """Keys with their table, and what they are set to."""
+    """Return the keys with their table, and their values."""
     flat: list[tuple[str, object]] = []
     for section, table in tables.items():
         if isinstance(table, dict):
@@ -286,7 +282,7 @@ def _option(key: str, source: str) -> Option:
 
     close = difflib.get_close_matches(key, BY_KEY, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(f'`{name}`' for name in close)}?" if close else "`ebb config` lists all keys"
-    raise ConfigError(f"{source}: there is no key `{key}`; {hint}")
+    raise ConfigError(f"{source}: unknown key `{key}`; {hint}")
 
 
 def _merge_providers(
@@ -297,10 +293,10 @@ def _merge_providers(
     notices: list[str],
 ) -> None:
     if not isinstance(tables, dict):
-        raise ConfigError(f"{source}: `providers` must hold one table per provider")
+        raise ConfigError(f"{source}: `providers` must contain one table per provider")
     for name, table in tables.items():
         if name not in PROVIDERS:
-            raise ConfigError(f"{source}: there is no provider `{name}`; the providers are {', '.join(PROVIDERS)}")
+            raise ConfigError(f"{source}: unknown provider `{name}`; the providers are {', '.join(PROVIDERS)}")
         if not isinstance(table, dict):
             raise ConfigError(f"{source}: `providers.{name}` must be a table")
         merged = providers.setdefault(name, {})
@@ -316,7 +312,7 @@ def _merge_providers(
                 merged[key] = _parse_value(PROVIDER_KEYS[key], value, source, full)
             else:
                 allowed = ", ".join([*PROVIDER_KEYS, "models"])
-                raise ConfigError(f"{source}: there is no key `{full}`; allowed are {allowed}")
+                raise ConfigError(f"{source}: unknown key `{full}`; allowed are {allowed}")
             sources[full] = f"{source} ({setting.written})" if setting.written else source
 
 
@@ -325,15 +321,15 @@ def _merge_servers(
 ) -> None:
     keys = _SERVERS[kind]
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigError(f"{source}: `{kind}.servers` must hold one table per server")
+        raise ConfigError(f"{source}: `{kind}.servers` must contain one table per server")
     for name, table in tables.items():
         if not name.strip() or not name.isprintable():
-            raise ConfigError(f"{source}: {name!r} is not a name for a server; use letters, digits, `-` and `_`")
+            raise ConfigError(f"{source}: {name!r} is not a valid server name; use letters, digits, `-` and `_`")
         merged = servers.setdefault(name, {})
         for written, value in table.items():
             key, full = snake_case(written), f"{kind}.servers.{name}.{written}"
             if key not in keys:
-                raise ConfigError(f"{source}: there is no key `{full}`; allowed are {', '.join(keys)}")
+                raise ConfigError(f"{source}: unknown key `{full}`; allowed are {', '.join(keys)}")
             try:
                 merged[key] = keys[key](value)
             except ValueError as error:
@@ -346,7 +342,7 @@ def _merge_servers(
 def _own(
     table: Mapping[str, object], allowed: Container[str], place: str, source: str, notices: list[str]
 ) -> dict[str, AliasedSetting]:
-    """What stands in the table of a provider or a model, by its key. Where a key is written twice, that is told."""
+    """Return the entries of a provider's or model's table by key. Adds a notice for a key that is set twice."""
     found: dict[str, AliasedSetting] = {}
     for key, setting in own_names(table, allowed):
         if key in found:
@@ -358,14 +354,14 @@ def _own(
 
 def _models(value: object, source: str, full: str, notices: list[str]) -> dict[str, dict[str, object]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-        raise ConfigError(f"{source}: `{full}` must hold one table per model")
+        raise ConfigError(f"{source}: `{full}` must contain one table per model")
     models = {}
     for model, table in value.items():
         own = _own(table, MODEL_KEYS, f"{full}.{model}", source, notices)
         unknown = set(own) - set(MODEL_KEYS)
         if unknown:
             raise ConfigError(
-                f"{source}: there is no key `{full}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
+                f"{source}: unknown key `{full}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
             )
         models[model] = {
             key: _parse_value(MODEL_KEYS[key], setting.value, source, f"{full}.{model}.{key}")

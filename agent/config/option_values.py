@@ -1,4 +1,4 @@
-"""What the values of settings may be, checked one by one. Pure."""
+"""Validates the values of settings. Pure."""
 
 import re
 import shlex
@@ -12,24 +12,24 @@ MAX_NUMBER = sys.float_info.max
 
 @dataclass(frozen=True, slots=True)
 class AfterTool:
-    """A program that sees the outputs of some calls."""
+    """A program that receives the outputs of some calls."""
 
     match: str
-    """A permission rule for the calls."""
+    """A permission rule that selects the calls."""
     command: str | tuple[str, ...]
-    """For the shell, or a program with its arguments."""
+    """A shell command line, or a program with its arguments."""
     timeout: float = 60.0
     """Seconds."""
 
     @property
     def line(self) -> str:
-        """The command as it is typed."""
+        """The command as a shell command line."""
         return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """Takes what `parse` takes, or nothing."""
+    """Accepts None as well as the values that `parse` accepts."""
 
     parse: Callable[[object], object]
 
@@ -39,10 +39,10 @@ class Unset:
 
 @dataclass(frozen=True, slots=True)
 class BoundedNumber:
-    """Takes numbers from above 0 on, and nothing else."""
+    """Accepts positive numbers up to a maximum."""
 
     allowed: str
-    """What is said of any other value."""
+    """The error text for other values."""
     most: float = MAX_NUMBER
     takes_zero: bool = False
 
@@ -55,7 +55,7 @@ class BoundedNumber:
 
 
 seconds = BoundedNumber("a number of seconds above 0")
-optional_wait = Unset(BoundedNumber("a number of seconds, or 0 to wait for nothing", takes_zero=True))
+optional_wait = Unset(BoundedNumber("a number of seconds, or 0 to not wait", takes_zero=True))
 optional_days = Unset(BoundedNumber("a number of days above 0"))
 dollars = Unset(BoundedNumber("a number of US dollars above 0"))
 factor = BoundedNumber("a number above 0")
@@ -67,7 +67,7 @@ temperature = BoundedNumber("a number from 0 to 2", most=2, takes_zero=True)
 def plain_text(value: object) -> str:
     if isinstance(value, str) and value:
         return value
-    raise ValueError("a text in quotes")
+    raise ValueError("a quoted string")
 
 
 optional_text = Unset(plain_text)
@@ -89,7 +89,7 @@ def keep_alive(value: object) -> int | str:
         return "off"
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_KEEP_ALIVE_REQUESTS:
         return value
-    raise ValueError(f'"off", or a number from 1 to {MAX_KEEP_ALIVE_REQUESTS}: so many requests in one pause at most')
+    raise ValueError(f'"off", or the maximum number of requests in one pause, from 1 to {MAX_KEEP_ALIVE_REQUESTS}')
 
 
 def texts(value: object) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def hooks(value: object) -> tuple[AfterTool, ...]:
         pass
     raise ValueError(
         'tables such as {match = "bash(git *)", command = ["notify", "-q"], timeout = 60}: `match` is a permission '
-        "rule, `command` a list or a line for the shell, `timeout` seconds"
+        "rule, `command` a list or a shell command line, `timeout` seconds"
     )
 
 
@@ -123,7 +123,7 @@ def _hook(table: object) -> AfterTool:
 
 
 def tokenizer_name(value: object) -> str:
-    """The name of a way to count. Whether its vocabulary is there is found out when it is used."""
+    """Validate the name of a tokenizer. Whether its vocabulary is available is checked on first use."""
     if isinstance(value, str) and re.fullmatch(TOKENIZERS, value):
         return value
     raise ValueError(
@@ -134,7 +134,7 @@ def tokenizer_name(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Takes some names and nothing else."""
+    """Accepts one of several names."""
 
     allowed: tuple[str, ...]
 
@@ -152,7 +152,7 @@ TOKENIZERS = (
     r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
     r"approximate(:[1-9](\.\d+)?)?|bytes"
 )
-"""Names of ways to count, as a regular expression."""
+"""Names of tokenizers, as a regular expression."""
 
 PRICES = ("input", "output", "cache_read", "cache_write")
 
@@ -189,22 +189,22 @@ def command_words(value: object) -> tuple[str, ...]:
 
 
 def search_command(value: object) -> tuple[str, ...]:
-    """A program and its words; none: an empty list."""
+    """Validate a program with arguments; an empty list means none."""
     return () if value in ([], ()) else command_words(value)
 
 
 def named_texts(value: object) -> Mapping[str, str]:
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
         return dict(value)
-    raise ValueError("a table of texts in quotes")
+    raise ValueError("a table of quoted strings")
 
 
 def extensions(value: object) -> tuple[str, ...]:
-    """How names of files end, each from its dot on."""
+    """Validate file name endings, and normalise them to start with a dot."""
     found = texts(value)
     if found and all(re.fullmatch(r"\.?[\w+#-]+", each) for each in found):
         return tuple(f".{each.removeprefix('.').lower()}" for each in found)
-    raise ValueError('a list of how file names end, such as [".py", ".pyi"]')
+    raise ValueError('a list of file name endings, such as [".py", ".pyi"]')
 
 
 def nested_table(value: object) -> Mapping[str, object]:

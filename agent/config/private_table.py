@@ -1,5 +1,5 @@
-"""Files of the user's in which a table is kept, such as one of what holds for each project. They know no meaning of
-what is kept; only its owner can read it, and no half of it is ever written."""
+"""JSON files of the user that contain one table, for example with an entry per project. Independent of the entries'
+meaning; readable only by the owner, and written atomically."""
 
 import fcntl
 import json
@@ -17,16 +17,16 @@ from ebbtide.tools.files.read_write import write_bytes
 
 
 class PrivateTable:
-    """The one table that a file holds, entries by name."""
+    """The table in a file, with entries by name."""
 
     def __init__(self, path: Path, name: str, *, mend: str | None = "fix or remove it") -> None:
-        """`mend`: what the user can do about a file that cannot be read; None: nothing is kept in it then."""
+        """`mend` is the advice for an unreadable file; None treats it as empty."""
         self.path = path
         self._name = name
         self._mend = mend
 
     def read(self) -> dict[str, Any]:
-        """Empty when nothing is kept. Raises `ConfigError` when that cannot be told."""
+        """Return the entries; empty if there are none. Raises `ConfigError` if the file is unreadable."""
         try:
             entries = self._entries()
         except ConfigError:
@@ -50,7 +50,7 @@ class PrivateTable:
         return entries
 
     def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Keeps what the work makes of what is kept; no other process changes it meanwhile. Raises `ConfigError`."""
+        """Replace the entries by `work` of the entries, under a file lock. Raises `ConfigError`."""
         try:
             make_private(self.path.parent)
             with _alone_with(self.path):
@@ -62,7 +62,7 @@ class PrivateTable:
 
 
 class ProjectTable:
-    """What is kept for one project, by its real path."""
+    """The entry of one project, by its real path."""
 
     def __init__(self, path: Path, project: Path) -> None:
         self.path = path
@@ -70,22 +70,22 @@ class ProjectTable:
         self._project = str(project)
 
     def read(self) -> dict[str, Any]:
-        """Empty when nothing is kept. Raises `ConfigError` when that cannot be told."""
+        """Return the entry; empty if there is none. Raises `ConfigError` if the file is unreadable."""
         return self._entry(self._table.read())
 
     def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Keeps what the work makes of what is kept; no other process changes it meanwhile. Raises `ConfigError`."""
+        """Replace the entry by `work` of the entry, under a file lock. Raises `ConfigError`."""
         self._table.change(lambda projects: {**projects, self._project: work(self._entry(projects))})
 
     def _entry(self, projects: dict[str, Any]) -> dict[str, Any]:
         entry = projects.get(self._project, {})
         if not isinstance(entry, dict):
-            raise ConfigError(f"`{self.path}` does not hold what it should for `{self._project}`; fix or remove it")
+            raise ConfigError(f"`{self.path}` has an invalid entry for `{self._project}`; fix or remove it")
         return entry
 
 
 def _json_bytes(content: object) -> bytes:
-    """JSON that people can read, unless a path holds bytes that are no text."""
+    """Readable JSON, with escapes only if a path contains invalid characters."""
     try:
         return json.dumps(content, indent=1, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -94,7 +94,7 @@ def _json_bytes(content: object) -> bytes:
 
 @contextmanager
 def _alone_with(path: Path) -> Iterator[None]:
-    """Lets no other process change the file at the same time."""
+    """Hold a lock on the file against other processes."""
     lock = path.with_name(f"{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""The configuration file as a JSON Schema (draft 7), for editors: what may stand where, with what it is for."""
+"""JSON Schema (draft 7) of the configuration file, for editors."""
 
 from collections.abc import Callable, Mapping
 
@@ -58,7 +58,7 @@ _SHAPES: Mapping[Parse, Schema] = {
 
 
 def config_schema() -> Schema:
-    """The whole file. What is not in it is no key, but for a few other names that whole tables may have."""
+    """JSON Schema of the whole configuration file. Unknown keys are rejected, except in a few free-form tables."""
     tables: dict[str, dict[str, Schema]] = {}
     for option in OPTIONS:
         table, key = option.key.split(".")
@@ -85,7 +85,7 @@ def config_schema() -> Schema:
 
 
 def shape_of(parse: Parse) -> Schema:
-    """What a value may be that this function takes. Raises `KeyError` for one that nobody has described."""
+    """The schema of the values that a validator accepts. Raises `KeyError` for an unknown validator."""
     match parse:
         case OneOf(allowed):
             return {"enum": list(allowed)}
@@ -103,7 +103,7 @@ def _table_of(kinds: Mapping[str, Parse], more: Mapping[str, Schema] = {}) -> Sc
 
 
 def _object(keys: Mapping[str, Schema]) -> Schema:
-    """A table of these keys, which may also be written in camel case."""
+    """The schema of a table with these keys, which may also be written in camel case."""
     camel = {_camel(key): shape for key, shape in keys.items()}
     return {"type": "object", "properties": {**camel, **keys}, "additionalProperties": False}
 

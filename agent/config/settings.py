@@ -1,4 +1,4 @@
-"""The settings of a run: what each holds, where that comes from, and changing it in the user's own file."""
+"""The settings of a run: their values and sources, and changes in the user's file."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,26 +21,26 @@ _BOOLEAN_WORDS = {"on": "true", "yes": "true", "off": "false", "no": "false"}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key, as it stands."""
+    """The current state of one setting."""
 
     key: str
     value: object
     origin: SettingOrigin
     source: str
-    """The origin with the file, variable or flag."""
+    """The origin, including the file, variable or flag."""
     default: object
     help: str
     tightens: bool
-    """A project may set it, too, but only to something stricter."""
+    """Whether a project may make it stricter."""
 
     @property
     def begins(self) -> Begins:
-        """When another value takes effect."""
+        """When a change takes effect."""
         return "now" if self.key.startswith("tui.") else "from the next session on"
 
 
 class Settings:
-    """The settings of a run, which the user may change while it goes on."""
+    """The settings of a run; the user may change them while it runs."""
 
     def __init__(
         self,
@@ -49,23 +49,23 @@ class Settings:
         changed: Callable[[Config], None],
         environment: Mapping[str, str],
     ) -> None:
-        """`load`: the configuration, made of all files, variables and flags. `changed` hears of each new one."""
+        """`load` reads the configuration again from all sources. `changed` is called with each new one."""
         self.config = config
         self._load = load
         self._changed = changed
         self.environment = environment
 
     def rows(self) -> tuple[Setting, ...]:
-        """All of them, in the order of the table."""
+        """All settings, in table order."""
         return tuple(setting_of(option, self.config) for option in OPTIONS)
 
     def set_value(self, key: str, text: str) -> str:
-        """Writes a value for a key into the user's file, and tells what follows. Raises `ConfigError`."""
+        """Write a value to the user's file and return a message. Raises `ConfigError`."""
         put_value(self.file, key, value_of(key, text))
         return self._change_message(key, f"`{key}` is now {display_value(self._read_again(key).value)}")
 
     def use_environment(self, environment: Mapping[str, str]) -> None:
-        """Replace the environment, in which keys are, for sessions opened from now on."""
+        """Replace the environment, which contains API keys, for sessions opened from now on."""
         self.environment = environment
         self._changed(self.config)
 
@@ -75,16 +75,16 @@ class Settings:
         self._changed(self.config)
 
     def unset_value(self, key: str) -> str:
-        """Takes a key out of the user's file, and tells what holds now. Raises `ConfigError`."""
+        """Remove a key from the user's file and return a message with the new value. Raises `ConfigError`."""
         take_value(self.file, key)
         setting = self._read_again(key)
         if setting.origin == "yours":
-            raise ConfigError(f"`{key}` is written by another name in {setting.source}; take it out there by hand")
+            raise ConfigError(f"`{key}` is set by another name in {setting.source}; remove it there by hand")
         return self._change_message(key, f"`{key}` is {display_value(setting.value)} again")
 
     @property
     def file(self) -> Path:
-        """The user's own."""
+        """The user's configuration file."""
         return self.config.folders.config / "config.toml"
 
     def _read_again(self, key: str) -> Setting:
@@ -107,7 +107,7 @@ def setting_of(option: Option, config: Config) -> Setting:
 
 
 def origin_of(source: str, config: Config) -> SettingOrigin:
-    """Which layer a source belongs to."""
+    """The layer that a source belongs to."""
     if source == "default":
         return "default"
     if source == "command line" or source.startswith("--config"):
@@ -118,8 +118,8 @@ def origin_of(source: str, config: Config) -> SettingOrigin:
 
 
 def value_of(key: str, text: str) -> object:
-    """What a text means for a key: TOML when it parses as that, otherwise the text itself; `on` and `off` where it may
-    be true or false. Raises `ConfigError`."""
+    """Parse the text of a value: as TOML if possible, otherwise as a string; `on` and `off` are accepted for booleans.
+    Raises `ConfigError`."""
     if isinstance(BY_KEY[key].default, bool):
         text = _BOOLEAN_WORDS.get(text.strip().lower(), text)
     tables = parse_setting(f"{key}={text.strip()}")
@@ -134,7 +134,7 @@ def value_of(key: str, text: str) -> object:
 
 
 def display_value(value: object) -> str:
-    """A value in the words in which people are told it."""
+    """Format a value for people."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list | tuple):
@@ -143,5 +143,5 @@ def display_value(value: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """A value as it would be written in the file; `not set` when there is none."""
+    """Format a value as in the file; `not set` for None."""
     return "not set" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)

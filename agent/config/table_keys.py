@@ -1,4 +1,4 @@
-"""The keys that may be set of a provider, a model and a server, each of which has a name, and what they may hold."""
+"""Keys of the tables for providers, models and servers, with their validators."""
 
 from collections.abc import Callable
 
@@ -80,7 +80,7 @@ SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "login_port": port,
     "login_timeout": seconds,
 }
-"""What may be said of a server of the Model Context Protocol."""
+"""Keys of an MCP server."""
 
 LANGUAGE_SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "command": command_words,
@@ -92,4 +92,4 @@ LANGUAGE_SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "enabled": flag,
     "startup_timeout": seconds,
 }
-"""What may be said of a language server."""
+"""Keys of a language server."""

@@ -1,4 +1,4 @@
-"""The user's configuration file, changed in one place: comments, order and everything else in it stay as they are."""
+"""Edits the user's configuration file in place, preserving comments, order and everything else."""
 
 import tomllib
 from collections.abc import Callable, MutableMapping
@@ -12,12 +12,12 @@ from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.files.read_write import write_bytes
 
 TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
-"""Changes the content of a file: as tomlkit has it, or as plain tables."""
+"""Edits the content of a file, as a tomlkit document or as plain tables."""
 
 
 def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> None:
-    """Writes the file as `edit` changes its document, at once. It must then hold what `expected` makes of what it held;
-    otherwise nothing is written, and the user is told to do `by_hand` what was to be done. Raises `ConfigError`."""
+    """Apply `edit` to the document and write it atomically. The result must equal `expected` applied to the old
+    content; otherwise nothing is written, and the error tells the user to do `by_hand`. Raises `ConfigError`."""
     before = read_toml(path)
     text = path.read_text(encoding="utf-8") if before or path.exists() else ""
     content = tomllib.loads(text)
@@ -52,7 +52,7 @@ def _apply_edit(text: str, edit: TomlEdit) -> str:
 
 
 def put_value(path: Path, key: str, value: object) -> None:
-    """Sets one key, such as `agent.model`; the tables that it stands in are made. Raises `ConfigError`."""
+    """Set one key, such as `agent.model`, creating its tables. Raises `ConfigError`."""
     *tables, name = key.split(".")
 
     def edit(document: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def put_value(path: Path, key: str, value: object) -> None:
 
 
 def take_value(path: Path, key: str) -> None:
-    """Takes one key of one table out of the file; a table that is left without any goes, too. Raises `ConfigError`."""
+    """Remove one key of a table, and the table if it is then empty. Raises `ConfigError`."""
     table, _, name = key.partition(".")
 
     def take(content: dict[str, Any]) -> None:
@@ -83,4 +83,4 @@ def take_value(path: Path, key: str) -> None:
             if not inner:
                 content.pop(table)
 
-    rewrite(path, take, take, f"take `{name}` out of `[{table}]` there by hand")
+    rewrite(path, take, take, f"remove `{name}` from `[{table}]` there by hand")

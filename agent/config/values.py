@@ -1,8 +1,8 @@
-"""What a run is configured with: its values, its providers and its folders."""
+"""The configuration of a run: values, providers and folders."""
 
 from collections.abc import Mapping
 from dataclasses import field
-from os.path import isdir, lexists  # where a folder may not be looked into, nothing is there
+from os.path import isdir, lexists  # these return False for folders without permission
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -26,66 +26,66 @@ if TYPE_CHECKING:  # a type only: most users have no hooks
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 
 _OWN_PARTS = ("skills", "commands", "agents", "hooks", "plugins")
-"""Folders of ours that hold more than settings."""
+"""Subfolders of ours that contain extensions."""
 _OTHER_PROGRAMS = (".agents", ".claude", ".opencode", ".config/opencode", ".gemini", ".codex")
-"""Those of other programs, in projects and in homes."""
+"""Folders of other programs, in projects and in the home folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where this program keeps its files."""
+    """The program's folders."""
 
     config: Path
     data: Path
     logs: Path
     home: Path | None = None
-    """The user's own folder, where other programs keep theirs; None: nothing is looked for there."""
+    """The home folder, which contains other programs' folders; None to skip it."""
 
     @property
     def drafts(self) -> Path:
-        """What was written for a session and not sent, a file each."""
+        """Unsent drafts, one file per session."""
         return self.data / "drafts"
 
     @property
     def worktrees(self) -> Path:
-        """Work trees of repositories, a folder each. They lie beside the data, which is kept from commands."""
+        """Git worktrees, one folder each. They are outside the data folder, which commands cannot access."""
         return self.data.with_name(f"{self.data.name}-worktrees")
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
     base_url: str | None = field(default=None, repr=False)
-    """It may hold a password."""
+    """May contain a password."""
     api_key_env: str | None = None
-    """The environment variable that holds the key, when it is not the provider's usual one."""
+    """The environment variable with the API key, if not the provider's default."""
     wire: WireName = "auto"
     timeout: float | None = None
-    """None: 120 seconds, 600 for a server on this machine."""
+    """None means 120 seconds, or 600 for a server on this machine."""
     context_window: int | None = None
     max_output_tokens: int | None = None
     context_window_buffer_tokens: int | None = None
     tokenizer: str | None = None
     reasoning_effort: str | None = None
     tool_calls: str | None = None
-    """`auto`, `native` (those that the server reads alone) or `text` (those in the model's text, too)."""
+    """`auto`, `native` (only calls parsed by the server) or `text` (also calls in the model's text)."""
     temperature: float | None = None
-    """Stated in requests of Chat Completions and to Ollama; None: the server's own, but for small models."""
+    """Sent to Chat Completions and Ollama; None means the server's default, except for small models."""
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """What the user knows better of a model than the registry, by model name."""
+    """The user's corrections to the model registry, by model name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings of one run: the fields up to `deny` are the keys of `OPTIONS`, by `field_of`."""
+    """All settings of a run. The fields up to `deny` are the keys of `OPTIONS`, see `field_of`."""
 
     folders: Folders
     project: Path
-    """The top of the git work tree around the working folder, or that folder."""
+    """The top of the Git worktree that contains the working folder, or the working folder."""
     folder: Path
-    """The working folder: a real path, in the project."""
+    """The working folder: a real path inside the project."""
     model: str | None
     fallback_models: tuple[str, ...]
-    """The models that follow, in order, when a conversation does not fit the one before."""
+    """Models to switch to, in order, when a conversation does not fit."""
     permission_mode: Mode
     sandbox: Literal["require", "auto", "off"]
     reasoning_effort: str | None
@@ -95,14 +95,14 @@ class Config:
     tokenizer: str | None
     compact_trigger: float
     threshold_ratio: float | None
-    """The trigger as a share of the whole window. Where it is set, it holds instead of `compact_trigger`."""
+    """The trigger as a share of the whole window; overrides `compact_trigger` if set."""
     hard_block: float
     background_at: float
     background_messages: int
     context_note_at: float
     on_full: Literal["compact", "final"]
     protect_tokens: int | None
-    """None: 8,000, but at most a quarter of the usable window."""
+    """None means 8,000, but at most a quarter of the usable window."""
     keep_last_n: int | None
     result_offload_threshold: int
     preview_bytes: int
@@ -125,7 +125,7 @@ class Config:
     rewrite_kappa_compact: float
     recall_scope: Scope
     recall_embedding_model: str | None
-    """The folder of a static model by which searches also find what is near in meaning."""
+    """Folder of a static embedding model for semantic search."""
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None
@@ -155,7 +155,7 @@ class Config:
     tui_notify: NotifyName
     tui_status: tuple[StatusPart, ...]
     keep_alive: int | Literal["off"]
-    """Requests in a row that may keep the provider's cache alive."""
+    """Maximum number of consecutive requests that keep the provider's cache alive."""
     web_search: tuple[str, ...]
     web_private: tuple[str, ...]
     max_turns: int | None
@@ -171,36 +171,36 @@ class Config:
     tools_denied: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]
     servers: Mapping[str, Mapping[str, object]] = field(repr=False)
-    """What the user says of each server, by `SERVER_KEYS`."""
+    """The user's settings of each MCP server, by `SERVER_KEYS`."""
     language_servers: Mapping[str, Mapping[str, object]] = field(repr=False)
-    """The same of language servers, by `LANGUAGE_SERVER_KEYS`."""
+    """The user's settings of each language server, by `LANGUAGE_SERVER_KEYS`."""
     sources: Mapping[str, str]
-    """Where each value came from, by key (`agent.model`)."""
+    """The source of each value, by key (`agent.model`)."""
     hooks: "tuple[HookEntry, ...]" = ()
-    """Programs of the user's that are told what happens, besides `hooks.after_tool`."""
+    """The user's hooks, apart from `hooks.after_tool`."""
     notices: tuple[str, ...] = ()
-    """What the user should know about the settings: keys of the project's file that were left out."""
+    """Notices about the settings, such as ignored keys of the project's file."""
 
     trusts_project: bool = False
-    """What the project declares may run in this run, although nobody has approved it (`--trust`)."""
+    """Whether the project's declarations may run without approval (`--trust`)."""
 
     takes_hooks: bool = False
-    """The program that drives the session may bring hooks of its own."""
+    """Whether the client program may add hooks of its own."""
 
     system_prompt: str = ""
-    """What models are told in place of the usual beginning of the system text (`--system-prompt-file`)."""
+    """Replaces the usual beginning of the system text (`--system-prompt-file`)."""
     append_system_prompt: str = ""
-    """What they are told at its end (`--append-system-prompt`)."""
+    """Appended to the system text (`--append-system-prompt`)."""
 
     @property
     def project_folders(self) -> tuple[Path, ...]:
-        """The folders in which the project may bring something for the working folder: from it up to the top."""
+        """Folders where the project may have extensions for the working folder: from it up to the top."""
         found = (self.folder, *self.folder.parents)
         return tuple(each for each in found if each.is_relative_to(self.project))
 
     @property
     def servers_file(self) -> Path:
-        """Where the project declares servers."""
+        """The file in which the project declares MCP servers."""
         return self.project / ".mcp.json"
 
     @property
@@ -209,8 +209,7 @@ class Config:
 
     @property
     def may_have_extensions(self) -> bool:
-        """Whether there is a folder in which skills, commands, agents, hooks or plugins may be. It is asked at every
-        start: nothing is read."""
+        """Whether a folder exists that may contain extensions. Checked at every start, so nothing is read."""
         ours = (self.folders.config, self.folders.data, *(each / ".ebb" for each in self.project_folders))
         others = filter(None, (*self.project_folders, self.folders.home))
         return any(isdir(folder / name) for folder in ours for name in _OWN_PARTS) or any(
@@ -219,7 +218,7 @@ class Config:
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether there is anything in which hooks may be declared. It is asked at every start: nothing is read."""
+        """Whether a file exists that may declare hooks. Checked at every start, so nothing is read."""
         ours = (self.folders.config / "hooks", self.project / ".ebb" / "hooks", self.folders.data / "plugins")
         homes = filter(None, (self.project, self.folders.home))
         theirs = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
@@ -230,6 +229,6 @@ class Config:
 
 
 def field_of(key: str) -> str:
-    """The field of `Config` that holds a key."""
+    """The field of `Config` for a key."""
     table, _, name = key.partition(".")
     return name if table in ("agent", "permissions") else f"{table}_{name}"

@@ -1,1 +1,1 @@
-"""Whether settings, folders, the store and every reference are as they should be, and a damaged database repaired."""
+"""`ebb doctor`: checks settings, folders, the store and all references, and repairs a damaged database."""

@@ -1,4 +1,4 @@
-"""One thing that was looked at, and how whoever looks tells how far it is."""
+"""The result of one check, and the progress callback of checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ CheckState: TypeAlias = Literal["well", "note", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     state: CheckState
     text: str
     advice: str = ""
-    """What to do."""
+    """What to do about it."""
 
 
 ReportProgress: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is being looked at, how much of it is done, and of how much."""
+"""Called with the subject of a check, the work done, and the total."""

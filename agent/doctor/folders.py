@@ -1,4 +1,4 @@
-"""Whether the folders in which things are kept can be written, and are the user's alone."""
+"""Checks that the program's folders are writable and private."""
 
 import os
 import stat
@@ -13,13 +13,13 @@ MAX_CHECKED_FILES = 10_000
 
 
 def examine_folders(folders: Folders) -> Iterator[CheckResult]:
-    """Whether what is kept can be written, and read by nobody else."""
+    """Check that the data can be written, and read only by the user."""
     data = folders.data
     if why := access_problem(data):
-        yield CheckResult("folders", "broken", f"cannot look at `{data}`: {why}")
+        yield CheckResult("folders", "broken", f"cannot access `{data}`: {why}")
         return
     if not data.exists():
-        yield CheckResult("folders", "well", f"`{data}` will be made with the first session")
+        yield CheckResult("folders", "well", f"`{data}` will be created with the first session")
         return
     told = 0
     for path in (data, data / "sessions.db", data / "blobs", data / "outputs", data / "history", folders.logs):
@@ -28,11 +28,11 @@ def examine_folders(folders: Folders) -> Iterator[CheckResult]:
             told += 1
             yield finding
     if not told:
-        yield CheckResult("folders", "well", f"`{data}` is yours alone")
+        yield CheckResult("folders", "well", f"`{data}` is private")
 
 
 def access_problem(path: Path) -> str:
-    """What keeps a place from being looked at, such as a folder of another user's around it."""
+    """Why a path cannot be examined, for example because a parent folder belongs to another user; empty if it can."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -43,38 +43,39 @@ def access_problem(path: Path) -> str:
 
 
 def _of_path(path: Path, *, is_open: bool) -> CheckResult | None:
-    """What is wrong with a path, when it is there. `is_open`: no folder around it keeps others out."""
+    """Check one path, if it exists. `is_open` means that no parent folder keeps others out."""
     try:
         status = path.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
-        return CheckResult("folders", "broken", f"cannot look at `{path}`: {error.strerror or error}")
+        return CheckResult("folders", "broken", f"cannot access `{path}`: {error.strerror or error}")
     if status.st_uid != os.geteuid():
         return CheckResult("folders", "broken", f"`{path}` belongs to another user", f"run `chown $USER {path}`")
     if not os.access(path, os.W_OK):
-        return CheckResult("folders", "broken", f"`{path}` cannot be written", f"run `chmod u+w {path}`")
+        return CheckResult("folders", "broken", f"`{path}` is not writable", f"run `chmod u+w {path}`")
     if is_open and status.st_mode & 0o077:
         return _open_to_others(path, stat.S_IMODE(status.st_mode))
     return None
 
 
 def _open_to_others(path: Path, mode: int) -> CheckResult:
-    """What others may do with a folder that is not the user's alone. Where all in it is, they see names and no more."""
+    """Report what others can do in a folder that is not private. If all files in it are private, they only see
+    names."""
     advice = f"run `chmod 700 {path}`"
     if mode & 0o022:
-        return CheckResult("folders", "broken", f"others may put files into `{path}` (mode {mode:o})", advice)
+        return CheckResult("folders", "broken", f"others can create files in `{path}` (mode {mode:o})", advice)
     readable = _readable_in(path) if mode & 0o011 else None
     if readable is not None:
         return CheckResult(
-            "folders", "broken", f"others may read `{readable}`, since `{path}` has mode {mode:o}", advice
+            "folders", "broken", f"others can read `{readable}`, since `{path}` has mode {mode:o}", advice
         )
-    what = "nothing that is in it can be read by them"
-    return CheckResult("folders", "note", f"others may see what there is in `{path}` (mode {mode:o}); {what}", advice)
+    what = "they cannot read its files"
+    return CheckResult("folders", "note", f"others can list `{path}` (mode {mode:o}); {what}", advice)
 
 
 def _readable_in(path: Path) -> Path | None:
-    """A file that others may read, of the first ten thousand that are there."""
+    """A file readable by others, among the first ten thousand."""
     folders, left = [path], MAX_CHECKED_FILES
     while folders and left > 0:
         with suppress(OSError), os.scandir(folders.pop()) as entries:

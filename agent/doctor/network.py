@@ -1,4 +1,4 @@
-"""The way to providers: proxies, certificates, and, where that is wanted, whether their servers answer."""
+"""Checks the connection to providers: proxies, certificates and, on request, whether their servers answer."""
 
 import asyncio
 import ssl
@@ -16,11 +16,11 @@ from ebbtide.agent.providers.setup import address_of, first_choice
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 REPLY_TIMEOUT_S = 15.0
-"""Seconds that a server may take to answer."""
+"""Timeout for a server's answer, in seconds."""
 
 
 def examine_network(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Proxies and certificates as the environment names them. Nobody is asked."""
+    """Check the proxies and certificates in the environment, without network access."""
     told: dict[str, list[str]] = {}
     for name in providers_in_use(config, environment):
         try:
@@ -41,22 +41,22 @@ def _certificates(environment: Mapping[str, str]) -> CheckResult:
         context = ssl.create_default_context()
         if named == CERTIFICATES[0]:
             context.load_verify_locations(environment[named])
-    except OSError as error:  # those of TLS are of this kind, too
-        reason = "it holds none" if isinstance(error, ssl.SSLError) else error.strerror
-        told = f"those in `{environment[named]}`, which `{named}` names, cannot be read: {reason}" if named else reason
+    except OSError as error:  # TLS errors are OSErrors as well
+        reason = "it contains none" if isinstance(error, ssl.SSLError) else error.strerror
+        told = f"cannot read `{environment[named]}`, set by `{named}`: {reason}" if named else reason
         return CheckResult(
-            "certificates", "broken", str(told), "name a file of certificates (PEM), or unset the variable"
+            "certificates", "broken", str(told), "set the variable to a PEM file of certificates, or unset it"
         )
     if named:
-        return CheckResult("certificates", "well", f"those in `{environment[named]}`, which `{named}` names")
-    return CheckResult("certificates", "well", "those of this system")
+        return CheckResult("certificates", "well", f"from `{environment[named]}`, set by `{named}`")
+    return CheckResult("certificates", "well", "from this system")
 
 
 def examine_servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Whether the servers of the providers in use answer, and take their key. Each is sent one free request."""
+    """Check whether the servers of the providers in use answer and accept the key. Each gets one free request."""
     names = providers_in_use(config, environment)
     if not names:
-        yield CheckResult("provider", "note", "there is none to ask: no model is set, and no key")
+        yield CheckResult("provider", "note", "none to check: no model and no key is set")
     yield from asyncio.run(_check_providers(names, config, environment))
 
 
@@ -73,19 +73,19 @@ async def _answer(name: str, config: Config, environment: Mapping[str, str]) -> 
     except AgentError as error:
         return CheckResult("provider", "broken", f"{name}: {error}")
     except TimeoutError:
-        return CheckResult("provider", "broken", f"{name}: no answer for {REPLY_TIMEOUT_S:.0f} s")
-    listed = "and takes the key" if status == 200 else f"but lists no models (HTTP {status})"
+        return CheckResult("provider", "broken", f"{name}: no answer within {REPLY_TIMEOUT_S:.0f} s")
+    listed = "and accepts the key" if status == 200 else f"but lists no models (HTTP {status})"
     return CheckResult(
         "provider", "well" if status < 500 else "note", f"{name}: {host} answers in {milliseconds:.0f} ms, {listed}"
     )
 
 
 def providers_in_use(config: Config, environment: Mapping[str, str]) -> Sequence[str]:
-    """Those of the configured models, or of the one that would be taken, and those with an address of their own."""
+    """Return the providers of the configured models, or of the default model, and those with their own address."""
     models = [config.model, *config.fallback_models, config.summary_model, config.agents_model]
     named = [model.partition("/")[0] for model in models if model]
     if not config.model:
-        with suppress(AgentError):  # said where the model is looked at
+        with suppress(AgentError):  # reported by the check of the model
             named.append(first_choice(environment).partition("/")[0])
     own = [name for name, provider in config.providers.items() if provider.base_url]
     return [name for name in dict.fromkeys((*named, *own)) if name in PROVIDERS and name != "scripted"]

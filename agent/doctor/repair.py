@@ -1,4 +1,4 @@
-"""A damaged database repaired: what was saved, and what could not be, as findings of `ebb doctor --repair`."""
+"""Repairs a damaged database and reports what was saved and what was lost, for `ebb doctor --repair`."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,7 +19,7 @@ _TABLE_LABELS = {
 
 
 def repair_store(folders: Folders, tell: ReportProgress) -> Iterator[CheckResult]:
-    """Repairs the database where it is damaged and no session is open."""
+    """Repair the database if it is damaged and no session is open."""
     path, locks = folders.data / "sessions.db", folders.data / "locks"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
         yield CheckResult("repair", "well", "there is no database yet")
@@ -36,7 +36,7 @@ def repair_store(folders: Folders, tell: ReportProgress) -> Iterator[CheckResult
             yield CheckResult(
                 "repair",
                 "broken",
-                "nothing was repaired: a newer version of the program made this",
+                "nothing was repaired: the database was created by a newer version of the program",
                 "update this program",
             )
             return
@@ -48,22 +48,20 @@ def repair_store(folders: Folders, tell: ReportProgress) -> Iterator[CheckResult
         problems = (str(error),)
     try:
         if not is_damaged(path, problems):
-            yield CheckResult("repair", "well", "the database is not damaged, and nothing was changed")
+            yield CheckResult("repair", "well", "the database is not damaged; nothing was changed")
             return
-        repaired = repair_database(path, lambda: tell("what can be saved of the database", 0, 0))
+        repaired = repair_database(path, lambda: tell("saving the database", 0, 0))
     except StoreError as error:
-        yield CheckResult("repair", "broken", f"nothing was repaired, and all is as it was: {error}")
+        yield CheckResult("repair", "broken", f"nothing was changed: {error}")
         return
-    yield CheckResult("repair", "note", f"saved {_saved_counts(repaired.saved)} into a new `{path}`")
+    yield CheckResult("repair", "note", f"saved {_saved_counts(repaired.saved)} in a new `{path}`")
     yield CheckResult(
-        "repair", "note", f"the damaged one is set aside as `{repaired.damaged_path}`", "remove it when all is well"
+        "repair", "note", f"the damaged one was moved to `{repaired.damaged_path}`", "remove it when everything works"
     )
     for lost in repaired.lost:
         yield CheckResult("repair", "note", f"could not be saved: {lost}")
     if not repaired.lost:
-        yield CheckResult(
-            "repair", "note", "nothing is known to be lost, besides what no page of the file names any more"
-        )
+        yield CheckResult("repair", "note", "no losses were found, except data that no page of the file refers to")
 
 
 def _saved_counts(saved: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Whether settings, keys, model, sandbox and servers are as they should be. No server is asked or started."""
+"""Checks settings, keys, model, sandbox and servers, without contacting or starting any server."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,10 @@ from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbo
 
 
 def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """The settings that were read, the model and the names of the keys."""
+    """Check the configuration files, the model and the API keys."""
     files = [config.folders.config / "config.toml", config.project / ".ebb" / "config.toml"]
     read = [str(path) for path in files if path.exists()]
-    yield CheckResult(
-        "configuration", "well", f"read from {' and '.join(read)}" if read else "no file: all is as it comes"
-    )
+    yield CheckResult("configuration", "well", f"read from {' and '.join(read)}" if read else "no file; using defaults")
     for notice in config.notices:
         yield CheckResult("configuration", "note", notice)
     yield from _keys(config, environment)
@@ -42,39 +40,39 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
 
 def _sandbox(config: Config) -> CheckResult:
     if config.sandbox == "off":
-        return CheckResult("sandbox", "well", "commands run without one, as `agent.sandbox` says")
+        return CheckResult("sandbox", "well", "commands run without one (`agent.sandbox` is `off`)")
     match found_sandbox():
         case SandboxProgram(kind=kind, note=note):
             closed = why_no_namespace()
-            told = f"commands run in one: {kind}"
+            told = f"commands run in {kind}"
             network = (
-                f"they have no network, but with the rule `network` all of it: {closed}"
+                f"they have no network access; the rule `network` grants all of it: {closed}"
                 if closed
-                else "rules such as `network(example.org)` open the network to them"
+                else "rules such as `network(example.org)` grant network access"
             )
             return CheckResult(
                 "sandbox", "note" if note or closed else "well", "; ".join(filter(None, (told, note, network)))
             )
         case NoSandbox(why=why):
             if config.sandbox == "require":
-                return CheckResult("sandbox", "broken", f"commands are refused, since there is none: {why}")
+                return CheckResult("sandbox", "broken", f"no sandbox is available, so commands are refused: {why}")
             return CheckResult(
                 "sandbox",
                 "note",
-                f"there is none, so commands that do more than look are asked about in every mode: {why}",
+                f"no sandbox is available, so every mode asks before commands that are not read-only: {why}",
             )
 
 
 def _environment(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """The variables of the user's that commands do not get. Only those of direnv are named: a shell has many."""
+    """Report direnv variables that commands do not receive. Other variables are not listed, since a shell has many."""
     withheld = withheld_direnv_variables(environment, child_environment(environment))
     if withheld:
         names = " ".join(sorted(withheld))
         yield CheckResult(
             "environment",
             "note",
-            f"direnv sets variables that may hold secrets and that commands do not get: {', '.join(sorted(withheld))}",
-            f"`EBB_PASS_ENV='{names}'` passes them on",
+            f"direnv sets variables that may contain secrets; commands do not get them: {', '.join(sorted(withheld))}",
+            f"set `EBB_PASS_ENV='{names}'` to pass them on",
         )
 
 
@@ -99,16 +97,16 @@ def _keys(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResul
         place = "the keyring of this system" if key.place == "keyring" else f"`{store.path}`"
         if stored_key(environment, name) is None:
             yield CheckResult(
-                "keys", "broken", f"that for {name} is not given by {place}; run `ebb key set {name}` again"
+                "keys", "broken", f"{place} does not return the key for {name}; run `ebb key set {name}` again"
             )
         else:
-            yield CheckResult("keys", "well", f"that for {name} comes from {place}, for {key.origin} alone")
+            yield CheckResult("keys", "well", f"key for {name} from {place}, used only for {key.origin}")
     if found or kept:
         if not found:
             return
         yield CheckResult("keys", "well", f"found in {', '.join(found)}")
     else:
-        yield CheckResult("keys", "note", f"none is set in {', '.join(variables)}; servers on this machine need none")
+        yield CheckResult("keys", "note", f"none set in {', '.join(variables)}; local servers need none")
 
 
 def _model(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -122,10 +120,10 @@ def _model(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResu
             yield CheckResult("model", "broken", str(error))
             continue
         if name in PROVIDERS:
-            yield CheckResult("model", "well", f"`{chosen}`; whether its server answers was not tried")
+            yield CheckResult("model", "well", f"`{chosen}`; the server was not contacted")
         else:
             advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDERS)}"
-            yield CheckResult("model", "broken", f"there is no provider for `{chosen}`", advice)
+            yield CheckResult("model", "broken", f"unknown provider in `{chosen}`", advice)
 
 
 def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -141,22 +139,22 @@ def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckRe
                 pass
     on = [row.name for row in found if row.standing == "on"]
     if on:
-        yield CheckResult("servers", "well", f"{', '.join(on)}; whether they start was not tried")
+        yield CheckResult("servers", "well", f"{', '.join(on)}; not started for this check")
 
 
 def _language_servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Those that would be started for files of their language. Where there are none, there is nothing to say."""
+    """Report the language servers that would be started for files of their language; nothing if there are none."""
     subject = "language servers"
     found, endings = found_servers(config, config.project, environment), endings_in(config.project)
     missing = [one for one in found if not os.access(one.spec.command[0], os.X_OK)]
     on = [one for one in found if one.standing == "on" and one not in missing]
     if on:
         names = ", ".join(f"{one.spec.name} ({one.spec.command[0]})" for one in on)
-        yield CheckResult(subject, "well", f"{names}; whether they start was not tried")
+        yield CheckResult(subject, "well", f"{names}; not started for this check")
     for one in found:
         if one.standing == "not approved" and any(ending in endings for ending in one.spec.extensions):
             yield CheckResult(
                 subject, "note", f"{one.spec.name} ({one.source}) is not started: this folder is not trusted"
             )
         elif one in missing:
-            yield CheckResult(subject, "broken", f"{one.spec.name}: there is no program `{one.spec.command[0]}`")
+            yield CheckResult(subject, "broken", f"{one.spec.name}: program `{one.spec.command[0]}` not found")

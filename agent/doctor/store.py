@@ -1,5 +1,5 @@
-"""Whether the database is whole, with every reference in it and the bytes beside it. It looks and changes nothing but
-the version of an old database."""
+"""Checks the integrity of the database, all references in it, and the stored blobs. Changes nothing except that an old
+database is migrated."""
 
 import re
 import time
@@ -25,9 +25,9 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 
 MAX_NAMED_REFERENCES = 5
-"""References of a session that are named."""
+"""Maximum number of references listed per session."""
 
-UNREADABLE_ADVICE = "when the session goes on, a line stands for what cannot be read, and all else is shown"
+UNREADABLE_ADVICE = "resuming the session shows a placeholder for what cannot be read"
 
 _RECALL_REFERENCE = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
 
@@ -35,30 +35,28 @@ _RECALL_REFERENCE = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
 def examine_store(
     folders: Folders, tell: ReportProgress, *, deep: bool = False, most_bytes: int | None = None
 ) -> Iterator[CheckResult]:
-    """The database, every reference in it, and the bytes beside it; `deep` reads all of those. `most_bytes`: what kept
-    outputs may take on disk."""
+    """Check the database, all references and the blobs; `deep` reads all blobs. `most_bytes` is the limit on stored
+    outputs."""
     path = folders.data / "sessions.db"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
-        yield CheckResult("store", "well", "there is no session yet")
+        yield CheckResult("store", "well", "no sessions yet")
         return
-    aside = "run `ebb doctor --repair`: it saves what can be read, and sets the damaged one aside"
+    aside = "run `ebb doctor --repair`: it saves what can be read and moves the damaged database aside"
     try:
         examined = examine_database(path, lambda: tell("the database", 0, 0))
     except StoreError as error:
         yield CheckResult("store", "broken", str(error))
         return
     if examined.version > examined.newest:
-        text = f"`{path}` has schema {examined.version}, and this version knows {examined.newest}"
+        text = f"`{path}` has schema {examined.version}; this version supports up to {examined.newest}"
         yield CheckResult("store", "broken", text, "update this program")
         return
     for problem in examined.problems:
         yield CheckResult("store", "broken", f"`{path}` is damaged: {problem}", aside)
     for problem in examined.index_problems:
-        yield CheckResult(
-            "store", "note", f"the index of the search is damaged: {problem}", "the next search makes it anew"
-        )
+        yield CheckResult("store", "note", f"the search index is damaged: {problem}", "the next search rebuilds it")
     if not examined.problems:
-        text = f"`{path}` is whole: {examined.size / 1e6:,.1f} MB, schema {examined.version}"
+        text = f"`{path}` is intact: {examined.size / 1e6:,.1f} MB, schema {examined.version}"
         yield CheckResult("store", "well", text)
     try:
         with opened_store(folders) as store:
@@ -92,9 +90,9 @@ def _references(store: SessionStore, tell: ReportProgress, *, deep: bool) -> Ite
         references += looked.references
         removed += looked.removed
     if not broken:
-        how = "every byte of them was read" if deep else "`--deep` reads every byte of them"
+        how = "every byte was read" if deep else "`--deep` reads every byte"
         which = f"{references - removed:,} of {references:,}" if removed else f"all {references:,}"
-        gone = f"; the bytes of {removed:,} were removed for their age or size" if removed else ""
+        gone = f"; {removed:,} were removed for their age or size" if removed else ""
         yield CheckResult(
             "references", "well", f"{which} in {pluralize(len(sessions), 'session')} resolve{gone}; {how}"
         )
@@ -104,21 +102,21 @@ def _references(store: SessionStore, tell: ReportProgress, *, deep: bool) -> Ite
 class _SessionReport:
     references: int
     removed: int
-    """How many of them stand for bytes that were removed."""
+    """How many of them refer to removed bytes."""
     findings: tuple[CheckResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _SessionChecker:
-    """At one session."""
+    """Checks one session."""
 
     store: SessionStore
     checks: ReferenceChecks
     session: str
     stored_digests: frozenset[str]
-    """The digests of the bytes that are there."""
+    """Digests of the existing blobs."""
     damaged: frozenset[str]
-    """Those of them that are known to be damaged."""
+    """Digests of blobs known to be damaged."""
 
     def findings(self) -> _SessionReport:
         archive = ArchiveStore(self.store)
@@ -139,10 +137,10 @@ class _SessionChecker:
         if lost:
             found.append(self._broken_result(f"the messages with {_reference_list(iter(lost))} are gone", rerun))
         changed = self.checks.altered_messages(self.session)
-        if changed and not found:  # what cannot be read has been named
+        if changed and not found:  # unreadable rows were already reported
             found.append(
                 self._broken_result(
-                    f"{message_numbers(changed)} changed on the disk since it was written", UNREADABLE_ADVICE
+                    f"{message_numbers(changed)} changed on disk since being written", UNREADABLE_ADVICE
                 )
             )
         if self.checks.gaps(self.session):
@@ -152,17 +150,17 @@ class _SessionChecker:
             try:
                 read_summary(row)
             except StoreFailed as error:
-                found.append(self._broken_result(str(error), "the messages that it stood for are still there"))
+                found.append(self._broken_result(str(error), "the messages that it replaced are still there"))
         removed = {row.number for row in rows if row.removed is not None}
         return _SessionReport(len({row.number for row in rows}) + len(summaries), len(removed), tuple(found))
 
     def _view(self, rows: tuple[OutputRow, ...]) -> Iterator[CheckResult]:
-        """Whether what the model is shown can be read, and what is named there can be had."""
+        """Check that the session's context can be read, and that the references in it resolve."""
         snapshot = self.store.snapshot(self.session)
         decoded = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
         if decoded is None:
             yield CheckResult(
-                "session", "note", f"{self.session}: its snapshot cannot be read", "it resumes without it"
+                "session", "note", f"{self.session}: its snapshot cannot be read", "it can be resumed without it"
             )
         start, shown = decoded or (0, Conversation())
         try:
@@ -170,7 +168,7 @@ class _SessionChecker:
         except StoreFailed as error:
             yield self._broken_result(str(error), UNREADABLE_ADVICE)
             return
-        if start and not shown.outputs_before:  # earlier versions did not count
+        if start and not shown.outputs_before:  # earlier versions did not store this count
             shown = replace(shown, outputs_before=ArchiveStore(self.store).count_before(self.session, start))
         known = {row.number: row for row in rows if row.part == 0}
         astray = [
@@ -180,48 +178,48 @@ class _SessionChecker:
         ]
         if astray:
             yield self._broken_result(
-                f"{_reference_list(iter(astray))} in its view stand for nothing", "compact the session to go on"
+                f"{_reference_list(iter(astray))} in its context refer to nothing", "compact the session to continue"
             )
         written = [int(number) for number in _RECALL_REFERENCE.findall(shown.summary.text)]
         unknown = [number for number in dict.fromkeys(written) if number not in known]
         if unknown:
-            text = f"{self.session}: its summary names {_reference_list(iter(unknown))}, which never was"
-            yield CheckResult("session", "note", text, "a model wrote that; `/compact` writes another")
+            text = f"{self.session}: its summary mentions {_reference_list(iter(unknown))}, which never existed"
+            yield CheckResult("session", "note", text, "a model invented it; `/compact` writes a new summary")
 
     def _broken_result(self, text: str, advice: str) -> CheckResult:
         return CheckResult("session", "broken", f"{self.session}: {text}", advice)
 
 
 def _is_row_of(row: OutputRow | None, call: str, stored: object) -> bool:
-    """Whether a row is that of an output in view: of the same call, and with bytes of its own where it is not whole."""
+    """Whether a row belongs to an output in context: same call, and its own bytes if the output is shown in part."""
     if row is None or row.call != call:
         return False
     return stored is None or row.digest is not None or row.removed is not None
 
 
 def _reference_list(numbers: Iterator[int]) -> str:
-    """`r1`, `r2` and 3 more."""
+    """For example: `r1`, `r2` and 3 more."""
     return join_limited([f"`r{number}`" for number in dict.fromkeys(numbers)], MAX_NAMED_REFERENCES)
 
 
 def _orphans(store: SessionStore, folders: Folders) -> Iterator[CheckResult]:
-    """What nobody needs any more. None of it is a fault: it goes by itself."""
+    """Report data that is no longer needed. It is not a fault and is removed automatically."""
     if store.blobs is None:
         return
     checks, sizes = ReferenceChecks(store), store.blobs.sizes()
     extra = sizes.keys() - checks.referenced_blobs().keys() - checks.file_version_digests()
     if extra:
         size = sum(sizes[digest] for digest in extra) / 1e6
-        text = f"{len(extra):,} that no session needs ({size:,.1f} MB)"
+        text = f"{len(extra):,} not needed by any session ({size:,.1f} MB)"
         yield CheckResult(
             "stored outputs", "note", text, "they are removed within a day of use, or when a session is deleted"
         )
     else:
         size = sum(sizes.values()) / 1e6
-        yield CheckResult("stored outputs", "well", f"{len(sizes):,}, {size:,.1f} MB, each needed by a session")
+        yield CheckResult("stored outputs", "well", f"{len(sizes):,}, {size:,.1f} MB, all needed by sessions")
     unfinished = _unfinished_count(store.blobs)
     if unfinished:
-        text = f"{unfinished:,} that killed programs left unfinished"
+        text = f"{unfinished:,} left unfinished by killed programs"
         yield CheckResult("stored outputs", "note", text, "they are removed within a day of use")
     known = set(checks.sessions())
     outputs = folders.data / "outputs"
@@ -232,7 +230,7 @@ def _orphans(store: SessionStore, folders: Folders) -> Iterator[CheckResult]:
 
 
 def _excess(store: SessionStore, most_bytes: int | None) -> Iterator[CheckResult]:
-    """Whether more is in use than the user wants to be kept. Nothing is broken then: none of it may go."""
+    """Report if stored outputs in use exceed the user's limit. Nothing is broken, and none of them may be removed."""
     sizes = store.blobs.sizes() if store.blobs is not None else {}
     held = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).referenced_blobs())
     if most_bytes is not None and held > most_bytes:
@@ -245,6 +243,6 @@ def _unfinished_count(blobs: Blobs) -> int:
     for path in (blobs.folder / "incoming").glob("*"):
         try:
             count += path.stat().st_mtime < oldest
-        except FileNotFoundError:  # it was settled meanwhile
+        except FileNotFoundError:  # another process finished it
             continue
     return count

@@ -1,4 +1,4 @@
-"""The versions that matter where something does not work: of the program, what it runs on and what it is made with."""
+"""Versions relevant for bug reports: of the program, its platform and its libraries."""
 
 import platform
 import sys
@@ -11,7 +11,7 @@ _LIBRARIES = ("textual", "httpx2", "mcp", "anthropic", "openai", "ollama", "tikt
 
 
 def versions() -> dict[str, str]:
-    """By name, the program first; `store` is that of the database that sessions are kept in."""
+    """Return versions by name, the program first; `store` is the schema version of the session database."""
     return {
         "ebb": VERSION,
         "store": str(len(MIGRATIONS)),

@@ -1,2 +1,2 @@
-"""What users and projects bring besides settings: skills, commands, agents, hooks, plugins; where it is looked for, how
-it is read, whether it is approved."""
+"""Extensions of users and projects: skills, commands, agents, hooks and plugins. Where they are found, how they are
+read, and whether they are approved."""

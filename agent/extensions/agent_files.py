@@ -1,5 +1,4 @@
-"""Agents that users and projects write: Markdown files that say what an agent is for, what it is told and what it may
-use."""
+"""Agents defined by users and projects: Markdown files with an agent's description, prompt and tools."""
 
 import re
 from collections.abc import Mapping
@@ -17,43 +16,43 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 
 MAX_DESCRIPTION_CHARS = 200
-"""Characters of a description that the model reads."""
+"""Maximum length of a description in the model's list of agents, in characters."""
 _TURNS = ("maxTurns", "max_turns", "steps", "maxSteps")
-"""How programs call the requests that an agent may make."""
+"""Keys that other programs use for the maximum number of requests."""
 _NAME = re.compile(r"[\w.:-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFile:
-    """One that can be sent off, as far as it is approved."""
+    """An agent definition; usable once approved."""
 
     name: str
     description: str
     prompt: str
-    """What it is told."""
+    """The agent's system prompt."""
     tools: tuple[str, ...] | None
-    """As they are written, in the names of whatever program; None: all."""
+    """Tool names as written, in any program's naming; None means all tools."""
     without: tuple[str, ...]
-    """Those that it is not to have, as they are written."""
+    """Tools that the agent must not have, as written."""
     model: str
-    """As it is written; empty: the usual one."""
+    """The model as written; empty for the default."""
     only_plans: bool
     item: TrustItem
     has_hooks: bool = False
-    """Its file says hooks, which do not run."""
+    """Whether the file declares hooks, which are not run."""
     max_turns: int | None = None
-    """Requests that it may make at most; None: as many as usual."""
+    """Maximum number of requests; None for the default."""
     plugin: str = ""
-    """The name of the plugin that brings it."""
+    """The name of the plugin that contains it."""
     skills: tuple[str, ...] = ()
-    """Those that it works by, as they are written."""
+    """The skills that the agent uses, as written."""
 
     def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
 
 def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
-    """All that are there, and why others are left out, a line each."""
+    """Return all agents, and one line for each file that was left out."""
     found, problems = discover("agent", config, _read_agent)
     return found, (*problems, *ignored_hook_notices("agent", found))
 
@@ -63,12 +62,12 @@ def line_of(agent: AgentFile) -> str:
 
 
 def is_named(agent: AgentFile, known: str) -> bool:
-    """Whether a list of agents has one of its name: with what it is for, or among those that are only named."""
+    """Whether a list of agents contains this one, with its description or by name only."""
     return re.search(rf"(?:^- |[:,] ){re.escape(agent.name)}(?:[:,]|$)", known, re.MULTILINE) is not None
 
 
 def _read_agent(path: Path, place: ExtensionFolder) -> AgentFile | None:
-    """None for what another program does not send off either."""
+    """Parse an agent file. Return None for agents that other programs do not offer as sub-agents either."""
     written = text_of(path, place.boundary)
     head, prompt = split(written)
     name, description = (text_at(head, "name") or path.stem).replace(" ", "-"), text_at(head, "description")
@@ -77,11 +76,11 @@ def _read_agent(path: Path, place: ExtensionFolder) -> AgentFile | None:
     if not head and path.stem.lower() == "readme":
         return None
     if not _NAME.fullmatch(name):
-        raise UnusableFile("its name holds what cannot be in the name of an agent")
+        raise UnusableFile("its name contains characters that are not allowed")
     if not description:
         raise UnusableFile("it has no description")
     if not prompt.strip():
-        raise UnusableFile("it does not say what the agent is told")
+        raise UnusableFile("it has no prompt")
     tools, without = _tools(head)
     model, mode = text_at(head, "model"), text_at(head, "permissionMode")
     shown = [f"says: {description} ({pluralize(len(prompt.splitlines()), 'line')})"]
@@ -107,17 +106,16 @@ def _read_agent(path: Path, place: ExtensionFolder) -> AgentFile | None:
 
 
 def _is_denied(verdict: object) -> bool:
-    """Whether all calls of a tool are denied, where patterns may say of each."""
+    """Whether every pattern for a tool is denied."""
     said = list(verdict.values()) if isinstance(verdict, Mapping) else [verdict]
     return bool(said) and all(one == "deny" for one in said)
 
 
 def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The tools that it has, and those that it has not. A table says of each whether it has it; one that is not named
-    there it has."""
+    """Return the allowed and the denied tools. In a table, tools that are not listed are allowed."""
     without, said = list_at(head, "disallowedTools") or (), head.get("tools")
     permission = head.get("permission")
-    if isinstance(permission, Mapping):  # opencode's newer form, in which to write is to edit
+    if isinstance(permission, Mapping):  # opencode's newer format, in which "edit" includes writing
         denied = [str(name) for name, verdict in permission.items() if _is_denied(verdict)]
         without = (*without, *denied, *(("write",) if "edit" in denied else ()))
     if isinstance(said, Mapping):
@@ -126,6 +124,6 @@ def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[st
             return None, (*without, *refused)
         return tuple(str(name) for name in said if flag_at(said, name)), without
     if said is not None and not isinstance(said, str | list):
-        raise UnusableFile("its `tools` are no list of names")
+        raise UnusableFile("its `tools` is not a list of names")
     tools = list_at(head, "tools")
     return (None if not tools or "*" in tools else tools), without

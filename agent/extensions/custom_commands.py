@@ -1,5 +1,5 @@
-"""Commands that users and projects write: files with the text of a message, which has places for arguments, for what
-shell commands print and for files."""
+"""Custom commands: files with the text of a message, with placeholders for arguments, for the output of shell commands
+and for files."""
 
 import re
 from dataclasses import replace
@@ -24,28 +24,28 @@ _SHELL_MARKDOWN = re.compile(r"(?<!\S)!`(?P<line>[^`\n]+)`|^```!\n(?P<block>.*?)
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """One that can be used, as far as it is approved."""
+    """A custom command; usable once approved."""
 
     name: str
     description: str
     hint: str
-    """What may follow its name, for people."""
+    """What may follow the name, for people."""
     text: str
-    """With its places, as it is written."""
+    """The text with its placeholders, as written."""
     form: Form
-    """How places are marked in it."""
+    """The syntax of the placeholders."""
     tools: tuple[str, ...]
-    """Those that it would have without a question."""
+    """Tools that the command asks to use without permission."""
     model: str
     path: Path
     source: Source
     item: TrustItem
     has_hooks: bool = False
-    """Its file says hooks, which do not run."""
+    """Whether the file declares hooks, which are not run."""
     plugin: str = ""
-    """The name of the plugin that brings it."""
+    """The name of the plugin that contains it."""
     arguments: tuple[str, ...] = ()
-    """The names of its arguments, in their order."""
+    """The names of its arguments, in order."""
 
     def with_name(self, name: str) -> Self:
         return replace(self, name=name)
@@ -56,7 +56,7 @@ class CustomCommand:
 
 
 def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
-    """All that are there, and why others are left out, a line each."""
+    """Return all commands, and one line for each file that was left out."""
     found, problems = discover("command", config, _read_command)
     return found, (*problems, *ignored_hook_notices("command", found))
 
@@ -64,22 +64,23 @@ def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str,
 def _read_command(path: Path, place: ExtensionFolder) -> CustomCommand:
     name = ":".join(path.relative_to(place.folder).with_suffix("").parts).replace(" ", "-")
     if not _NAME.fullmatch(name):
-        raise UnusableFile("its name holds what cannot be in the name of a command")
+        raise UnusableFile("its name contains characters that are not allowed")
     written = text_of(path, place.boundary)
     head, text = _toml(written) if path.suffix == ".toml" else split(written)
     text = place.with_folder(text)
     form: Form = "toml" if path.suffix == ".toml" else "codex" if place.source == "codex" else "markdown"
     if not text.strip():
-        raise UnusableFile("it says nothing")
+        raise UnusableFile("it is empty")
     tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
     hint = text_at(head, "argument-hint")
     description = text_at(head, "description") or ellipsize(text.strip().splitlines()[0].lstrip("# "), 80)
     shown = [f"says: {description} ({pluralize(len(text.splitlines()), 'line')})"]
     shown += [f"runs: {line}" for lines in shell_lines(text, form) for line in lines.splitlines()]
-    shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
+    shown += [f"allowed without asking: {', '.join(tools)}"] if tools else []
     model = text_at(head, "model")
-    shown += [f"has its turn with the model: {model}"] if model else []
-    read_as = () if form == "markdown" else (form,)  # the same text runs other things where it is read otherwise
+    shown += [f"runs with the model: {model}"] if model else []
+    # The same text runs other commands when it is parsed in another form.
+    read_as = () if form == "markdown" else (form,)
     item = item_in(place, name, path, digest_of_text(written, *read_as), shown)
     has_hooks = bool(head.get("hooks"))
     return CustomCommand(
@@ -106,25 +107,25 @@ def _toml(written: str) -> tuple[dict[str, object], str]:
         raise BrokenFrontMatter(" ".join(str(error).split())[:200]) from error
     prompt = content.get("prompt")
     if not isinstance(prompt, str):
-        raise BrokenFrontMatter("it has no text `prompt`")
+        raise BrokenFrontMatter("it has no `prompt` string")
     return content, prompt
 
 
 def shell_lines(text: str, form: Form) -> tuple[str, ...]:
-    """The shell commands that stand in a text, as they are written."""
+    """Return the shell commands in a text, as written."""
     return tuple(part.text for part in parts_of(text, form) if part.is_shell)
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Words, or a shell command in the place of which stands what it prints."""
+    """Literal text, or a shell command that is replaced by its output."""
 
     text: str
     is_shell: bool = False
 
 
 def parts_of(text: str, form: Form) -> tuple[TextPart, ...]:
-    """The words and the shell commands of a text, in order. It is taken apart before arguments are put in, so that
+    """Split a text into literal text and shell commands, in order. This happens before arguments are inserted, so that
     nothing in an argument is run."""
     parts, end = list[TextPart](), 0
     for start, stop, command in _shell_places(text, form):

@@ -1,4 +1,4 @@
-"""What is found of a kind in all the places where users, plugins and projects keep it."""
+"""Finds extensions of one kind in all folders of users, plugins and projects."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,10 +11,10 @@ from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Kind, ex
 from ebbtide.agent.extensions.front_matter import BrokenFrontMatter
 
 MAX_PER_KIND = 200
-"""Of a kind."""
+"""Maximum number of extensions of one kind."""
 SKILL_FILE = "SKILL.md"
 _MAX_SKILL_DEPTH = 3
-"""Folders within each other in which skills are looked for."""
+"""How deep skills are searched for in nested folders."""
 
 
 class NamedExtension(Protocol):
@@ -22,7 +22,7 @@ class NamedExtension(Protocol):
     def name(self) -> str: ...
 
     def with_name(self, name: str) -> Self:
-        """The same under another name."""
+        """Return a copy with another name."""
         ...
 
 
@@ -32,8 +32,9 @@ N = TypeVar("N", bound=NamedExtension)
 def discover(
     kind: Kind, config: Config, read: Callable[[Path, ExtensionFolder], N | None]
 ) -> tuple[tuple[N, ...], tuple[str, ...]]:
-    """All that are there, the first of each name, in order of precedence; and why others are left out, a line each.
-    `read` makes one of a file, or None where the file is none; it raises `UnusableFile` and `BrokenFrontMatter`."""
+    """Return all extensions of a kind in order of precedence, the first of each name, and one line for each that was
+    left out. `read` parses a file; it returns None if the file is not of this kind, and raises `UnusableFile` or
+    `BrokenFrontMatter`."""
     found: dict[str, N] = {}
     problems: list[str] = []
     for place in extension_folders(kind, config):
@@ -50,7 +51,7 @@ def discover(
                     problems.append(f"the {kind} `{place.display_path(path)}` is left out: {error}")
                 else:
                     if one is not None:
-                        if place.plugin and one.name in found:  # its own name is in front of it there anyway
+                        if place.plugin and one.name in found:  # other programs always put the plugin's name in front
                             one = one.with_name(f"{place.plugin}:{one.name}")
                         found.setdefault(one.name, one)
         except UnusableFile as error:
@@ -64,17 +65,18 @@ class HasHooks(NamedExtension, Protocol):
 
 
 def ignored_hook_notices(kind: Kind, found: Iterable[HasHooks]) -> tuple[str, ...]:
-    """A line for each whose own hooks do not run: what they were to keep from happening is not kept."""
-    told = "the {} `{}` says hooks of its own, which do not run here; those in `.claude/settings.json` do"
+    """Return a line for each extension whose own hooks are ignored, since whatever they were meant to prevent is not
+    prevented."""
+    told = "the {} `{}` declares its own hooks, which do not run here; hooks in `.claude/settings.json` do"
     return tuple(told.format(kind, one.name) for one in found if one.has_hooks)
 
 
 def _skills_in(folder: Path, follows_links: bool, left: int) -> Iterator[Path]:
-    """The skill that a folder is, or else those below it: some keep them by subject."""
+    """Yield the skill in this folder, or else those in subfolders: some users group skills by subject."""
     found = next((name for name in (SKILL_FILE, SKILL_FILE.lower()) if os.path.lexists(folder / name)), "")
     if found:
         yield folder / found
-    is_place = left == _MAX_SKILL_DEPTH  # a place may be a skill and hold others
+    is_place = left == _MAX_SKILL_DEPTH  # the top folder may be a skill and contain others
     for path in _entries(folder) if left and (not found or is_place) else ():
         is_link = path.is_symlink() and not (follows_links or is_place)
         if path.name[0] != "." and path.is_dir() and not is_link:
@@ -84,12 +86,12 @@ def _skills_in(folder: Path, follows_links: bool, left: int) -> Iterator[Path]:
 def _entries(folder: Path) -> Sequence[Path]:
     try:
         return sorted(folder.iterdir())
-    except OSError:  # nobody may look into it
+    except OSError:  # no permission to read it
         return ()
 
 
 def files_in(place: ExtensionFolder) -> Iterator[Path]:
-    """The files of a place that may each be one of its kind, sorted. Raises `UnusableFile`."""
+    """Yield the files of a folder that may be of its kind, sorted. Raises `UnusableFile`."""
     if place.only:
         yield place.folder / place.only
     elif place.kind == "skill":

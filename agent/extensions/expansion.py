@@ -1,4 +1,4 @@
-"""Arguments put into the text of a command or a skill. Pure."""
+"""Expands arguments in the text of a command or a skill. Pure."""
 
 import re
 import shlex
@@ -13,11 +13,11 @@ _PLACE = re.compile(
     r"(?P<awk>\b[gmn]?awk\b[^'\n]*)(?<=[ \t])(?P<program>'[^']*')"
     r"|(?P<escaped>\\)?\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?(?!\w)|(?P<number>\d)(?!\w|[.,]\d))"
 )
-"""A place for arguments. Neither a price (`$1.20`) nor a field in a program of awk is one."""
+"""A placeholder for arguments. A price (`$1.20`) and a field in an awk program are not placeholders."""
 _NAMED_PLACE = re.compile(r"\$(?P<dollar>\$)|" + _PLACE.pattern + r"|\$(?P<name>[A-Za-z_]\w*)")
 _ALL = re.compile(r"\$ARGUMENTS(?!\w|\[)")
 _NAMED_ARGUMENT = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
-"""An argument by its name, as prompts of Codex are given them."""
+"""A named argument, as in Codex prompts."""
 _COMMANDS = re.compile(r"Bash\((.+)\)")
 _UNCLEAR = frozenset("*?[]{}()$`|&;<>\n\\")
 _ARGS = "{{args}}"
@@ -27,23 +27,23 @@ _FILE = re.compile(r"@\{([^{}\n]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """A text with its arguments, before its shell commands are run."""
+    """A text with its arguments expanded, before its shell commands run."""
 
     parts: tuple[TextPart, ...]
 
     @property
     def words(self) -> str:
-        """All but the shell commands: in it files are named."""
+        """The text without shell commands; file mentions are looked up in it."""
         return " ".join(part.text for part in self.parts if not part.is_shell)
 
 
 def expand_arguments(
     text: str, form: Form, written: str, names: Sequence[str] = (), values: Mapping[str, str] = _NOTHING
 ) -> Expansion:
-    """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end. The
-    first word is `$1`, but `$0` in a text that has one, as in `$ARGUMENTS[0]`. `names`: what the words are called, each
-    with a `$` before it. In a prompt of Codex `NAME=word` stands for `$NAME`, and `$$` is a `$`; elsewhere `\\$1` is
-    `$1`. `values`: what stands for `${NAME}`."""
+    """Expand the arguments in a text. `written` is what follows the command's name; it is appended if the text has no
+    placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. `names` are argument
+    names, written with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is a literal `$`; in other
+    forms `\\$1` is a literal `$1`. `values` replace `${NAME}`."""
     parts = tuple(_fill_in(part, values) for part in parts_of(text, form))
     first = 0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _places(part)) else 1
     has_place = any(_ARGS in part.text if form == "toml" else any(_places(part)) for part in parts)
@@ -88,7 +88,7 @@ def _substitute(part: TextPart, form: Form, written: str, first: int, names: Seq
 
 
 def _places(part: TextPart) -> Iterator[re.Match[str]]:
-    """Where arguments stand in a part of a text."""
+    """Yield the placeholders in a part of a text."""
     for match in _PLACE.finditer(part.text):
         if match["awk"]:
             yield from _places(TextPart(match["awk"]))
@@ -98,8 +98,8 @@ def _places(part: TextPart) -> Iterator[re.Match[str]]:
 
 
 def rules_of(tools: Sequence[str]) -> tuple[str, ...]:
-    """The permission rules that stand for what a text would run without a question, as far as one stands for exactly
-    that: commands by how they begin, or whole. All commands, and patterns within, are none."""
+    """Return the permission rules equivalent to the listed tools: exact commands or command prefixes. Tools that allow
+    all commands, or contain inner wildcards, have no equivalent."""
     rules = []
     for tool in tools:
         match = _COMMANDS.fullmatch(tool)

@@ -1,5 +1,4 @@
-"""Files that users and projects bring, read no further than agreed: never a pipe, a device, or what a link outside of
-its place leads to."""
+"""Reads files of extensions within limits: no pipes, no devices, and no links that lead outside the allowed folder."""
 
 import hashlib
 import json
@@ -15,15 +14,15 @@ from ebbtide.tools.files.bounded import beginning_of
 from ebbtide.tools.files.byte_order import in_utf8
 
 FILE_KINDS: tuple[Literal["skill", "command", "agent"], ...] = ("skill", "command", "agent")
-"""What is a file for each, and may lie in any folder between the working folder and the top of the project."""
+"""Kinds that are defined in files, which may be in any folder between the working folder and the top of the project."""
 MAX_FILE_BYTES = 1_000_000
-"""Of a file."""
+"""Maximum size of a file."""
 MAX_FILES = 2_000
-"""Files of one folder and those below it."""
+"""Maximum number of files in a folder, including subfolders."""
 MAX_TOTAL_BYTES = 20_000_000
-"""Bytes of all files of something that is one folder."""
+"""Maximum total size of the files of one extension."""
 MAX_DEPTH = 8
-"""Folders within each other."""
+"""Maximum depth of nested folders."""
 _MAX_PROGRAM_BYTES = 64_000_000
 _SCRIPTS = (
     ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".awk",
@@ -32,11 +31,11 @@ _SCRIPTS = (
 
 
 class UnusableFile(Exception):
-    """Why a file, or a folder, is left out, as the end of a sentence."""
+    """Why a file or folder is left out, as the end of a sentence."""
 
 
 def text_of(path: Path, boundary: Path | None) -> str:
-    """The text of a file. `boundary`: the folder that no link may lead out of. Raises `UnusableFile`."""
+    """Return the text of a file. No link may lead outside `boundary`. Raises `UnusableFile`."""
     raw = in_utf8(_bytes_of(path, boundary, MAX_FILE_BYTES))
     if b"\0" in raw:
         raise UnusableFile("it is not a text")
@@ -44,20 +43,21 @@ def text_of(path: Path, boundary: Path | None) -> str:
 
 
 def table_of(path: Path, boundary: Path | None, *, may_be_empty: bool = False) -> dict[str, object]:
-    """The table that a file holds as JSON. Raises `UnusableFile`."""
+    """Return the table in a JSON file. Raises `UnusableFile`."""
     try:
         text = text_of(path, boundary)
         content = {} if may_be_empty and not text.strip() else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnusableFile(f"it is no JSON: {error}") from error
+        raise UnusableFile(f"it is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise UnusableFile("it holds no table")
+        raise UnusableFile("it does not contain a table")
     return content
 
 
 def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
-    """The files of a folder and of those below it, sorted, bounded in number and depth; hidden ones are left out, and
-    folders that links lead to are entered only where the user has linked them. Raises `UnusableFile` for too many."""
+    """Yield the files in a folder and its subfolders, sorted, with limits on number and depth. Hidden files are
+    skipped; links to folders are followed only in the user's own folders. Raises `UnusableFile` if there are too
+    many."""
     count = 0
     for place, folders, names in os.walk(folder, followlinks=boundary is None):
         depth = len(Path(place).relative_to(folder).parts)
@@ -67,13 +67,13 @@ def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
                 continue
             count += 1
             if count > MAX_FILES:
-                raise UnusableFile(f"`{folder}` holds more than {MAX_FILES:,} files")
+                raise UnusableFile(f"`{folder}` contains more than {MAX_FILES:,} files")
             yield Path(place, name)
 
 
 def digest_of(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]]:
-    """A digest of the names, the modes and the contents of all files of a folder, hidden ones, too, and their names.
-    Raises `UnusableFile`, also for links that lead out of it, and for more than can be looked at."""
+    """Return a digest of the names, modes and contents of all files in a folder, including hidden ones, and their
+    names. Raises `UnusableFile` for links that lead outside and if a limit is exceeded."""
     digest, names, left = hashlib.sha256(), list[str](), MAX_TOTAL_BYTES
     for place, folders, files in os.walk(folder):
         folders.sort()
@@ -83,8 +83,8 @@ def digest_of(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]
             shown = str(path.relative_to(folder))
             names.append(shown)
             if len(names) > MAX_FILES:
-                raise UnusableFile(f"it holds more than {MAX_FILES:,} files")
-            if path.is_dir():  # a link: what it leads to is digested where it lies, if that is in the folder
+                raise UnusableFile(f"it contains more than {MAX_FILES:,} files")
+            if path.is_dir():  # a link to a folder; its target is digested separately if it is in the folder
                 if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
                     raise UnusableFile(f"its link `{shown}` leads out of it")
                 content, mode = os.readlink(path).encode("utf-8", "surrogateescape"), 0
@@ -98,7 +98,7 @@ def digest_of(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]
 
 
 def scripts_among(words: Iterable[str], folder: Path, project: Path) -> tuple[Path, ...]:
-    """The files of a project that run, of those that the words of a command name. `folder`: where it runs."""
+    """Return the project's scripts among the words of a command. `folder` is its working directory."""
     parts = (part for word in words for part in re.split(r"[\s;&|()<>=]+", word) if part and "\0" not in part)
     paths = (Path(folder, part) for part in dict.fromkeys(parts) if os.path.isfile(os.path.join(folder, part)))
     found = (path for path in paths if _is_within(path, project) and is_script(path))
@@ -106,7 +106,7 @@ def scripts_among(words: Iterable[str], folder: Path, project: Path) -> tuple[Pa
 
 
 def is_script(path: Path) -> bool:
-    """Whether a file is one that runs; others are what programs write, or read."""
+    """Whether a file is a script or program, rather than data."""
     if not path.is_file():
         return False
     if path.suffix in _SCRIPTS or os.access(path, os.X_OK):
@@ -117,7 +117,7 @@ def is_script(path: Path) -> bool:
 
 
 def digest_of_programs(paths: Iterable[Path]) -> str:
-    """Of the names and the contents of files, whatever they hold; empty where there are none."""
+    """Digest of the names and contents of files of any kind; empty if there are none."""
     digests = []
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""Where users and projects keep what they bring: our own folders, and those that they have for other programs."""
+"""The folders in which users and projects keep extensions: our own, and those of other programs."""
 
 import os.path
 from collections.abc import Iterator
@@ -35,42 +35,43 @@ _FOLDERS: tuple[tuple[Kind, Source, str], ...] = (
     ("hook", "ebb", "hooks"),
     ("hook", "claude", ".claude"),
 )
-"""Precedence first. Of `ebb` below our own folder, of others below the project and below the user's home."""
+"""In order of precedence. Folders of `ebb` are below our own folder, others below the project and the user's home."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensionFolder:
-    """A folder in which things of a kind are."""
+    """A folder with extensions of one kind."""
 
     kind: Kind
     owner: Owner
     source: Source
     folder: Path
     boundary: Path | None = None
-    """What no link in it may lead out of: the project or plugin; None for the user's own, who may link to anything."""
+    """Links must not lead outside this folder: the project or plugin. None for the user's own folders, which may link
+    anywhere."""
     below: str = ""
-    """The folder of the project that it is for, from the top on; empty at the top."""
+    """The subfolder of the project that it applies to, relative to the top; empty at the top."""
     only: str = ""
-    """The name of the one file in it that counts; empty: all do."""
+    """The only file in the folder that counts; empty if all do."""
 
     @property
     def plugin(self) -> str:
-        """The name of the plugin that it belongs to; empty where it is none's."""
+        """The name of the plugin that contains it; empty if none."""
         return self.boundary.name if self.owner == "plugin" and self.boundary is not None else ""
 
     def with_folder(self, text: str) -> str:
-        """A text with the folder of the plugin that it belongs to in the place of the variable for that."""
+        """Replace the variable for the plugin's folder in a text."""
         return text.replace("${CLAUDE_PLUGIN_ROOT}", str(self.boundary)) if self.owner == "plugin" else text
 
     def display_path(self, path: Path) -> str:
-        """A path for people: of what is in a project from its top on."""
+        """A path for people; inside a project, relative to its top."""
         return str(path.relative_to(self.boundary) if self.owner == "project" and self.boundary else path)
 
 
 def extension_folders(kind: Kind, config: Config) -> tuple[ExtensionFolder, ...]:
-    """The folders that are there, precedence first: the user's before the project's, so that what comes with a clone
-    takes the place of nothing. One that several names lead to is there once; one that leads out of its project, or out
-    of its plugin, is left out."""
+    """Return the existing folders in order of precedence. The user's come before the project's, so that files from a
+    clone never replace the user's. A folder reachable by several paths is listed once; one that leads outside its
+    project or plugin is left out."""
     found: dict[str, ExtensionFolder] = {}
     for place in _candidates(kind, config):
         if os.path.isdir(place.folder):
@@ -90,7 +91,7 @@ def _candidates(kind: Kind, config: Config) -> Iterator[ExtensionFolder]:
     yield from _of_plugins(kind, config)
     for folder in config.project_folders if kind in FILE_KINDS else (config.project,):
         below = folder.relative_to(config.project).as_posix() if folder != config.project else ""
-        for source, name in of_kind if folder != home else ():  # what is in the home is the user's own
+        for source, name in of_kind if folder != home else ():  # files in the home folder belong to the user
             base = folder / ".ebb" if source == "ebb" else folder
             path = base / name.format(opencode=".opencode")
             yield ExtensionFolder(kind, "project", source, path, config.project, below)

@@ -1,12 +1,12 @@
-"""Variables that stand for a folder in what projects and plugins bring. Most who write one forget that there may be a
-blank in the path of the folder. Pure."""
+"""Expands variables for folders in extensions, quoting them where needed: most authors forget that a path may contain
+spaces. Pure."""
 
 import re
 import shlex
 from collections.abc import Callable, Mapping
 
 _BY_SHELL = re.compile(r"""<<|"(?:\\.|[^"\\])*(?:\$\(|`)""", re.DOTALL)
-"""Here quotes stand in more than one layer, which only a shell takes apart."""
+"""Nested quoting, which only a shell can parse."""
 _PIECE = re.compile(
     r"""(?P<kept>'[^']*'|\\.|(?<!\S)\#[^\n]*)|(?P<double>"(?:\\.|[^"\\])*")"""
     r"""|\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?::?-[^{}$"'`\s]*)?\})""",
@@ -17,7 +17,7 @@ _FILE = re.compile(r"(?<![\w@])@\$\{(\w+)\}(\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
 
 
 def in_one_word(line: str, names: Mapping[str, str]) -> str:
-    """A line for a shell in which each of these variables is one word: quoted where it is not yet, and has to be."""
+    """Quote these variables in a shell command line where needed, so that each expands to one word."""
 
     def quoted(piece: re.Match[str]) -> str:
         value = names.get(piece["bare"] or piece["braced"] or "", "")
@@ -27,7 +27,7 @@ def in_one_word(line: str, names: Mapping[str, str]) -> str:
 
 
 def filled_line(line: str, values: Mapping[str, str]) -> str:
-    """A line for a shell with values in the place of `${NAME}`, each as one word."""
+    """Replace `${NAME}` in a shell command line with values, each quoted as one word."""
 
     def value(piece: re.Match[str]) -> str:
         if piece["double"]:
@@ -41,7 +41,7 @@ def filled_line(line: str, values: Mapping[str, str]) -> str:
 
 
 def filled_words(text: str, values: Mapping[str, str]) -> str:
-    """A text with values in the place of `${NAME}`. Files that it names with `@` are quoted where they have to be."""
+    """Replace `${NAME}` in a text with values. Files mentioned with `@` are quoted where needed."""
 
     def file(match: re.Match[str]) -> str:
         value = values.get(match[1], "")

@@ -1,11 +1,11 @@
-"""Markdown files that begin with YAML between lines of `---`: what stands there, and the text below it."""
+"""Parses Markdown files with YAML front matter between `---` lines."""
 
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 MAX_HEAD_CHARS = 65_536
-"""Characters of a head."""
+"""Maximum length of the front matter, in characters."""
 _HEAD = re.compile(r"\A---[ \t]*\n(?P<head>.*?)(?:^(?:---|\.\.\.)[ \t]*$\n?|\Z(?P<open>))", re.DOTALL | re.MULTILINE)
 _PLAIN = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>&].*)$", re.MULTILINE)
 _KEY = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):(?=[ \t]|$)", re.MULTILINE)
@@ -18,31 +18,32 @@ _KNOWN_KEYS = _PROSE | frozenset(
     permissionMode reviewed skills steps tags temperature tools top_p user-invocable version
     """.split()  # noqa: SIM905  # a list of names is a table
 )
-"""Keys that begin a value in a head that is no YAML; what else looks like one, such as `user: "Help"`, is prose."""
+"""Keys that begin a value in front matter that is not valid YAML; anything else that looks like a key, such as `user:
+"Help"`, is prose."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _MAX_DIGITS = 10
 _LIST_ITEM = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 
 class BrokenFrontMatter(Exception):
-    """What is wrong with the head of a file, and in which line of it."""
+    """What is wrong with the front matter of a file, with the line number."""
 
 
 def split(text: str) -> tuple[dict[str, object], str]:
-    """The head and the body of a text; no head where none begins. Raises `BrokenFrontMatter`."""
+    """Split a text into front matter and body. Raises `BrokenFrontMatter`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     found = _HEAD.match(text)
     if found is None:
         return {}, text
     if found["open"] is not None:
-        raise BrokenFrontMatter("line 1: the head that begins with `---` does not end")
+        raise BrokenFrontMatter("line 1: the front matter is not closed with `---`")
     if len(found["head"]) > MAX_HEAD_CHARS:
-        raise BrokenFrontMatter(f"the head is longer than {MAX_HEAD_CHARS:,} characters")
+        raise BrokenFrontMatter(f"the front matter is longer than {MAX_HEAD_CHARS:,} characters")
     return dict(_parse_yaml(found["head"])), text[found.end() :].lstrip("\n")
 
 
 def text_at(head: Mapping[str, object], key: str) -> str:
-    """The value as one line; empty where there is none, or one that is no text."""
+    """The value as one line; empty if it is missing or not text."""
     value = head.get(key)
     if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
         return " ".join(f"[{each}]" for each in value)  # `argument-hint: [file]` is a list in YAML
@@ -50,19 +51,19 @@ def text_at(head: Mapping[str, object], key: str) -> str:
 
 
 def flag_at(head: Mapping[str, object], key: str) -> bool | None:
-    """Whether the value is true; None where nothing is said, or something else."""
+    """The value as a boolean; None if it is missing or not a boolean."""
     return _FLAGS.get(str(head.get(key)).lower())
 
 
 def number_at(head: Mapping[str, object], key: str) -> int | None:
-    """The value as a whole number above 0; None where it is none."""
+    """The value as a positive integer; None otherwise."""
     value = str(head.get(key))
     return int(value) or None if value.isdecimal() and value.isascii() and len(value) < _MAX_DIGITS else None
 
 
 def list_at(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
-    """The words of a list, or of a text in which commas or spaces stand between them, such as
-    `Read, Bash(git add:*)`; None where nothing is said."""
+    """The items of a list, or of a string separated by commas or spaces, such as `Read, Bash(git add:*)`; None if
+    missing."""
     value = head.get(key)
     if isinstance(value, list):
         return tuple(str(each).strip() for each in value if isinstance(each, str | int | float))
@@ -74,8 +75,8 @@ def _parse_yaml(head: str) -> dict[str, object]:
     import yaml  # noqa: PLC0415  # deferred: only who brings something needs it
 
     class Loader(yaml.SafeLoader):
-        """Without aliases: a few lines of them stand for gigabytes. Values stay as they are written: a version is
-        `1.10`, a name may be `007`, an answer `yes`."""
+        """Rejects aliases, since a few lines of them can expand to gigabytes. Values keep their spelling: a version may
+        be `1.10`, a name `007`, an answer `yes`."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012  # the library has it so
             first: [each for each in found if each[0] == "tag:yaml.org,2002:null"]
@@ -95,7 +96,7 @@ def _parse_yaml(head: str) -> dict[str, object]:
         try:
             content = load(head)
         except yaml.YAMLError as error:
-            try:  # `description: Use this: now` is no YAML, and others read it all the same
+            try:  # `description: Use this: now` is not valid YAML, but other programs accept it
                 content = load(_PLAIN.sub(_quote_value, head))
             except yaml.YAMLError:
                 content = _with_prose(head, load)
@@ -103,19 +104,19 @@ def _parse_yaml(head: str) -> dict[str, object]:
                     raise error from None
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
-        raise BrokenFrontMatter(f"{line}{error.problem or error.context or 'it is no YAML'}") from error
+        raise BrokenFrontMatter(f"{line}{error.problem or error.context or 'it is not valid YAML'}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BrokenFrontMatter(" ".join(str(error).split())[:200] or "it is no YAML") from error
+        raise BrokenFrontMatter(" ".join(str(error).split())[:200] or "it is not valid YAML") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise BrokenFrontMatter("line 2: the head is no list of `key: value`")
+        raise BrokenFrontMatter("line 2: the front matter is not a list of `key: value`")
     return {str(key): value for key, value in content.items()}
 
 
 def _with_prose(head: str, load: Callable[[str], object]) -> dict[str, object] | None:
-    """What a head says in which prose goes on for several lines as it comes, with examples of a conversation, say; None
-    where it is anything else that cannot be read."""
+    """Parse front matter with unquoted multi-line prose, such as an example conversation; None if anything else in it
+    is invalid."""
     import yaml  # noqa: PLC0415  # deferred: as above
 
     starts = [match for match in _KEY.finditer(head) if match["key"] in _KNOWN_KEYS]

@@ -1,5 +1,5 @@
-"""Repositories of several plugins (`.claude-plugin/marketplace.json`): which there are, where each lies, and what is
-said of it there. It reads one file and fetches nothing."""
+"""Plugin marketplaces, repositories with several plugins (`.claude-plugin/marketplace.json`): their plugins, locations
+and metadata. Reads one file and fetches nothing."""
 
 import os
 import re
@@ -23,29 +23,28 @@ class RemotePlugin:
 
     address: str
     folder: str
-    """Where in it, from its top on."""
+    """Folder relative to the top of that repository."""
     ref: str
-    """The commit, tag or branch; empty: the newest."""
+    """The commit, tag or branch; empty for the default branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A plugin as a repository of several names it."""
+    """A plugin listed in a marketplace."""
 
     name: str
     place: str | RemotePlugin
-    """A folder of the same repository, or another one."""
+    """A folder of the same repository, or another repository."""
     entry: Mapping[str, object]
-    """All that is said of it."""
+    """The marketplace's entry for the plugin."""
 
     def folder_in(self, top: Path) -> Path:
-        """Where it lies in the repository of this folder. Raises `UsageError`."""
+        """The plugin's folder in a copy of the repository. Raises `UsageError`."""
         assert isinstance(self.place, str)
         return inside(top, self.place, self.name)
 
     def manifest(self, own: Mapping[str, object]) -> dict[str, object]:
-        """What its manifest says with what is said of it besides; `strict = false` says that its own counts for
-        nothing."""
+        """Merge the plugin's own manifest with the marketplace entry; `strict = false` ignores the plugin's own."""
         is_all = self.entry.get("strict") is False
         about = {key: value for key, value in self.entry.items() if key in ("version", "description")}
         sources = [self.entry] if is_all else [own, self.entry]
@@ -57,7 +56,7 @@ class Offer:
 
 
 def offers_in(folder: Path) -> tuple[Offer, ...] | None:
-    """Those of a repository; None where it is none of several. Raises `UsageError`."""
+    """Return the plugins of a marketplace; None if the folder is not one. Raises `UsageError`."""
     if not (folder / MARKET).is_file():
         return None
     try:
@@ -77,25 +76,25 @@ def offers_in(folder: Path) -> tuple[Offer, ...] | None:
 
 
 def choose_offer(offers: tuple[Offer, ...], name: str) -> Offer:
-    """The one of a name, or the only one. Raises `UsageError`."""
+    """Return the plugin with this name, or the only plugin. Raises `UsageError`."""
     names = [offer.name for offer in offers]
     if not name and len(offers) != 1:
-        there = join_limited(names, _MAX_LISTED_NAMES) if names else "none is in it"
-        raise UsageError(f"it holds several plugins; name one with `--plugin`: {there}")
+        there = join_limited(names, _MAX_LISTED_NAMES) if names else "it is empty"
+        raise UsageError(f"it contains several plugins; choose one with `--plugin`: {there}")
     found = next((offer for offer in offers if offer.name == (name or names[0])), None)
     if found is None:
         raise UsageError(
-            f"it holds no plugin `{name}` that can be fetched; there are {join_limited(names, _MAX_LISTED_NAMES)}"
+            f"it contains no plugin `{name}` that can be fetched; available: {join_limited(names, _MAX_LISTED_NAMES)}"
         )
     return found
 
 
 def inside(top: Path, name: str, plugin: str) -> Path:
-    """The folder of a plugin in a repository. Raises `UsageError`."""
+    """Return a plugin's folder in a repository. Raises `UsageError`."""
     try:
         path = Path(os.path.realpath(top / name))
         is_there = path.is_relative_to(os.path.realpath(top)) and path.is_dir()
-    except ValueError as error:  # a name that no file can have
+    except ValueError as error:  # not a valid file name
         raise UsageError(f"the plugin `{plugin}` is not in this repository") from error
     if not is_there:
         raise UsageError(f"the plugin `{plugin}` is not in this repository")
@@ -103,7 +102,7 @@ def inside(top: Path, name: str, plugin: str) -> Path:
 
 
 def _place(source: object, base: str) -> str | RemotePlugin | None:
-    """Where a plugin lies; None where it is said in a way that is not known here, as of packages of a registry."""
+    """Return where a plugin is; None if the source type is not supported, such as packages in a registry."""
     if isinstance(source, str):
         return source if not base or source.startswith(".") else f"{base}/{source}"
     if not isinstance(source, dict):
@@ -126,7 +125,7 @@ def _ref(source: Mapping[str, object]) -> str:
 
 
 def _merge_values(said: list[object]) -> object:
-    """Paths of several lists, or tables, as one; None where nothing is said."""
+    """Merge lists of paths, or tables; None if all are empty."""
     tables = [one for one in said if isinstance(one, dict)]
     if tables and len(tables) == len(said):
         return {key: value for table in reversed(tables) for key, value in table.items()}

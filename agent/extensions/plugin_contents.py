@@ -1,4 +1,4 @@
-"""What a plugin holds, in lines for whoever is to approve it."""
+"""Describes a plugin's contents in lines, for approval by the user."""
 
 import json
 import os
@@ -20,13 +20,14 @@ _MAX_DESCRIPTION_CHARS = 100
 @dataclass(frozen=True, slots=True)
 class PluginContents:
     lines: tuple[str, ...]
-    """All that would be read or run."""
+    """Everything that would be read or run."""
     problems: tuple[str, ...]
     """What is left out, and why."""
 
 
 def contents_of(plugin: Plugin) -> PluginContents:
-    """What it brings: what the model reads by its description, what runs by its command. Raises `UnusableFile`."""
+    """Describe a plugin's contents: skills, commands and agents by their description, hooks and servers by their
+    command. Raises `UnusableFile`."""
     lines: list[str] = []
     problems: list[str] = []
     for kind in FILE_KINDS:
@@ -62,7 +63,7 @@ def _hooks(plugin: Plugin, problems: list[str]) -> Iterator[str]:
         except UnusableFile as error:
             problems.append(f"`{shown}` is left out: {error}")
             continue
-        found, left_out = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` are no table",))
+        found, left_out = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` is not a table",))
         problems += [f"`{shown}`: {problem}" for problem in left_out]
         yield from (f"  hook {each.summary}" for each in found)
 

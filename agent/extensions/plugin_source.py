@@ -1,5 +1,5 @@
-"""Where plugins come from: a folder, or a Git repository at one commit, copied to where it can be looked at. Nothing of
-it is run."""
+"""Copies plugins from a folder, or from one commit of a Git repository, to a private folder for inspection. Runs none
+of their code."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from ebbtide.tools.process.git import SETTINGS, git_environment, program_outside
 from ebbtide.tools.secrets.redaction import without_password
 
 GIT_TIMEOUT_S = 180.0
-"""Seconds that Git may take to fetch a repository."""
+"""Timeout of a fetch with Git, in seconds."""
 PROTOCOLS = "https:ssh:file"
 _BEGINNINGS = "`https://`, `ssh://`, `file://` or `git@`"
 _SHORT = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -37,9 +37,9 @@ _SCHEMES = ("https://", "ssh://", "file://")
 
 @contextmanager
 def plugin_copy(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
-    """The plugin of a folder or an address, copied into a folder below `beside` that is gone afterwards unless it was
-    moved. `name`: which one, of a repository of several; `ref`: the branch, tag or commit, which may also stand behind
-    a `#` in the address. Raises `UsageError`."""
+    """Copy the plugin at a path or an address to a temporary folder in `beside`, which is deleted afterwards unless it
+    was moved. `name` selects a plugin of a marketplace; `ref` is a branch, tag or commit, which may also follow a `#`
+    in the address. Raises `UsageError`."""
     if _is_address(source) and not ref:
         source, _, ref = source.partition("#")
     make_private(beside)
@@ -50,11 +50,11 @@ def plugin_copy(source: str, beside: Path, name: str = "", ref: str = "") -> Ite
             folder, shown = Path(scratch, "fetched"), without_password(source)
             commit = _fetch(source, ref or "HEAD", folder)
         elif not local.is_dir():
-            on_github = f"; of the repository on GitHub it is `https://github.com/{source}`"
+            on_github = f"; for the GitHub repository use `https://github.com/{source}`"
             hint = on_github if _SHORT.fullmatch(source) else ""
-            raise UsageError(f"there is no folder `{source}`; an address begins with {_BEGINNINGS}{hint}")
+            raise UsageError(f"no folder `{source}`; an address begins with {_BEGINNINGS}{hint}")
         elif ref:
-            raise UsageError("a folder is taken as it is: `--ref` is for an address")
+            raise UsageError("`--ref` works only with an address, not with a folder")
         offers, offer = offers_in(folder), None
         if offers is not None:
             offer = choose_offer(offers, name)
@@ -83,16 +83,17 @@ def _is_address(source: str) -> bool:
 
 
 def _allowed_address(address: str, market: str) -> str:
-    """The address that a repository names, which leads to this machine only from this machine. Raises `UsageError`."""
+    """Return the address of a plugin named in a marketplace. Only a local marketplace may point to local folders.
+    Raises `UsageError`."""
     is_remote = _is_address(market) and not market.startswith("file://")
     if not _is_address(address) or (is_remote and address.startswith("file://")):
-        raise UsageError(f"the plugin lies at `{without_password(address)[:200]}`, which is not fetched from")
+        raise UsageError(f"the plugin is at `{without_password(address)[:200]}`, an address that is not allowed")
     return address
 
 
 def _with_offer(copy: Path, offer: Offer) -> Plugin:
-    """The plugin of a copied folder, whose manifest says from now on what was said of it besides. Raises `UsageError`
-    and `UnusableFile`."""
+    """Merge the marketplace entry into the copied plugin's manifest and return the plugin. Raises `UsageError` and
+    `UnusableFile`."""
     path = copy / MANIFEST
     own = table_of(path, copy) if path.exists() else {}
     path.parent.mkdir(exist_ok=True)
@@ -106,12 +107,13 @@ def _name_in(source: str) -> str:
 
 
 def _fetch(address: str, ref: str, folder: Path) -> str:
-    """The commit that was fetched. No hook, no filter of the repository and no submodule is run or fetched."""
+    """Fetch a repository and return the commit. No hooks and filters of the repository are run, and no submodules are
+    fetched."""
     git = program_outside("git", Path.cwd())
     if git is None:
-        raise UsageError("there is no `git` to fetch it with")
+        raise UsageError("Git is not installed; it is needed to fetch plugins")
     if ref.startswith("-"):
-        raise UsageError(f"`{ref}` is no branch, tag or commit")
+        raise UsageError(f"`{ref}` is not a branch, tag or commit")
     _git(git, "init", "-q", "--template=", str(folder))
     fetch = ("fetch", "-q", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", address, ref)
     _git(git, "-C", str(folder), *fetch)
@@ -136,19 +138,19 @@ def _git(git: str, *words: str) -> str:
         raise UsageError(f"git could not be run: {error}") from error
     if ran.returncode:
         said = without_password(_git_error_line(ran.stderr.decode(errors="replace")))[:300]
-        raise UsageError(f"git could not fetch it and says `{said}`")
+        raise UsageError(f"git could not fetch it: `{said}`")
     return ran.stdout.decode(errors="replace")
 
 
 def _git_error_line(printed: str) -> str:
-    """The line that says what is wrong. Behind it Git says what that may come from, in any case the same."""
+    """Return the line with the actual error. Git adds general advice after it."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     wrong = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
     return next(iter([*wrong, *lines]), "nothing")
 
 
 def _check(folder: Path) -> None:
-    """Raises `UnusableFile` for what is no file, folder or link within the folder, and for too much of it."""
+    """Check the type, number and size of a plugin's files, and that no link leads outside. Raises `UnusableFile`."""
     real, count, size = os.path.realpath(folder), 0, 0
     for place, folders, files in os.walk(folder):
         if Path(place) == folder and ".git" in folders:
@@ -163,7 +165,7 @@ def _check(folder: Path) -> None:
             elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
                 raise UnusableFile(f"`{shown}` is neither a file nor a folder")
             if count > MAX_FILES or size > MAX_TOTAL_BYTES:
-                raise UnusableFile(f"it holds more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes")
+                raise UnusableFile(f"it contains more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes")
 
 
 def _without_git(folder: Path) -> Callable[[str, list[str]], list[str]]:

@@ -1,5 +1,5 @@
-"""Plugins: folders with skills, commands, agents, hooks and servers in the layout of Claude Code's, as they were when
-the user added them. One whose files are others now is not used."""
+"""Installed plugins: folders with skills, commands, agents, hooks and servers in Claude Code's layout. A plugin whose
+files have changed since it was added is not used."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from ebbtide.tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
 _UNSUPPORTED_PARTS = {"lspServers": ".lsp.json", "outputStyles": "output-styles", "monitors": "monitors/monitors.json"}
-"""What plugins may bring of which nothing is made here, and where it stands when the manifest does not say it."""
+"""Plugin components that are not supported, with their default paths."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -29,7 +29,7 @@ class Plugin:
     source: str = ""
     """The folder or address that it was added from."""
     commit: str = ""
-    """Of the repository; empty where it came from a folder."""
+    """The commit of the repository; empty for a folder."""
     digest: str = ""
 
     @property
@@ -41,9 +41,8 @@ class Plugin:
         return _text(self.manifest, "description")
 
     def parts(self, kind: str) -> tuple[tuple[Path, str], ...]:
-        """Those that are there in which things of a kind are: folders, each with the name of the one file of it that
-        counts, or none. Where the manifest says that it is all there is (`strict = false`), what it does not name is
-        left out."""
+        """Return the folders with components of a kind, each with the name of the only file that counts, or an empty
+        name. With `strict = false` in the manifest, only components it names are included."""
         if kind not in FILE_KINDS:
             return ()
         said = self.manifest.get(f"{kind}s")
@@ -55,16 +54,17 @@ class Plugin:
 
     @property
     def unsupported_parts(self) -> tuple[str, ...]:
-        """A line for what it brings besides that nothing is made of here."""
+        """A line that lists the components that are not supported."""
         found = [
             f"`{key}`"
             for key in _UNSUPPORTED_PARTS
             if self.manifest.get(key) or self._inside(_UNSUPPORTED_PARTS[key]).exists()
         ]
-        return (f"{', '.join(found)} of it mean nothing here and are left out",) if found else ()
+        return (f"{', '.join(found)} are not supported and are left out",) if found else ()
 
     def files(self, key: str, usual: str) -> tuple[Path, ...]:
-        """Those that are there which hold what the manifest may say itself under a key: the manifest, if it does."""
+        """Return the files that contain a component such as hooks; the manifest itself is one if it contains the
+        component inline."""
         said = self.manifest.get(key)
         inline = [MANIFEST] if isinstance(said, dict) else []
         return tuple(
@@ -72,7 +72,7 @@ class Plugin:
         )
 
     def servers(self) -> Iterator[tuple[str, object]]:
-        """The servers that it declares, by name. Raises `UnusableFile`."""
+        """Yield the MCP servers that it declares, by name. Raises `UnusableFile`."""
         for path in self.files("mcpServers", ".mcp.json"):
             content = table_of(path, self.folder)
             tables = content.get("mcpServers", content)
@@ -84,39 +84,39 @@ class Plugin:
 
 
 def plugin_in(folder: Path, name: str = "") -> Plugin:
-    """The plugin that a folder is. Raises `UsageError`."""
+    """Load the plugin in a folder. Raises `UsageError`."""
     try:
         manifest = table_of(folder / MANIFEST, folder) if (folder / MANIFEST).exists() else {}
     except UnusableFile as error:
         raise UsageError(f"`{MANIFEST}` cannot be used: {error}") from error
     named = _text(manifest, "name") or name or folder.name
     if not _NAME.fullmatch(named):
-        raise UsageError(f"{named[:80]!r} is no name for a plugin: letters, digits, `_` and `-`, 64 at most")
+        raise UsageError(f"{named[:80]!r} is not a valid plugin name: use letters, digits, `_` and `-`, at most 64")
     plugin = Plugin(named, folder, manifest)
     has_parts = any(plugin.parts(kind) for kind in FILE_KINDS) or plugin.files("hooks", "hooks/hooks.json")
     if not has_parts and not plugin.files("mcpServers", ".mcp.json"):
         besides = f"; {plugin.unsupported_parts[0]}" if plugin.unsupported_parts else ""
-        raise UsageError(f"`{named}` brings nothing: no skills, commands, agents, hooks or servers{besides}")
+        raise UsageError(f"`{named}` contains no skills, commands, agents, hooks or servers{besides}")
     return plugin
 
 
 class PluginStore:
-    """Those that the user has added."""
+    """The plugins that the user has added."""
 
     def __init__(self, config: Config) -> None:
         self.folder = Path(os.path.realpath(config.folders.data / "plugins"))
         self._table = PrivateTable(self.folder / "plugins.json", "plugins", mend=None)
-        """What cannot be read was not added."""
+        """An unreadable table counts as empty."""
 
     def all(self) -> tuple[tuple[Plugin, str], ...]:
-        """Each that was added, and why it is not used, if so."""
+        """Return each plugin with the reason why it is not used; empty if it is."""
         found = []
         for name, entry in sorted(self._table.read().items()):
             source, commit, digest = (str(entry.get(key, "")) for key in ("source", "commit", "digest"))
             folder = self.folder / name
             problem, manifest = "", dict[str, object]()
             if not _NAME.fullmatch(name) or not _is_as_added(str(folder), digest):
-                problem = "its files are not as they were added; add it again"
+                problem = "its files have changed; add it again"
             else:
                 manifest = dict(plugin_in(folder, name).manifest)
             found.append((Plugin(name, folder, manifest, source, commit, digest), problem))
@@ -126,7 +126,7 @@ class PluginStore:
         return tuple(plugin for plugin, problem in self.all() if not problem)
 
     def add(self, plugin: Plugin) -> None:
-        """Takes over a plugin that lies in a folder of this store, in place of one of its name. Raises
+        """Move a plugin from a temporary folder into the store, replacing one with the same name. Raises
         `ConfigError`."""
         target, old = self.folder / plugin.name, self.folder / f".old-{plugin.name}"
         entry: dict[str, object] = {"source": plugin.source, "commit": plugin.commit, "digest": plugin.digest}
@@ -142,7 +142,7 @@ class PluginStore:
         self._table.change(replaced)
 
     def remove(self, name: str) -> bool:
-        """Whether there was one. Raises `ConfigError`."""
+        """Remove a plugin; return whether it existed. Raises `ConfigError`."""
         if name not in self._table.read():
             return False
 
@@ -155,11 +155,11 @@ class PluginStore:
 
 
 def used_plugins(config: Config) -> tuple[Plugin, ...]:
-    """Those that the user has added and that are as they were."""
+    """The added plugins that are unchanged."""
     return PluginStore(config).usable_plugins()
 
 
-@lru_cache(maxsize=256)  # once in a run: to read all files of a large one takes a while
+@lru_cache(maxsize=256)  # cached for the process: reading all files of a large plugin takes a while
 def _is_as_added(folder: str, digest: str) -> bool:
     try:
         return digest_of(Path(folder), Path(folder))[0] == digest

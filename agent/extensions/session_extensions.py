@@ -1,4 +1,4 @@
-"""The skills, commands and agents of one session: which there are, and which of them may be used now."""
+"""The skills, commands and agents of one session, and which of them may be used now."""
 
 from collections.abc import Set
 from typing import TypeAlias
@@ -12,14 +12,14 @@ from ebbtide.agent.extensions.skills import Skill, find_skills
 from ebbtide.agent.extensions.trust import Standing
 
 MAX_PROBLEM_LINES = 10
-"""Lines about what is left out."""
+"""Maximum number of lines about extensions that are left out."""
 
 UserInvocable: TypeAlias = CustomCommand | Skill
-"""What the user calls by its name."""
+"""Extensions that the user can invoke by name."""
 
 
 class SessionExtensions:
-    """Read once, when the session is opened. What the project brings of them is asked about with all that it brings."""
+    """Loads the extensions when the session is opened. The project's extensions are approved together."""
 
     def __init__(self, config: Config, trust: SessionTrust) -> None:
         self.skills, of_skills = find_skills(config)
@@ -29,7 +29,7 @@ class SessionExtensions:
         left = len(problems) - MAX_PROBLEM_LINES
         more = (f"{left} more skills, commands and agents are left out",) if left > 0 else ()
         self.problems = (*problems[:MAX_PROBLEM_LINES], *more)
-        """What is left out and why, a line each."""
+        """What is left out and why, one line each."""
         self._trust = trust
         self._told: dict[str, int] = {}
         self._told_agents: dict[str, int] = {}
@@ -42,7 +42,7 @@ class SessionExtensions:
         return self._trust.standing(named.item)
 
     def usable(self, taken: Set[str] = frozenset()) -> tuple[UserInvocable, ...]:
-        """What the user may call now. `taken`: names that mean something else already."""
+        """Return what the user may invoke now. `taken` are names with another meaning."""
         found: dict[str, UserInvocable] = {}
         for each in self._named:
             if each.name not in taken and self.standing(each) == "on":
@@ -50,8 +50,8 @@ class SessionExtensions:
         return tuple(found.values())
 
     def find(self, name: str) -> UserInvocable | None:
-        """What a name means: as it is written, or else in small letters, or behind the name of the plugin that brings
-        it. It may not be approved."""
+        """Find an extension by name: exact, case-insensitive, or prefixed with its plugin's name. It may not be
+        approved."""
         exact = next((each for each in self._named if each.name == name), None)
         plain = name.lower()
         alike = (each for each in self._named if each.name.lower() == plain)
@@ -59,14 +59,14 @@ class SessionExtensions:
         return exact or next(alike, None) or next(of_plugins, None)
 
     def rules_to_offer(self, named: UserInvocable) -> tuple[str, ...]:
-        """The permission rules that it would like to have, once a session."""
+        """Return the permission rules that the extension asks for, once per session."""
         rules = rules_of(named.tools) if named.item.key not in self._offered else ()
         self._offered.add(named.item.key)
         return rules
 
     def news(self, known: str, epoch: int) -> tuple[Skill, ...]:
-        """The skills that may be used now and of which the model was not told: `known` is its system text, and what
-        was told in another epoch has left its view."""
+        """Return the usable skills that the model does not know yet. `known` is its system text; announcements from an
+        earlier epoch have left the context."""
         new = [
             skill
             for skill in self.skills
@@ -79,15 +79,15 @@ class SessionExtensions:
         return tuple(new)
 
     def usable_skills(self) -> tuple[Skill, ...]:
-        """Those that may be used now."""
+        """The skills that may be used now."""
         return tuple(skill for skill in self.skills if self.standing(skill) == "on")
 
     def usable_agents(self) -> tuple[AgentFile, ...]:
-        """Those that may be sent off now."""
+        """The agents that may be used now."""
         return tuple(agent for agent in self.agents if self.standing(agent) == "on")
 
     def agent_news(self, known: str, epoch: int) -> tuple[AgentFile, ...]:
-        """The agents that may be sent off now and of which the model was not told; `known` is what its tools say."""
+        """Return the usable agents that the model does not know yet. `known` is the text of its tool definitions."""
         new = [
             agent
             for agent in self.usable_agents()

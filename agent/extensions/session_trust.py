@@ -1,4 +1,4 @@
-"""What the user is asked in a session about what its project brings: once, at its first turn, about all of it."""
+"""Asks the user in a session whether to trust what the project contains: once, at the first turn, about everything."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
@@ -23,28 +23,28 @@ from ebbtide.agent.extensions.trust_question import (
 
 
 class SessionTrust:
-    """What of the project may be used in one session."""
+    """Trust in the project's extensions, for one session."""
 
     def __init__(self, config: Config, channel: Channel) -> None:
         self._trust = FolderTrust(config)
         self._channel = channel
         self._items: list[TrustItem] = []
         self._postponed: set[str] = set()
-        """Digests of what the user did not want to decide about now."""
+        """Digests of items that the user postponed."""
         self._is_told = not self._trust.problem
         self._followers: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     @property
     def items(self) -> tuple[TrustItem, ...]:
-        """All that is asked about, or was."""
+        """All items that need approval, decided or not."""
         return tuple(self._items)
 
     def add(self, items: Sequence[TrustItem]) -> None:
-        """Something that the project brings: it is asked about with the next turn."""
+        """Add the project's items among these; they are asked about in the next turn."""
         self._items += [item for item in items if item.owner == "project"]
 
     def follow(self, settle: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Is called once the user has decided outside of a turn, for what has to be asked then."""
+        """Register a callback that runs after the user has decided outside a turn."""
         self._followers.append(settle)
 
     def standing(self, item: TrustItem) -> Standing:
@@ -52,11 +52,11 @@ class SessionTrust:
 
     @property
     def awaits(self) -> bool:
-        """Whether there is something that the user has not been asked about."""
+        """Whether there are items that the user has not been asked about."""
         return bool(self._waiting())
 
     def ask_now(self) -> AsyncGenerator[Event, None]:
-        """What happens while the user is asked, before anything is said. Raises `AgentError` while a turn runs."""
+        """Ask outside a turn; return the events. Raises `AgentError` while a turn runs."""
 
         async def ask() -> None:
             for settle in (self.settle, *self._followers):
@@ -65,10 +65,10 @@ class SessionTrust:
         return self._channel.stream_turn(ask)
 
     async def settle(self) -> None:
-        """At the start of a turn: asks about what nobody has decided, once for all of it."""
+        """Ask about all undecided items, at the start of a turn."""
         if not self._is_told:
             self._is_told = True
-            self._channel.notice(f"what you approved of this project cannot be read: {self._trust.problem}")
+            self._channel.notice(f"your approvals for this project cannot be read: {self._trust.problem}")
         waiting = self._waiting()
         if not waiting:
             return
@@ -85,16 +85,17 @@ class SessionTrust:
             self._decide([item], await self._answer(item_question(item, before), ONE_OPTIONS))
 
     def forget(self, item: TrustItem) -> None:
-        """Takes back what was decided: it is asked with the next turn. Raises `ConfigError`."""
+        """Remove a decision; the next turn asks again. Raises `ConfigError`."""
         self._postponed.discard(item.digest)
         self._trust.forget([item.key])
 
     def decide(self, item: TrustItem, verdict: Verdict) -> None:
-        """Keeps what the user says without being asked. Raises `ConfigError` when it holds for this session only."""
+        """Store a decision without asking. Raises `ConfigError` if it could not be saved and applies to this session
+        only."""
         self._trust.decide([item], verdict)
 
     def _waiting(self) -> list[TrustItem]:
-        """Those that nobody has decided about."""
+        """The undecided items."""
         return [
             item
             for item in self._items
@@ -114,10 +115,10 @@ class SessionTrust:
         try:
             self._trust.decide(items, "approved" if answer == APPROVE else "refused")
         except ConfigError as error:
-            self._channel.notice(f"what you approved holds for this session only: {error}")
+            self._channel.notice(f"your approval applies to this session only: {error}")
 
     async def _answer(self, question: str, options: tuple[str, ...]) -> str:
-        """The user's answer; not now when there is none, as between two turns."""
+        """The user's answer; `LATER` if there is none, for example between two turns."""
         if not self._channel.is_open:
             return LATER
         asked = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=False)

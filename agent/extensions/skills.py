@@ -1,5 +1,5 @@
-"""Skills: folders with a SKILL.md that says how to do something, and with what that needs; found, and listed for the
-model. It reads what has been written, and starts nothing."""
+"""Skills: folders with instructions in a SKILL.md and supporting files. Finds them and lists them for the model; runs
+nothing."""
 
 import os
 import re
@@ -18,13 +18,13 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_DESCRIPTION_CHARS = 300
-"""Characters of a description that the list shows."""
+"""Maximum length of a description in the list, in characters."""
 MAX_LISTED_FILES = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One that can be used, as far as it is approved."""
+    """A skill; usable once approved."""
 
     name: str
     description: str
@@ -32,27 +32,27 @@ class Skill:
     """Its SKILL.md."""
     place: ExtensionFolder
     hint: str
-    """What may follow its name, for people."""
+    """What may follow the name, for people."""
     tools: tuple[str, ...]
-    """Those that it would have without a question."""
+    """Tools that the skill asks to use without permission."""
     for_model: bool
-    """The model is told of it."""
+    """Whether the model may use it."""
     for_user: bool
-    """The user may name it."""
+    """Whether the user may invoke it."""
     item: TrustItem
     model: str = ""
-    """The one that a turn is meant for in which the user names it."""
+    """The model for turns in which the user invokes it."""
     has_hooks: bool = False
-    """Its file says hooks, which do not run."""
+    """Whether the file declares hooks, which are not run."""
     arguments: tuple[str, ...] = ()
-    """The names of its arguments, in their order."""
+    """The names of its arguments, in order."""
 
     def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
     @property
     def plugin(self) -> str:
-        """The name of the plugin that brings it."""
+        """The name of the plugin that contains it."""
         return self.place.plugin
 
     @property
@@ -64,7 +64,7 @@ class Skill:
         return self.item.owner
 
     def is_as_it_was(self) -> bool:
-        """Whether it still is what was approved."""
+        """Whether it is unchanged since it was approved."""
         if self.owner != "project":
             return True
         try:
@@ -74,13 +74,13 @@ class Skill:
 
 
 def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
-    """All that are there, and why others are left out, a line each."""
+    """Return all skills, and one line for each that was left out."""
     found, problems = discover("skill", config, _read_skill)
     return found, (*problems, *ignored_hook_notices("skill", found))
 
 
 def skills_prompt(skills: Sequence[Skill]) -> str:
-    """What the model is told of skills: how to find out what each says."""
+    """The list of skills for the system text, with instructions on how to read them."""
     lines = [line_of(skill) for skill in skills if skill.for_model]
     intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
     return "\n".join([intro, "", *lines]) if lines else ""
@@ -91,14 +91,13 @@ def line_of(skill: Skill) -> str:
 
 
 def initial_skills_prompt(config: Config) -> str:
-    """Those that a session may use from its beginning."""
+    """The list of skills usable at the start of a session."""
     trust = FolderTrust(config)
     return skills_prompt([skill for skill in find_skills(config)[0] if trust.standing(skill.item) == "on"])
 
 
 def body_of(skill: Skill) -> str:
-    """What it says, with its folder in the place of the variable for that. Raises `UnusableFile` and
-    `BrokenFrontMatter`."""
+    """Return the text of a skill with its folder filled in. Raises `UnusableFile` and `BrokenFrontMatter`."""
     body = split(text_of(skill.path, None))[1].replace("${CLAUDE_SKILL_DIR}", str(skill.path.parent))
     return skill.place.with_folder(body)
 
@@ -106,7 +105,7 @@ def body_of(skill: Skill) -> str:
 def _read_skill(path: Path, place: ExtensionFolder) -> Skill:
     folder = path.parent
     if place.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(place.boundary):
-        raise UnusableFile("it leads out of the project")
+        raise UnusableFile("it leads outside the project")
     is_of_project = place.owner == "project"
     head, body = split(text_of(path, folder if is_of_project else None))
     name, description = text_at(head, "name") or folder.name, text_at(head, "description") or first_sentence(body)
@@ -114,10 +113,10 @@ def _read_skill(path: Path, place: ExtensionFolder) -> Skill:
         raise UnusableFile("it has no description")
     digest, files = digest_of(folder, folder) if is_of_project else ("", ())
     tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
-    shown = [f"says of itself: {description}", f"files: {_file_list(files)}"]
-    shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
+    shown = [f"description: {description}", f"files: {_file_list(files)}"]
+    shown += [f"allowed without asking: {', '.join(tools)}"] if tools else []
     model = text_at(head, "model")
-    shown += [f"has its turn with the model: {model}"] if model else []
+    shown += [f"runs with the model: {model}"] if model else []
     item = item_in(place, name, folder, digest, shown)
     return Skill(
         name.replace(" ", "-"),
@@ -136,7 +135,7 @@ def _read_skill(path: Path, place: ExtensionFolder) -> Skill:
 
 
 def first_sentence(body: str) -> str:
-    """What a text begins with, behind its heading; the heading where nothing follows."""
+    """The first sentence of a text after its heading, or the heading if nothing follows."""
     heading, paragraph = "", list[str]()
     for line in re.sub(r"<!--.*?(?:-->|\Z)", "", body, flags=re.DOTALL).splitlines():
         is_text = re.search(r"\w", line) is not None

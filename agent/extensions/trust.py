@@ -1,5 +1,5 @@
-"""Trust in what a project brings: of each thing whether the user has approved it, pinned to a digest of all of it that
-would run or be read; in a file of the user's that only its owner can read. What cannot be read was not approved."""
+"""Trust in extensions of a project: the user's decisions, each pinned to a digest of everything that would be read or
+run, in a file that only the user can read. Unreadable entries count as not approved."""
 
 import hashlib
 import json
@@ -18,24 +18,24 @@ Verdict: TypeAlias = Literal["approved", "refused"]
 Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
 
 MAX_STORED_LINES = 200
-"""Lines of what was shown that are kept, to say later what has changed."""
+"""Maximum number of lines stored per item, to show later what has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrustItem:
-    """One thing that a project brings, or that the user has."""
+    """An extension that can be approved."""
 
     kind: Kind
     name: str
     owner: Owner
     source: str
-    """Where it comes from, for people: a file, or a folder."""
+    """The file or folder that it comes from, for people."""
     digest: str
-    """Of everything of it that would run or be read."""
+    """Digest of everything that would be read or run."""
     details: tuple[str, ...]
-    """What is approved, a line each."""
+    """What is approved, one line each."""
     effect: str = ""
-    """What it can do once it is approved, as a sentence; empty: as its kind does."""
+    """What it can do once approved, as a sentence; empty for the default text of its kind."""
 
     @property
     def key(self) -> str:
@@ -43,36 +43,36 @@ class TrustItem:
 
 
 def item_in(place: ExtensionFolder, name: str, path: Path, digest: str, shown: Sequence[str]) -> TrustItem:
-    """What is to be approved of a thing that was found in a place. The name of one below the top of the project begins
-    with its folder, so that each of several of one name is approved for itself."""
+    """Make the item for an extension found in a folder. Below the top of the project the name starts with the
+    subfolder, so that items with the same name are approved separately."""
     where = f"{place.below}:" if place.below else ""
     return TrustItem(place.kind, f"{where}{name}", place.owner, place.display_path(path), digest, tuple(shown))
 
 
 @dataclass(frozen=True, slots=True)
 class TrustRecord:
-    """What the user said of one thing."""
+    """The user's decision about one item."""
 
     digest: str
     verdict: Verdict
     details: tuple[str, ...] = ()
-    """What they saw of it, a line each."""
+    """The lines that the user saw."""
     source: str = ""
 
 
 def digest_of_text(*texts: str) -> str:
-    """A digest of texts that tells where one ends and the next begins."""
+    """Digest of several texts, including their boundaries."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 class FolderTrust:
-    """What the user has decided about one project. What is decided holds for this object even if it cannot be kept."""
+    """The user's decisions about one project. They apply to this object even if they could not be saved."""
 
     def __init__(self, config: Config) -> None:
         self._file = ProjectTable(config.folders.data / "trust.json", config.project)
         self._trusts_all = config.trusts_project
         self.problem = ""
-        """Why what was approved cannot be read, if so."""
+        """Why the approvals could not be read; empty if they were."""
         try:
             self._known = _records_from_json({**_of_main_work_tree(config), **self._file.read()})
         except ConfigError as error:
@@ -80,13 +80,13 @@ class FolderTrust:
 
     @property
     def decisions(self) -> Mapping[str, TrustRecord]:
-        """All that the user has decided about this project, by `Item.key`."""
+        """All decisions about this project, by `TrustItem.key`."""
         return dict(self._known)
 
     def standing(self, item: TrustItem) -> Standing:
-        """Whether a thing may be used. The user's own may, and so may what is in a plugin, which was approved when it
-        was added; in a run with `--trust` all may that is not refused, and what was refused does not become another
-        thing by another content. Changed: another content of it was approved."""
+        """Whether an item may be used. Items of the user and of plugins (approved when added) always may. With
+        `--trust`, so may every item that was not refused; a refused item does not become acceptable by changing its
+        content. "changed" means that other content was approved."""
         if item.owner != "project":
             return "on"
         known = self._known.get(item.key)
@@ -99,11 +99,11 @@ class FolderTrust:
         return "on" if known.digest == item.digest else "changed"
 
     def before(self, item: TrustItem) -> TrustRecord | None:
-        """What was approved under the name of a thing that has changed since."""
+        """The approval of an earlier version of an item that has changed."""
         return self._known.get(item.key) if self.standing(item) == "changed" else None
 
     def decide(self, items: Iterable[TrustItem], verdict: Verdict) -> None:
-        """Keeps what the user says of things as they are now. Raises `ConfigError` when that cannot be written."""
+        """Store a decision about items in their current state. Raises `ConfigError` if it could not be written."""
         new = {
             item.key: TrustRecord(item.digest, verdict, item.details[:MAX_STORED_LINES], item.source)
             for item in items
@@ -113,15 +113,15 @@ class FolderTrust:
         self._file.change(lambda entry: {**entry, **{key: _record_to_json(one) for key, one in new.items()}})
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Takes decisions back: it is asked again. Raises `ConfigError` when that cannot be written."""
+        """Remove decisions, so that the user is asked again. Raises `ConfigError` if it could not be written."""
         gone = set(keys)
         self._known = {key: one for key, one in self._known.items() if key not in gone}
         self._file.change(lambda entry: {key: one for key, one in entry.items() if key not in gone})
 
 
 def _of_main_work_tree(config: Config) -> Mapping[str, object]:
-    """What was decided about the same in the repository that the project is a linked work tree of: there it was
-    approved with this content. Raises `ConfigError`."""
+    """Decisions about the main worktree, if the project is a linked worktree: the same content was approved there.
+    Raises `ConfigError`."""
     main = in_main_work_tree(config.project)
     return {} if main is None else ProjectTable(config.folders.data / "trust.json", main).read()
 

@@ -1,4 +1,4 @@
-"""The questions about what a project brings, and what is said where nobody is there to be asked. Pure."""
+"""Builds the questions about a project's extensions, and the notice for sessions that cannot ask. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +11,15 @@ APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
 ONE_OPTIONS = (LATER, APPROVE, NEVER)
 ALL, EACH = "trust all of it", "ask about each"
 FOLDER_OPTIONS = (LATER, ALL, EACH, NEVER)
-"""What a key that is pressed by mistake answers comes first."""
+"""The safe answer comes first, in case a key is pressed by mistake."""
 
 MAX_ITEM_LINES = 40
-"""Lines of one thing that a question about several shows, unless it runs by itself; one about it alone shows all."""
+"""Maximum number of lines per item in a question about several, except for hooks and servers. A question about one item
+shows all."""
 MAX_NAMES_PER_KIND = 6
-"""Names of a kind in one line."""
+"""Maximum number of names of a kind in one line."""
 
-_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to have what this project brings"
+_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to use what this project contains"
 _EFFECTS: Mapping[Kind, str] = {
     "skill": "The model reads a skill where it fits; its scripts run as commands of the model do.",
     "command": "The text of a command becomes your message when you name it; what it runs, runs as those of the model.",
@@ -31,40 +32,41 @@ _PLURALS: Mapping[Kind, str] = {
 }  # fmt: skip
 
 _BY_THEMSELVES: Sequence[Kind] = ("hook", "server")
-"""What runs without being asked for: it is shown first, so that no list of harmless things stands before it; hooks, of
+"""Kinds that run without being invoked. They are shown first, so that harmless items cannot push them down; hooks, of
 which a project has few files, before servers."""
 _LINE_END = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_RUN = re.compile(r"[\s\u2800]{24,}")
-"""What pushes what follows out of sight."""
+"""Whitespace long enough to push text out of sight."""
 
 Waiting = tuple[TrustItem, TrustRecord | None]
-"""A thing that the user has not approved as it is, and what was approved under its name before."""
+"""An item that is not approved in its current state, and its earlier approval."""
 
 
 def item_question(item: TrustItem, before: TrustRecord | None) -> str:
-    """May this one be used? Says all that would be approved, and what of it is another than was approved before."""
-    does = "brings" if before is None else "has changed"
+    """Build the question about one item, with everything that would be approved and what has changed since an earlier
+    approval."""
+    does = "has" if before is None else "has changed"
     lines = [f"This project {does} {_item_label(item, 'in')}.", "", *_lines(item), ""]
     return "\n".join([*lines, *_changes(item, before), f"{_effect(item)} May it be used?".lstrip()])
 
 
 def folder_question(waiting: Sequence[Waiting]) -> str:
-    """May all of this be used? Says of each what `item_question` says of one."""
+    """Build the question about all items, with the details of each."""
     waiting = sorted(waiting, key=lambda one: (*_BY_THEMSELVES, one[0].kind).index(one[0].kind))
-    lines = [f"This project brings {_counts(item for item, _ in waiting)} that you have not approved so:", ""]
+    lines = [f"This project has {_counts(item for item, _ in waiting)} that you have not approved:", ""]
     for item, before in waiting:
         shown = _lines(item)
         most = len(shown) if item.kind in _BY_THEMSELVES else MAX_ITEM_LINES
-        more = [f"  … {len(shown) - most} lines more: see them with “{EACH}”"] if len(shown) > most else []
+        more = [f"  … {len(shown) - most} more lines: choose “{EACH}” to see them"] if len(shown) > most else []
         changed = "" if before is None else ", which has changed"
         head = f"{_item_label(item, 'of')}{changed}"
         lines += [head, *shown[:most], *more, *_changes(item, before), ""]
     effects = dict.fromkeys(filter(None, (_effect(item) for item, _ in waiting)))
-    return "\n".join([*lines, *effects, "Do you trust this folder with all of it?"])
+    return "\n".join([*lines, *effects, "Do you trust all of it?"])
 
 
 def _item_label(item: TrustItem, where: str) -> str:
-    """A file of hooks is named by its path."""
+    """Hook files are named by their path."""
     source = _as_one_line(item.source)
     if item.name == item.source:
         return f"{_PLURALS[item.kind]} in `{source}`"
@@ -72,7 +74,7 @@ def _item_label(item: TrustItem, where: str) -> str:
 
 
 def unapproved_notice(waiting: Sequence[tuple[TrustItem, Standing]]) -> str:
-    """What somebody is told who cannot be asked: one line for everything."""
+    """One line about everything unapproved, for sessions that cannot ask."""
     parts = []
     for standing, what in (("not approved", "not approved"), ("changed", "changed since it was approved")):
         items = [item for item, found in waiting if found == standing]
@@ -86,7 +88,7 @@ def unapproved_notice(waiting: Sequence[tuple[TrustItem, Standing]]) -> str:
 
 
 def _names(items: Sequence[TrustItem]) -> str:
-    """`the skills `a`, `b` and the server `c` of this project`"""
+    """For example: the skills `a`, `b` and the server `c` of this project"""
     groups = []
     for kind in dict.fromkeys(item.kind for item in items):
         names = [f"`{_as_one_line(item.name)}`" for item in items if item.kind == kind]
@@ -97,7 +99,7 @@ def _names(items: Sequence[TrustItem]) -> str:
 
 
 def _counts(items: Iterable[TrustItem]) -> str:
-    """Hooks are approved a file at a time, however many stand there."""
+    """Hooks are approved per file, not one by one."""
     kinds = [item.kind for item in items]
     counts = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
     return _join_words(
@@ -118,15 +120,15 @@ def _lines(item: TrustItem) -> list[str]:
 
 
 def _as_one_line(text: str) -> str:
-    """A text that somebody else wrote, so that it cannot look like several lines, nor have its end out of sight."""
-    closed = _BLANK_RUN.sub(lambda found: f" [{len(found[0]):,} blanks] ", text)
+    """Text from a project, escaped so that it cannot look like several lines or hide its end."""
+    closed = _BLANK_RUN.sub(lambda found: f" [{len(found[0]):,} spaces] ", text)
     return _LINE_END.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) != 10 else "\\n", closed)
 
 
 def _changes(item: TrustItem, before: TrustRecord | None) -> list[str]:
-    """What is another than it was, a line each, with an empty one behind."""
+    """The lines that have changed, followed by an empty one."""
     if before is None or not before.details:
         return []
     gone = [f"  - {_as_one_line(line)}" for line in before.details if line not in item.details]
     new = [f"  + {_as_one_line(line)}" for line in item.details if line not in before.details]
-    return ["What has changed:", *(gone + new or ["  - something that is not shown here"]), ""]
+    return ["What has changed:", *(gone + new or ["  - details not shown here"]), ""]

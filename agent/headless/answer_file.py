@@ -1,4 +1,4 @@
-"""A file that the answer of a run is written to, besides being printed."""
+"""Writes the answer of a run to a file, in addition to printing it."""
 
 from pathlib import Path
 from typing import IO, Self
@@ -10,14 +10,14 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AnswerFile:
-    """One that can be written to, which was tried before the run began. What it held stays until the run is over."""
+    """An answer file, opened before the run begins. Its previous content stays until the run is over."""
 
     path: Path
     file: IO[str]
 
     @classmethod
     def open_path(cls, path: Path) -> Self:
-        """Raises `UsageError`."""
+        """Open the file for writing. Raises `UsageError`."""
         try:
             return cls(path, path.open("a", encoding="utf-8", errors="backslashreplace"))
         except (OSError, ValueError) as error:
@@ -25,10 +25,11 @@ class AnswerFile:
             raise UsageError(f"cannot write the answer to `{path}`: {why}; give another file") from error
 
     def write(self, outcome: RunOutcome) -> None:
-        """The file holds the answer alone, or what there was of it. Where it cannot be written, the run has failed."""
+        """Replace the content of the file with the answer, or with as much of it as there is. A write error makes the
+        run fail."""
         try:
             with self.file as file:
-                if self.path.is_file():  # a pipe or a device has nothing that could go
+                if self.path.is_file():  # a pipe or a device cannot be truncated
                     file.truncate(0)
                 file.write(outcome.result.rstrip("\n") + "\n" if outcome.result else "")
         except OSError as error:

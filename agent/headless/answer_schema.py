@@ -1,4 +1,4 @@
-"""Answers that must meet a JSON Schema: how the model is asked for one, and what is wrong with what it gave. Pure."""
+"""Answers that must match a JSON Schema: the instruction to the model, and the validation of its answer. Pure."""
 
 import json
 import re
@@ -9,13 +9,13 @@ from ebbtide.tools.schema import mismatches
 
 
 def schema_request(schema: Mapping[str, object]) -> str:
-    """What is said behind the prompt."""
+    """The instruction appended to the prompt."""
     wish = "When you are done, answer with one JSON value that matches this JSON Schema, and with nothing else:"
     return f"{wish}\n{json.dumps(schema)}"
 
 
 def read_answer(answer: str, schema: Mapping[str, object]) -> tuple[str, list[str]]:
-    """The bare JSON text of an answer, and why it does not meet the schema."""
+    """Return the bare JSON text of an answer, and the reasons why it does not match the schema."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", answer, re.DOTALL)
     text = (fenced[1] if fenced else answer).strip()
     try:

@@ -1,5 +1,5 @@
-"""A run that a program drives by lines on standard input: messages, answers, interrupts and changes of the mode, as
-long as there are any."""
+"""A run controlled by a client program through lines on standard input: messages, answers, interrupts and mode changes,
+until the input ends."""
 
 import asyncio
 import errno
@@ -37,11 +37,11 @@ from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
 
 _PIPE_CLOSE_GRACE_S = 0.1
-"""Seconds in which a program that dies closes the other pipe, too."""
+"""How long a dying client may take to close its other pipe, in seconds."""
 
 
 class DrivenRun:
-    """One session that goes on until its input ends and what was asked is done."""
+    """One session that runs until its input ends and all messages are answered."""
 
     def __init__(
         self,
@@ -55,16 +55,16 @@ class DrivenRun:
         schema: Mapping[str, object] | None = None,
         end_turn: Callable[[RunOutcome], None] = lambda outcome: None,
     ) -> None:
-        """As `Turns`: `schema` is what each answer must meet. `sessions` is where the
-        session is from. `has_reader`: whether somebody reads what is printed. `end_turn` tells what a turn came to."""
+        """See `Turns` for `schema`. `sessions` opened the session. `has_reader` returns whether the output is still
+        read. `end_turn` reports the outcome of a turn."""
         self._session = session
         self._sessions = sessions
         self._first_model = session.model
         self._set_up: SetupRequest | None = None
         self._refused = ""
-        """Why no turn runs any more."""
+        """Why no further turn runs; empty if turns may run."""
         self._alone = asyncio.Lock()
-        """Held while a turn runs, or the session is opened again."""
+        """Held while a turn runs or the session is reopened."""
         self._outcome = outcome
         self._show = show
         self._stop = stop
@@ -74,19 +74,18 @@ class DrivenRun:
         self._turns = Turns(session, outcome, self.show, stop, schema)
         self._queue = MessageQueue()
         self._questions: dict[str, Question] = {}
-        """Those that are open."""
+        """Open questions, by id."""
         self._answered: set[str] = set()
         self._is_ended = False
         self._has_begun = False
-        """A turn has."""
+        """Whether a turn has begun."""
         self._news = asyncio.Event()
         self._runs_turn = False
         self._ends_next_turn = False
-        """The interrupt came behind a message whose turn has not begun."""
+        """Whether an interrupt arrived for a queued message whose turn has not begun."""
 
     async def work(self, first: User | None, lines: AsyncGenerator[InputLine, None]) -> None:
-        """Has a turn for the first message and for each that comes. What a turn fails with is told, and the run goes
-        on."""
+        """Run a turn for the first message and for each later one. A failed turn is reported, and the run continues."""
         if first is not None:
             self._queue.add(UserMessage(first))
         reading = asyncio.create_task(self._read_input(lines))
@@ -102,13 +101,13 @@ class DrivenRun:
             elif self._stop.wish.is_requested():
                 self._outcome.mark_interrupted()
             elif not self._has_begun:
-                self._outcome.fail("usage", "no message came on standard input: there was nothing to do", 2)
+                self._outcome.fail("usage", "no message on standard input: nothing to do", 2)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
     def show(self, event: OutputEvent) -> None:
-        """Tells what happens, and keeps account of what the program was asked."""
+        """Print an event, and track the open questions."""
         if isinstance(event, Question) and (answer := self._protocol.answer_at_once(event)) is not None:
             self._session.answer(event.id, answer)
             return
@@ -130,7 +129,7 @@ class DrivenRun:
                 pass
 
     async def _turn(self, said: User | None) -> None:
-        """None: the one that was left at a question goes on."""
+        """Run a turn; None continues a turn that stopped at a question."""
         async with self._alone:
             self._has_begun = self._runs_turn = True
             try:
@@ -149,7 +148,7 @@ class DrivenRun:
         self._end_turn(self._outcome)
 
     async def _next(self) -> User | None:
-        """The message that the next turn is about; None where there will be none."""
+        """Wait for the message of the next turn; None if there will be none."""
         while not self._stop.wish.is_requested() and not self._refused:
             if (said := self._queue.pop()) is not None:
                 return said
@@ -166,8 +165,8 @@ class DrivenRun:
             self._protocol.end()
             if self._questions:
                 await self._deny_open_questions()
-        except OSError:  # nobody reads, or nothing takes, what is printed
-            self._session.leave_turn()  # a question stays open, for whoever goes on with the session
+        except OSError:  # the output is no longer read, or cannot be written
+            self._session.leave_turn()  # the question stays open for when the session is resumed
             raise
         finally:
             self._is_ended = True
@@ -188,8 +187,8 @@ class DrivenRun:
                     self._refuse(number, f"it could not be done: {error}")
 
     async def _deny_open_questions(self) -> None:
-        """Nobody answers any more what is open. Raises `BrokenPipeError` where nobody reads any more either: the
-        program at the other end is gone."""
+        """Deny the open questions, since no answers will come. Raises `BrokenPipeError` if the output is not read
+        either: the client is gone."""
         await asyncio.sleep(_PIPE_CLOSE_GRACE_S)
         if not self._has_reader():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -200,7 +199,7 @@ class DrivenRun:
         match request:
             case UserMessage():
                 if not self._queue.has_room_for(request):
-                    raise RefusedLine("more than 64 MB of messages wait already; send it again when some are answered")
+                    raise RefusedLine("more than 64 MB of messages are queued; send it again when some are answered")
                 self._queue.add(request)
                 self._news.set()
             case AnswerGiven(id=id, content=said):
@@ -223,13 +222,13 @@ class DrivenRun:
                 await self._apply_setup(request)
 
     async def _use_model(self, model: str) -> None:
-        """Raises `AgentError`; the session is open then with the model that it had."""
+        """Switch to a model. Raises `AgentError`; the session then keeps its old model."""
         if self._alone.locked():
-            raise UsageError("a turn is running; say which model is to answer when it is over")
+            raise UsageError("a turn is running; change the model when it is over")
         await self._reopen(_model_named(model, self._session.model) if model else self._first_model)
 
     async def _apply_setup(self, wanted: SetupRequest) -> None:
-        """Raises `AgentError`."""
+        """Apply the setup before the first turn. Raises `AgentError`."""
         if self._has_begun or self._set_up is not None:
             raise UsageError("the session has begun already")
         self._set_up = wanted
@@ -265,7 +264,7 @@ class DrivenRun:
             session.hooks.add(self._set_up.hooks, self._set_up.ask)
 
     def _answer(self, question: Question, said: Mapping[str, Any]) -> None:
-        """Raises `RefusedLine`; where a part of the answer holds all the same, it is given before."""
+        """Give an answer. Raises `RefusedLine`; if part of the answer is valid, that part is given first."""
         try:
             answer, problem = self._protocol.answer(question, said), None
         except RefusedLine as error:
@@ -281,7 +280,7 @@ class DrivenRun:
             raise problem
 
     async def _control(self, request: ControlRequest) -> None:
-        """Does what is wanted, and says that it is done or why not."""
+        """Carry out a control request and report success or the reason for failure."""
         why = request.refusal
         try:
             if request.wanted is not None:
@@ -300,7 +299,7 @@ class DrivenRun:
 
 
 def _model_named(said: str, usual: str) -> str:
-    """PROVIDER/NAME of what is said. Raises `UsageError`."""
+    """Return `said` as PROVIDER/NAME. Raises `UsageError`."""
     from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few runs change their model
 
     found = said if "/" in said else model_called(said, usual)

@@ -1,4 +1,4 @@
-"""What a review has found: the schema of its answer, and the answer in the formats that CI systems read. Pure."""
+"""Findings of a review: the schema of the model's answer, and its conversion to formats that CI systems read. Pure."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from ebbtide.tools.version import VERSION
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""The worst first."""
+"""Worst first."""
 
 SCHEMA: Mapping[str, object] = {
     "type": "object",
@@ -44,18 +44,18 @@ SCHEMA: Mapping[str, object] = {
         },
     },
 }
-"""JSON Schema of the answer that a model gives."""
+"""JSON Schema of the model's answer."""
 
 _UNWRITABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-"""What XML cannot hold."""
+"""Characters that are not allowed in XML."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewFinding:
     path: str
-    """From the top of the repository on; empty where it names no place in it."""
+    """Path relative to the top of the repository; empty if the finding has no valid path."""
     line: int
-    """From 1."""
+    """Line number, from 1."""
     end_line: int
     severity: Severity
     title: str
@@ -63,7 +63,7 @@ class ReviewFinding:
 
     @property
     def fingerprint(self) -> str:
-        """The same for a finding that has only moved."""
+        """An identifier that does not change when the finding moves to another line."""
         return hashlib.sha256(json.dumps([self.path, self.title]).encode()).hexdigest()
 
     @property
@@ -75,17 +75,17 @@ class ReviewFinding:
 class Review:
     summary: str
     findings: tuple[ReviewFinding, ...]
-    """The worst first, then by place."""
+    """Worst first, then by path and line."""
 
     def has(self, least: str) -> bool:
-        """Whether there is a finding that is at least so bad; of `never` there is none."""
+        """Whether there is a finding of at least this severity; never for `never`."""
         return least in SEVERITIES and any(
             SEVERITIES.index(finding.severity) <= SEVERITIES.index(least) for finding in self.findings
         )
 
 
 def read_review(answer: Mapping[str, Any]) -> Review:
-    """The review that an answer holds, which meets the schema."""
+    """Parse an answer that matches the schema."""
     found = {_finding(each): None for each in answer["findings"]}
     order = sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.path, each.line))
     return Review(_clean(answer["summary"]), tuple(order))
@@ -98,7 +98,7 @@ def _finding(told: Mapping[str, Any]) -> ReviewFinding:
 
 
 def _path(text: str) -> str:
-    """A path in the repository; empty for any other."""
+    """A path inside the repository; empty for any other."""
     path = posixpath.normpath(text.strip())
     return "" if path in (".", "") or path.startswith(("/", "../")) or path == ".." or "\n" in path else path
 
@@ -108,7 +108,7 @@ def _clean(text: str) -> str:
 
 
 def as_text(review: Review) -> str:
-    """For people."""
+    """Format a review for people."""
     lines = [review.summary.strip()]
     for finding in review.findings:
         indented = finding.message.replace("\n", "\n  ")
@@ -121,7 +121,8 @@ def as_json(review: Review) -> str:
 
 
 def as_github(review: Review) -> str:
-    """Workflow commands of GitHub Actions, which become annotations. Nothing in a finding is a command of its own."""
+    """Format a review as GitHub Actions workflow commands, which become annotations. Commands inside findings are
+    escaped."""
     names: Mapping[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
     lines = []
     for finding in review.findings:
@@ -138,7 +139,7 @@ def _escape_command(text: str, more: str = "") -> str:
 
 
 def as_sarif(review: Review) -> str:
-    """SARIF 2.1.0, which code scanning of GitHub and many editors read."""
+    """Format a review as SARIF 2.1.0, which GitHub code scanning and many editors read."""
     results = []
     for finding in review.findings:
         result: dict[str, Any] = {
@@ -152,7 +153,7 @@ def as_sarif(review: Review) -> str:
             place = {"artifactLocation": {"uri": quote(finding.path), "uriBaseId": "%SRCROOT%"}, "region": region}
             result["locations"] = [{"physicalLocation": place}]
         results.append(result)
-    rule = {"id": "review", "shortDescription": {"text": "Something that a review has found"}}
+    rule = {"id": "review", "shortDescription": {"text": "A finding of a review"}}
     driver = {"name": "Ebbtide", "version": VERSION, "rules": [rule]}
     return _json(
         {
@@ -164,7 +165,7 @@ def as_sarif(review: Review) -> str:
 
 
 def as_junit(review: Review) -> str:
-    """JUnit's XML: a test case for each finding, of which those fail that are more than a note."""
+    """Format a review as JUnit XML: one test case per finding; errors and warnings are failures."""
     failed = sum(finding.severity != "note" for finding in review.findings)
     count = str(max(1, len(review.findings)))
     told = {"name": "ebb review", "tests": count, "failures": str(failed), "errors": "0"}
@@ -180,13 +181,13 @@ def as_junit(review: Review) -> str:
             said = {"message": finding.title, "type": finding.severity}
             ElementTree.SubElement(case, "failure", said).text = f"{finding.where}\n{finding.message}"
     if not review.findings:
-        ElementTree.SubElement(suite, "testcase", {"name": "nothing was found", "classname": "review"})
+        ElementTree.SubElement(suite, "testcase", {"name": "no findings", "classname": "review"})
     ElementTree.indent(suites)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
 
 
 def as_gitlab(review: Review) -> str:
-    """A report of code quality, which GitLab shows beside the changed lines."""
+    """Format a review as a GitLab code quality report, shown next to the changed lines."""
     severities: Mapping[Severity, str] = {"error": "major", "warning": "minor", "note": "info"}
     return _json(
         [
@@ -204,17 +205,17 @@ def as_gitlab(review: Review) -> str:
 
 
 def as_markdown(review: Review) -> str:
-    """For a summary or a comment."""
+    """Format a review as Markdown, for a summary or a comment."""
     rows: Sequence[str] = [
         f"| {each.severity} | {_cell(each.where)} | **{_cell(each.title)}** {_cell(each.message)} |\n"
         for each in review.findings
     ]
-    table = f"\n| | where | what |\n| --- | --- | --- |\n{''.join(rows)}" if rows else "\nNothing was found.\n"
+    table = f"\n| | where | what |\n| --- | --- | --- |\n{''.join(rows)}" if rows else "\nNo findings.\n"
     return f"{_cell(review.summary)}\n{table}"
 
 
 def _cell(text: str) -> str:
-    """A text that stays in its place in a table, and mentions nobody."""
+    """Escape text for a table cell, without mentioning users."""
     plain = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
     return re.sub(r"([<>`*_\[\]#])", r"\\\1", plain).replace("@", "@\N{ZERO WIDTH SPACE}")
 
@@ -232,4 +233,4 @@ FORMATS: Mapping[str, Callable[[Review], str]] = {
     "junit": as_junit,
     "markdown": as_markdown,
 }
-"""What each format makes of a review."""
+"""The function for each format."""

@@ -1,4 +1,4 @@
-"""What a program says to a run on standard input: JSON lines, made into requests. Pure."""
+"""Parses the JSON lines that a client program sends on standard input. Pure."""
 
 import base64
 import binascii
@@ -43,46 +43,46 @@ _VERDICTS: Mapping[type[object], Sequence[str]] = {
 
 INPUT_LINES: Mapping[str, Mapping[str, object]] = {
     "message": _line(
-        "What the user says.", ("text",),
+        "A message from the user.", ("text",),
         text=_TEXT, images={"type": "array", "items": _PICTURE},
         steer={
             "type": "boolean",
-            "description": "It is told with the next step of the turn that runs; otherwise it is a turn of its own.",
+            "description": "Deliver at the next step of the running turn, instead of as a new turn.",
         },
     ),
     "answer": _line(
         "Answers a `permission_asked`, a `plan_submitted` or a `question_asked`.", ("id",),
-        id={**_TEXT, "description": "That of the question."},
+        id={**_TEXT, "description": "The id of the question."},
         verdict={
             "enum": ["allow", "deny", "accept", "reject", "edit"],
             "description": "`allow`, `deny` or `edit` a call; `accept`, `reject` or `edit` a plan.",
         },
-        text={**_TEXT, "description": "The answer to `question_asked`; a line for each choice."},
-        note={**_TEXT, "description": "A word to the model with a `deny` or a `reject`."},
-        rule={**_TEXT, "description": "With `allow`: one of the `offers` of the question, to be kept."},
-        kept={"enum": ["session", "project"], "description": "How long the rule is kept."},
-        arguments={"type": "object", "description": "With `edit`: what the call is to be run with."},
-        mode={"enum": [*MODES], "description": "With `accept`: one of the `modes` of the question."},
-        plan={**_TEXT, "description": "With `accept` or `edit`: the plan as it was changed."},
+        text={**_TEXT, "description": "The answer to `question_asked`; one line per choice."},
+        note={**_TEXT, "description": "A note to the model with `deny` or `reject`."},
+        rule={**_TEXT, "description": "With `allow`: one of the question's `offers`, to remember."},
+        kept={"enum": ["session", "project"], "description": "How long the rule applies."},
+        arguments={"type": "object", "description": "With `edit`: the new arguments of the call."},
+        mode={"enum": [*MODES], "description": "With `accept`: one of the question's `modes`."},
+        plan={**_TEXT, "description": "With `accept` or `edit`: the changed plan."},
     ),
-    "interrupt": _line("Ends the turn that runs; the run goes on. Between two turns it does nothing."),
-    "mode": _line("What may run without a question from now on.", ("mode",), mode={"enum": [*MODES]}),
+    "interrupt": _line("Interrupts the running turn; the run continues. Does nothing between turns."),
+    "mode": _line("Changes the permission mode.", ("mode",), mode={"enum": [*MODES]}),
 }  # fmt: skip
-"""JSON Schema of each line that is taken, by its `type`."""
+"""JSON Schema of each input line, by `type`."""
 
 
 class RefusedLine(ValueError):
-    """A line that says nothing that can be done, or an answer of which a part is not done. The text is why."""
+    """A line that cannot be processed, or an answer of which a part was refused. The text is the reason."""
 
     def __init__(self, why: str, answer: Answer | None = None) -> None:
         super().__init__(why)
         self.answer = answer
-        """What holds of it all the same."""
+        """The valid part of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerGiven:
-    """An answer, before it is known to which kind of question."""
+    """An answer, not yet matched to its question."""
 
     id: str
     content: Mapping[str, Any]
@@ -90,7 +90,7 @@ class AnswerGiven:
 
 @dataclass(frozen=True, slots=True)
 class InterruptRequest:
-    """The turn is to end."""
+    """Interrupt the running turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,38 +100,38 @@ class ModeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Turns from now on are to be answered by another model."""
+    """Use another model from the next turn on."""
 
     model: str
-    """As it is written; empty: the one that the run began with."""
+    """The model as written; empty for the one that the run began with."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """How the session is to be before its first turn."""
+    """Setup of the session before its first turn."""
 
     hooks: Sequence[DeclaredHook]
-    """Those that are functions of the program."""
+    """Hooks that are functions of the client."""
     ask: AskProgram
     system_prompt: str = ""
-    """In place of the program's own instructions; empty: those, or what the command line says."""
+    """Replaces the built-in instructions; empty to use those, or the command line's."""
     append_system_prompt: str = ""
-    """Likewise, besides."""
+    """Appended to the instructions; empty to use the command line's."""
     schema: Mapping[str, object] | None = None
-    """That each answer must meet; None: what the command line says."""
+    """Schema that each answer must match; None to use the command line's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
-    """A request that is answered when it is done."""
+    """A request that gets a response."""
 
     id: str
     wanted: InterruptRequest | ModeRequest | ModelRequest | SetupRequest | None
     response: Mapping[str, object] = field(default_factory=dict)
     refusal: str = ""
-    """Why it is not done."""
+    """Why it is refused; empty if it is not."""
     is_needed: bool = False
-    """The run ends where it is not done: what the program relies on would be missing."""
+    """Whether the run ends if the request fails, since the client relies on it."""
 
 
 InputRequest: TypeAlias = (
@@ -140,23 +140,23 @@ InputRequest: TypeAlias = (
 
 
 class InputProtocol(Protocol):
-    """The lines of a program, in one of the forms that there are."""
+    """An input format."""
 
     def read(self, line: InputLine) -> InputRequest | None:
-        """What a line asks for; None where nothing follows. Raises `RefusedLine`."""
+        """Parse a line; None if it needs no action. Raises `RefusedLine`."""
 
     def answer(self, question: Question, said: Mapping[str, Any]) -> Answer:
-        """What an answer means for the question that it is about. Raises `RefusedLine`."""
+        """Convert an answer to one for its question. Raises `RefusedLine`."""
 
     def answer_at_once(self, question: Question) -> Answer | None:
-        """The answer to a question that need not be put."""
+        """Return the answer to a question that need not be asked."""
 
     def end(self) -> None:
-        """The program says nothing more."""
+        """Handle the end of the input."""
 
 
 class StreamInput:
-    """The lines of `stream-json`."""
+    """The `stream-json` input format."""
 
     def read(self, line: InputLine) -> InputRequest | None:
         return read_line(line)
@@ -168,11 +168,11 @@ class StreamInput:
         return None
 
     def end(self) -> None:
-        """Nobody waits for what it would say."""
+        """Nothing to clean up."""
 
 
 def read_line(line: InputLine) -> InputRequest | None:
-    """What a line asks for; None for an empty one. Raises `RefusedLine`."""
+    """Parse a line; None if it is empty. Raises `RefusedLine`."""
     value = json_object(line)
     if value is None:
         return None
@@ -182,7 +182,7 @@ def read_line(line: InputLine) -> InputRequest | None:
         known = ", ".join(f"`{name}`" for name in INPUT_LINES)
         raise RefusedLine(f"its `type` is {json.dumps(kind)[:80]}, but must be one of {known}")
     if problems := mismatches(value, schema):
-        raise RefusedLine(f"it is no `{kind}`: {'; '.join(problems)}")
+        raise RefusedLine(f"it is not a valid `{kind}`: {'; '.join(problems)}")
     match kind:
         case "message":
             return _message(value)
@@ -195,9 +195,11 @@ def read_line(line: InputLine) -> InputRequest | None:
 
 
 def json_object(line: InputLine) -> Mapping[str, Any] | None:
-    """The object that a line holds; None for an empty one. Raises `RefusedLine`."""
+    """Parse a line as a JSON object; None if it is empty. Raises `RefusedLine`."""
     if isinstance(line, LineTooLong):
-        raise RefusedLine(f"it has {line.size:,} bytes, and 64 MB are the most; write the rest to a file and name that")
+        raise RefusedLine(
+            f"it has {line.size:,} bytes, more than the limit of 64 MB; write the content to a file and mention it"
+        )
     try:
         text = line.decode("utf-8").strip()
         value = json.loads(text, parse_constant=_refuse) if text else None
@@ -206,7 +208,7 @@ def json_object(line: InputLine) -> Mapping[str, Any] | None:
     except UnicodeDecodeError as error:
         raise RefusedLine(f"it is not UTF-8 (byte {error.start} is 0x{line[error.start]:02x})") from error
     except UnicodeEncodeError as error:
-        raise RefusedLine("it holds half of a surrogate pair") from error
+        raise RefusedLine("it contains half of a surrogate pair") from error
     except (ValueError, RecursionError) as error:
         raise RefusedLine(f"it is not JSON: {error}") from error
     if text and not isinstance(value, dict):
@@ -228,7 +230,7 @@ def _message(value: Mapping[str, Any]) -> UserMessage:
 
 
 def picture(data: str) -> Image:
-    """The image of a base64 text. Raises `RefusedLine`."""
+    """Decode a base64 image. Raises `RefusedLine`."""
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -242,12 +244,12 @@ def picture(data: str) -> Image:
 
 
 def answer_to(question: Question, said: Mapping[str, Any]) -> Answer:
-    """What a line of type `answer` means for the question that it is about. Raises `RefusedLine`."""
+    """Convert an `answer` line to an answer for its question. Raises `RefusedLine`."""
     verdict: Any = said.get("verdict")
     note = said.get("note", "")
     if isinstance(question, QuestionAsked):
         if not isinstance(said.get("text"), str):
-            raise RefusedLine(f"`{question.id}` is a question in words: answer it with `text`")
+            raise RefusedLine(f"`{question.id}` is a free-text question: answer it with `text`")
         return str(said["text"])
     verdicts = _VERDICTS[type(question)]
     if verdict not in verdicts:
@@ -258,18 +260,18 @@ def answer_to(question: Question, said: Mapping[str, Any]) -> Answer:
         if mode and mode not in question.modes:
             raise RefusedLine(f"the `mode` must be one of {', '.join(f'`{one}`' for one in question.modes)}")
         if verdict == "edit" and not said.get("plan"):
-            raise RefusedLine("with `edit` the `plan` is needed as it was changed")
+            raise RefusedLine("`edit` needs the changed `plan`")
         return PlanDecision(verdict, mode, said.get("plan", ""), note)
     rule = said.get("rule", "")
     if rule and rule not in question.offers:
         raise RefusedLine(f"the `rule` must be one of the `offers` of `{question.id}`")
     if verdict == "edit" and said.get("arguments") is None:
-        raise RefusedLine("with `edit` the `arguments` are needed as they were changed")
+        raise RefusedLine("`edit` needs the changed `arguments`")
     return Decision(verdict, rule, note, said.get("kept", "session"), said.get("arguments"))
 
 
 def no_answer_to(question: Question) -> Answer:
-    """The answer where nobody is there any more to give one: no."""
+    """The answer after the end of the input: no."""
     match question:
         case PermissionAsked():
             return Decision("deny", note=_INPUT_ENDED)

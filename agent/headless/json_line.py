@@ -1,4 +1,4 @@
-"""An object as a line of JSON."""
+"""Prints an object as a line of JSON."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from ebbtide.agent.headless.log_commands import log_safe_json
 
 
 def print_json(out: TextIO, value: Mapping[str, object]) -> None:
-    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters, or when it is a
-    terminal, which one of them could steer."""
+    """Print an object on one line. Non-ASCII characters are escaped if the output's encoding lacks one of them, or if
+    the output is a terminal and one of them is a control character."""
     text = json.dumps(value, ensure_ascii=False)
     if out.isatty() and not text.isprintable():
         text = json.dumps(value)

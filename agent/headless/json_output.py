@@ -1,4 +1,4 @@
-"""JSON on standard output: an object a line, for each event and for what a run has come to."""
+"""JSON on standard output: one object per line, for each event and for the result of a run."""
 
 import re
 from collections.abc import Mapping
@@ -12,30 +12,30 @@ from ebbtide.agent.headless.result import RunOutcome, RunResult
 from ebbtide.agent.headless.stream_events import OutputEvent, RunStarted
 
 _OTHER_TYPES: Mapping[type[object], str] = {RunStarted: "init", RunResult: "result"}
-"""Lines that are not called as their class is."""
+"""Lines whose type differs from the class name."""
 
 
 def event_json(event: OutputEvent) -> dict[str, object]:
-    """An event as the JSON object that `stream-json` prints: its type first, then its fields."""
+    """Return an event as the JSON object that `stream-json` prints: its type, then its fields."""
     if isinstance(event, AgentActivity):
         return {"type": "agent_activity", **asdict(event), "event": event_json(event.event)}
     return {"type": event_type(type(event)), **asdict(event)}
 
 
 def event_type(kind: type[object]) -> str:
-    """The `type` under which lines of a class are printed: its name in snake case, but for a few."""
+    """Return the `type` of a class in the output: its name in snake case, with a few exceptions."""
     if kind in _OTHER_TYPES:
         return _OTHER_TYPES[kind]
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def result_json(result: RunResult) -> dict[str, object]:
-    """What a run ends with, as it is printed."""
+    """Return the result of a run as a JSON object."""
     return {"type": event_type(RunResult), **asdict(result)}
 
 
 class JsonOutput:
-    """Prints one object when the run is over."""
+    """Prints one object at the end of the run."""
 
     def __init__(self, out: TextIO, progress: Progress) -> None:
         self._out = out
@@ -45,7 +45,7 @@ class JsonOutput:
         self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
-        """Nothing is told of it: the events of the turn were."""
+        """Print nothing: the turn's events were printed."""
 
     def end(self, outcome: RunOutcome) -> None:
         self._progress.close()
@@ -53,7 +53,7 @@ class JsonOutput:
 
 
 class StreamOutput:
-    """Prints each event as it happens, and the result last."""
+    """Prints each event as it happens, and the result at the end."""
 
     def __init__(self, out: TextIO, progress: Progress | None = None) -> None:
         self._out = out
@@ -65,7 +65,7 @@ class StreamOutput:
             self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
-        """Nothing is told of it: the events of the turn were."""
+        """Print nothing: the turn's events were printed."""
 
     def end(self, outcome: RunOutcome) -> None:
         print_json(self._out, result_json(outcome.as_result))

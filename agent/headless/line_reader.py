@@ -1,4 +1,4 @@
-"""Lines of a pipe, a file or a terminal, read as they come and without holding up the event loop."""
+"""Reads lines from a pipe, file or terminal without blocking the event loop."""
 
 import asyncio
 import os
@@ -11,34 +11,34 @@ from typing import TypeAlias
 from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 64 << 20
-"""Bytes of a line that is taken."""
+"""Maximum size of a line."""
 _PIECE = 1 << 16
 _WAITING = 8
-"""Pieces that may wait for whoever takes the lines; the writer of more of them waits."""
+"""Maximum number of queued chunks, after which the reader thread waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineTooLong:
-    """In place of a line of which nothing was kept."""
+    """Stands for a line that was too long and was dropped."""
 
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
 
 InputLine: TypeAlias = bytes | LineTooLong
 
 
 class LineSplitter:
-    """Makes lines of pieces. Of a line that is too long it only keeps how long it is."""
+    """Splits chunks into lines. Only the size of a line that is too long is remembered."""
 
     def __init__(self, longest: int = MAX_LINE_BYTES) -> None:
         self._longest = longest
         self._begun = bytearray()
         self._dropped = 0
-        """Bytes of a line that is too long, so far."""
+        """Bytes dropped so far of a line that is too long."""
 
     def feed(self, piece: bytes) -> Iterator[InputLine]:
-        """The lines that end in this piece, without their ends."""
+        """Yield the lines that end in this chunk, without their line ends."""
         first, *rest = piece.split(b"\n")
         self._add(first)
         for part in rest:
@@ -46,7 +46,7 @@ class LineSplitter:
             self._add(part)
 
     def end(self) -> Iterator[InputLine]:
-        """The last line, where it has no end."""
+        """Yield the last line if it has no line end."""
         if self._begun or self._dropped:
             yield self._finish_line()
 
@@ -65,8 +65,8 @@ class LineSplitter:
 
 
 async def lines_of(handle: int, longest: int = MAX_LINE_BYTES) -> AsyncGenerator[InputLine, None]:
-    """The lines that come from a file descriptor, until it ends or cannot be read any more. A thread reads, since a
-    regular file cannot be waited for; it ends with the process where nothing comes any more."""
+    """Yield the lines from a file descriptor until it ends or cannot be read. A thread reads, since asyncio cannot wait
+    for regular files; it ends with the process if no more input comes."""
     loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[InputLine, ...] | None](_WAITING)
 
     def put(lines: tuple[InputLine, ...] | None) -> None:
@@ -74,7 +74,7 @@ async def lines_of(handle: int, longest: int = MAX_LINE_BYTES) -> AsyncGenerator
 
     def read() -> None:
         splitter = LineSplitter(longest)
-        with suppress(RuntimeError):  # the loop has ended: nobody takes lines any more
+        with suppress(RuntimeError):  # the loop has ended
             with suppress(OSError):
                 while piece := os.read(handle, _PIECE):
                     if lines := tuple(splitter.feed(piece)):
@@ -89,7 +89,7 @@ async def lines_of(handle: int, longest: int = MAX_LINE_BYTES) -> AsyncGenerator
 
 
 def has_reader(handle: int) -> bool:
-    """Whether what is written to a file descriptor can still arrive: whether somebody holds the other end of a pipe."""
+    """Whether output to a file descriptor can still be read: whether the other end of a pipe is open."""
     poll = select.poll()
     poll.register(handle, 0)
     return not any(state & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))

@@ -1,36 +1,36 @@
-"""Messages that wait until the session takes them: each as a turn of its own, or into the step that begins."""
+"""Queued messages, delivered as turns of their own or at the next step of the running turn."""
 
 from ebbtide.agent.messages import Image, Text, User
 from ebbtide.tools.lazy import dataclass
 
 MAX_QUEUED_CHARS = 64 << 20
-"""Characters of messages that wait at the same time."""
+"""Maximum total length of queued messages, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What the user says."""
+    """A message from the user."""
 
     message: User
     steers: bool = False
-    """It is for the turn that runs, if one does; otherwise it is a turn of its own, as all others are."""
+    """Whether it should be delivered to the running turn; otherwise, or if none runs, it starts a new turn."""
 
 
 class MessageQueue:
-    """What was sent and not heard yet, oldest first."""
+    """Messages sent but not delivered yet, oldest first."""
 
     def __init__(self) -> None:
         self._waiting: list[UserMessage] = []
         self._lent: list[UserMessage] = []
-        """Given to the turn, which has not said yet that it heard them."""
+        """Messages given to the turn but not acknowledged yet."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is one for another turn."""
+        """Whether a message is queued for another turn."""
         return bool(self._waiting)
 
     def has_room_for(self, message: UserMessage) -> bool:
-        """One has room in any case."""
+        """Whether a message fits; the first one always does."""
         all_of_them = (*self._waiting, *self._lent, message)
         return sum(map(_size, all_of_them)) <= MAX_QUEUED_CHARS or len(all_of_them) == 1
 
@@ -38,25 +38,25 @@ class MessageQueue:
         self._waiting.append(message)
 
     def pop(self) -> User | None:
-        """The oldest; None where there is none."""
+        """Remove and return the oldest message; None if there is none."""
         return self._waiting.pop(0).message if self._waiting else None
 
     def take_for_step(self) -> tuple[User, ...]:
-        """Those that steer, for the step that begins. Until `acknowledge` says so, they are only lent."""
+        """Take the steering messages for the next step. They can be requeued until `acknowledge` is called."""
         taken = [message for message in self._waiting if message.steers]
         self._waiting = [message for message in self._waiting if not message.steers]
         self._lent += taken
         return tuple(message.message for message in taken)
 
     def acknowledge(self, text: str) -> None:
-        """The turn has heard the first that says this."""
+        """Mark the first message with this text as delivered."""
         for index, message in enumerate(self._lent):
             if message.message.text == text:
                 del self._lent[index]
                 return
 
     def requeue(self) -> None:
-        """The turn is over: what it took and did not hear waits again, before all others."""
+        """Return undelivered messages to the front of the queue after the turn."""
         self._waiting = [*self._lent, *self._waiting]
         self._lent = []
 

@@ -1,4 +1,4 @@
-"""What is worth knowing beside the answer, told on standard error while a run goes on."""
+"""Reports the progress of a run on standard error."""
 
 import errno
 import json
@@ -26,15 +26,15 @@ from ebbtide.agent.headless.stream_events import OutputEvent
 from ebbtide.agent.records.session_state import news_for_user
 from ebbtide.tools.outputs.extent import ellipsize
 
-if TYPE_CHECKING:  # types only: few runs are watched, and what draws takes long to load
+if TYPE_CHECKING:  # types only: few runs have a terminal, and the drawing code takes long to load
     from ebbtide.agent.headless.status_line import RunStatusLine
 
 _MAX_ARGUMENT_CHARS = 200
-"""Characters of a call's arguments."""
+"""Maximum length of a call's arguments, in characters."""
 
 
 class Progress:
-    """Prints a line for what happens, and keeps a line of what goes on where somebody watches."""
+    """Prints a line for each noteworthy event, with a status line if standard error is a terminal."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class Progress:
         is_verbose: bool = False,
         status: "RunStatusLine | None" = None,
     ) -> None:
-        """`visible`: what a terminal is given of a text, so that nothing in it steers the terminal. `is_quiet`:
-        rewrites of the view are not told. `is_verbose`: each step and call is. `status`: the line of what goes on."""
+        """`visible` makes text safe for a terminal. With `is_quiet`, compactions are not reported; with `is_verbose`,
+        each step and call is. `status` is the status line."""
         self._err = err
         self._visible = visible
         self._is_quiet = is_quiet
@@ -61,7 +61,7 @@ class Progress:
         match event:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
                 of = f" of {attempts}" if attempts else ""
-                end = f", given up {left:.0f} s later" if left is not None and not attempts else ""
+                end = f", giving up {left:.0f} s later" if left is not None and not attempts else ""
                 self.print_line(f"{reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
             case Noticed(text=text):
                 self.print_line(text)
@@ -72,7 +72,7 @@ class Progress:
 
                 self.print_line(announcement(event))
             case CompactionFailed(model=model, reason=reason):
-                self.print_line(f"the summary by {model} is not used: {reason}")
+                self.print_line(f"the summary by {model} was not used: {reason}")
             case ModelSwitched(after=after, why=why):
                 self.print_line(f"the model is now {after}: {why}")
             case Resumed():
@@ -100,14 +100,14 @@ class Progress:
                 files = f", changed {', '.join(changed)}" if changed else ""
                 self.print_line(f"{whose}{name}: {status}{files}")
             case CallDenied(name=name, rule=rule):
-                self.print_line(f"{whose}{name} is denied: {rule}")
+                self.print_line(f"{whose}{name} was denied: {rule}")
             case AgentActivity(name=name, event=inner):
                 self._print_verbose(inner, f"{name}: ")
             case _:
                 pass
 
     def print_line(self, text: str) -> None:
-        """Prints a line beside the answer. Where a full disk takes none, the run and its exit code stay as they are."""
+        """Print a line on standard error. A full disk is ignored, so that the run and its exit code do not change."""
         line = log_safe("ebb: " + (self._visible(text) if self._is_watched else text), os.environ)
         try:
             if self._status is not None:
@@ -120,7 +120,7 @@ class Progress:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._err.fileno())
 
     def close(self) -> None:
-        """Takes away the line of what goes on. More may be told."""
+        """Remove the status line. Lines may still be printed."""
         if self._status is not None:
             self._status.close()
             self._status = None

@@ -1,4 +1,4 @@
-"""What a headless run comes to: counted from its events, and the object that it ends with."""
+"""The outcome of a headless run, accumulated from its events, and the final result object."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -32,55 +32,55 @@ _STOPS: Mapping[str, RunStop] = {
 }  # fmt: skip
 _MAX_REFUSED_HOSTS = 100
 _LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
-    "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or go on with `ebb -c`"),
-    "cost_limit": ("cost_limit", 6, "stopped at `--max-cost`; raise it, or go on with `ebb -c`"),
-    "time_limit": ("time_limit", 6, "stopped at `--max-time`; raise it, or go on with `ebb -c`"),
+    "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or continue with `ebb -c`"),
+    "cost_limit": ("cost_limit", 6, "stopped at `--max-cost`; raise it, or continue with `ebb -c`"),
+    "time_limit": ("time_limit", 6, "stopped at `--max-time`; raise it, or continue with `ebb -c`"),
     "repeated_calls": (
         "repeated_calls",
         6,
-        "the model made the same call five times, with the same outcome; say what to do with `ebb -c`",
+        "the model made the same call five times with the same result; tell it what to do with `ebb -c`",
     ),
     "repeated_text": (
         "repeated_text",
         6,
-        "the model said the same again and again; say what to do with `ebb -c`, or choose another model",
+        "the model kept repeating itself; tell it what to do with `ebb -c`, or choose another model",
     ),
     "context_limit": (
         "context",
         7,
-        "the window is full and the model gave no report; go on with `ebb -c`, which compacts first",
+        "the context window is full and the model gave no report; continue with `ebb -c`, which compacts first",
     ),
 }
-"""Ends of a turn that are errors of the run: stop reason, exit code and message."""
+"""Ends of a turn that are errors of the run, with stop reason, exit code and message."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """Tokens of all requests of a run, those of agents included."""
+    """Tokens of all requests of a run, including those of sub-agents."""
 
     input: int
     cache_read: int
     cache_write: int
     output: int
     cost: float | None
-    """US dollars; null when the price of any request is not known."""
+    """US dollars; null if the price of any request is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeniedCall:
-    """A call that was not run."""
+    """A call that was denied."""
 
     tool: str
     arguments: Mapping[str, object]
     rule: str
-    """What decided."""
+    """The rule that denied it."""
     allow: str = ""
-    """The rule that would have let it run; empty where none would."""
+    """The rule that would allow it; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedHost:
-    """A place of the network that a command in the sandbox wanted to reach and did not."""
+    """A network host that a sandboxed command could not reach."""
 
     host: str
     rule: str
@@ -88,12 +88,12 @@ class RefusedHost:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTotals:
-    """How often the context was rewritten."""
+    """Statistics of the compactions of a run."""
 
     count: int
     removed_tokens: int
     strategies: Mapping[str, int]
-    """How often each ran."""
+    """Number of times that each strategy ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class UnusedSummary:
 
 @dataclass(frozen=True, slots=True)
 class RefusedInput:
-    """A line of the input that was not taken."""
+    """An input line that was refused."""
 
     line: int
     reason: str
@@ -114,7 +114,7 @@ class RefusedInput:
 
 @dataclass(frozen=True, slots=True)
 class RunError:
-    """Why a run has not ended with an answer."""
+    """Why a run ended without an answer."""
 
     code: str
     message: str
@@ -122,14 +122,14 @@ class RunError:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The last line of a run, and all of it with `--output-format json`."""
+    """The last line of a run, and the whole output with `--output-format json`."""
 
     session: str | None
-    """Null when none could be opened."""
+    """Null if no session could be opened."""
     model: str | None
-    """The one that was asked last."""
+    """The most recently used model."""
     result: str
-    """The last answer, or what there was of it."""
+    """The last answer, or as much of it as there is."""
     stop_reason: RunStop
     usage: RunUsage
     steps: int
@@ -137,17 +137,17 @@ class RunResult:
     denied: tuple[DeniedCall, ...]
     refused_hosts: tuple[RefusedHost, ...]
     sandbox: str | None
-    """What held commands: a kind of sandbox, `off` or `none`; null where no command asked for one."""
+    """The kind of sandbox, `off` or `none`; null if no command needed one."""
     rewrites: RewriteTotals
     unused_summaries: tuple[UnusedSummary, ...]
     refused_input: tuple[RefusedInput, ...]
-    """The first hundred of them."""
+    """At most the first hundred."""
     error: RunError | None
 
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run has come to so far."""
+    """The outcome of a run so far."""
 
     session: str | None = None
     model: str | None = None
@@ -162,17 +162,17 @@ class RunOutcome:
     files_changed: dict[str, None] = field(default_factory=dict)
     denied: list[DeniedCall] = field(default_factory=list)
     refused_hosts: dict[str, str] = field(default_factory=dict)
-    """With what decided."""
+    """By host, with the rule that refused it."""
     rewrites: list[ContextCompacted] = field(default_factory=list)
     sandbox: str | None = None
     error: RunError | None = None
     unused_summaries: list[UnusedSummary] = field(default_factory=list)
     refused_input: list[RefusedInput] = field(default_factory=list)
     is_json: bool = False
-    """The result is JSON that meets the schema that was wanted."""
+    """Whether the result is JSON that matches the requested schema."""
 
     def take(self, event: Event) -> None:
-        """Counts an event in, and what agents take and do."""
+        """Update the outcome with an event, including those of sub-agents."""
         match event:
             case AgentActivity(event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as inner):
                 own = self.model
@@ -205,7 +205,7 @@ class RunOutcome:
                 pass
 
     def end(self, end: str) -> None:
-        """A turn has ended so, or was ended by a limit of the run."""
+        """Record how a turn ended, or that a limit of the run ended it."""
         self.error = None
         if end == "interrupted":
             self.mark_interrupted()
@@ -218,7 +218,7 @@ class RunOutcome:
             self.stop_reason, self.exit_code = "answered", 0
 
     def refuse(self, line: int, reason: str) -> None:
-        """A line of the input was not taken."""
+        """Record a refused input line."""
         if len(self.refused_input) < _MAX_REFUSED_HOSTS:
             self.refused_input.append(RefusedInput(line, reason))
 

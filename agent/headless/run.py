@@ -1,4 +1,4 @@
-"""One headless run: a prompt becomes an answer on standard output, and an exit code."""
+"""Runs one headless session: the prompt in, the answer on standard output, and an exit code."""
 
 import asyncio
 import os
@@ -33,53 +33,53 @@ from ebbtide.tools.sandbox.system import known_kind, sandbox_kind
 
 Format: TypeAlias = Literal["text", "json", "stream-json", "claude-stream-json"]
 STREAMS: tuple[Format, ...] = ("stream-json", "claude-stream-json")
-"""Formats that tell what happens as it happens, questions among it."""
+"""Formats that stream events, including questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlessJob:
-    """What a headless run is to do."""
+    """What a headless run should do."""
 
     prompt: str
     format: Format = "text"
     schema: Mapping[str, object] | None = None
-    """JSON Schema that the answer must meet."""
+    """JSON Schema that the answer must match."""
     resume: str | None = None
-    """The beginning of the id of a session to go on with; empty for the newest of the project."""
+    """Prefix of the id of the session to resume; empty for the project's latest."""
     piped: str = ""
-    """What came through a pipe besides, too long to stand in the prompt."""
+    """Piped input that is too long for the prompt."""
     is_driven: bool = False
-    """Lines on standard input say more (`driven_run`). There may be no prompt then."""
+    """Whether a client sends further lines on standard input (`driven_run`); the prompt may then be empty."""
     session_id: str = ""
-    """Of a new session, where its user has chosen one."""
+    """Id of the new session, if the user chose one."""
     max_time: float | None = None
-    """Seconds after which the run is stopped."""
+    """Time limit of the run in seconds."""
     answer_file: Path | None = None
-    """Where the answer is written, too."""
+    """File to which the answer is also written."""
     includes_partial_messages: bool = False
-    """Text is told as it is written, in the format that can leave that out."""
+    """Whether text is streamed as it is written, in the format where that is optional."""
     is_quiet: bool = False
-    """Rewrites of the view are counted, but not told as they happen."""
+    """Whether compactions are counted but not reported."""
     is_verbose: bool = False
-    """Each step and call is told on stderr."""
+    """Whether each step and call is reported on stderr."""
     visible: Callable[[str], str] = str
-    """What a terminal is given of a text, so that nothing in it steers the terminal."""
+    """Makes text safe for a terminal."""
 
 
 class RunOutput(Protocol):
-    """How a run is told."""
+    """An output format."""
 
     def show(self, event: OutputEvent) -> None: ...
 
     def end_turn(self, outcome: RunOutcome) -> None:
-        """A turn of several is over."""
+        """Report the end of a turn."""
 
     def end(self, outcome: RunOutcome) -> None: ...
 
 
 async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, err: TextIO | None = None) -> int:
-    """Does the job and prints it; the exit code. Raises `UsageError` before anything is printed, when the command line
-    asks for what cannot be."""
+    """Run the job, print its output, and return the exit code. Raises `UsageError` before any output if the command
+    line is invalid."""
     log_stray_errors(sessions.config.folders.logs)
     outcome, stop = RunOutcome(), RunStopper()
     if job.is_driven and job.format == "claude-stream-json":
@@ -95,7 +95,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
             outcome.fail(error.code, str(error), error.exit_code)
         except Exception as error:
             if isinstance(error, BrokenPipeError) or is_unwritable(error):
-                raise  # nobody reads, or nothing takes, what is printed
+                raise  # the output is no longer read, or cannot be written
             known = tuple(secrets_of(sessions.config, os.environ))
             fault = crash_error(error, sessions.config.folders.logs, known)
             outcome.fail(fault.code, str(fault), fault.exit_code)
@@ -108,7 +108,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
             answer_file.write(outcome)
         output.end(outcome)
     if job.format == "claude-stream-json" and outcome.stop_reason == "denied":
-        return 0  # programs for it take any other code for a failure of the program
+        return 0  # clients of this format treat any other code as a crash
     return outcome.exit_code
 
 
@@ -151,11 +151,11 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
             turns = Turns(session, outcome, output.show, stop, job.schema)
             await turns.answer(job.prompt, (piped_note(job.piped),) if job.piped else ())
     finally:
-        session = stop.session  # a program may have had it opened again
+        session = stop.session  # the client may have had the session reopened
         running = session.running_jobs
         await session.close()
         for ended in running:
-            output.show(Noticed(f"ended with the run, in the background until then: {ellipsize(ended, 200)}"))
+            output.show(Noticed(f"background job ended with the run: {ellipsize(ended, 200)}"))
 
 
 async def _drive(
@@ -179,5 +179,5 @@ async def _drive(
 
 
 async def _sandbox(config: Config) -> SandboxState:
-    """What is to hold commands. It is tried, which takes some 10 ms that the first command then need not wait."""
+    """Return the sandbox for commands. Probing for it takes about 10 ms, which the first command then need not wait."""
     return "off" if config.sandbox == "off" else await asyncio.to_thread(sandbox_kind)

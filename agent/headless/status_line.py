@@ -1,4 +1,4 @@
-"""A line at the bottom of a terminal that says what a run does at the moment. It goes with the run."""
+"""A status line at the bottom of a terminal, which shows what a run is doing and disappears with it."""
 
 from collections.abc import Callable
 from typing import TextIO
@@ -22,24 +22,24 @@ from ebbtide.agent.events.view import CompactionStarted, ContextCompacted, Nothi
 from ebbtide.agent.headless.stream_events import OutputEvent
 
 _A_SECOND = 4
-"""How often it is drawn: the mark turns, and the seconds count."""
+"""Redraws per second, for the spinner and the elapsed time."""
 _MAX_ARGUMENT_CHARS = 200
 _CALL_WORDS = ("command", "path", "pattern", "query", "url", "prompt", "description")
-"""The arguments that say best what a call is about."""
+"""The arguments that best describe a call, in order."""
 
 
 class _CursorKeepingConsole(Console):
-    """A console that never hides the cursor: a run that is killed could not give it back."""
+    """A console that never hides the cursor, since a killed run could not restore it."""
 
     def show_cursor(self, show: bool = True) -> bool:
         return False
 
 
 class RunStatusLine:
-    """That of one run, drawn from its first event on."""
+    """The status line of one run, shown from its first event on."""
 
     def __init__(self, err: TextIO, visible: Callable[[str], str], clock: Callable[[], float]) -> None:
-        """`err` is a terminal; `visible`: what it is given of a text; `clock`: seconds."""
+        """`err` is a terminal, `visible` makes text safe for it, and `clock` returns seconds."""
         self._console = _CursorKeepingConsole(file=err, soft_wrap=True, highlight=False)
         self._visible = visible
         self._clock = clock

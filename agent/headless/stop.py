@@ -1,4 +1,4 @@
-"""What ends a headless run before its end: signals, and the time that it may take."""
+"""Stops a headless run early, after a signal or at its time limit."""
 
 import asyncio
 import signal
@@ -16,15 +16,16 @@ StopCause: TypeAlias = Literal["interrupted", "time_limit"]
 
 @dataclass(slots=True)
 class RunStopper:
-    """The wish to end the run, from its beginning on: it reaches the opening of the session, then the session."""
+    """A request to stop the run. It works from the start: it cancels the opening of the session, then interrupts the
+    session."""
 
     wish: Interrupt = field(default_factory=Interrupt)
     session: Session | None = None
     cause: StopCause = "interrupted"
-    """Why, once it is requested."""
+    """The reason, once requested."""
 
     def request(self, cause: StopCause = "interrupted") -> None:
-        """The first cause is the one that counts."""
+        """Request the stop. The first cause counts."""
         if not self.wish.is_requested():
             self.cause = cause
         self.wish.request()
@@ -34,8 +35,8 @@ class RunStopper:
 
 @contextmanager
 def interrupted_by_signals(request: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, a request to terminate and the end of the terminal request the end, so that it comes in order; a second
-    one ends the process. A run that is to outlive its terminal (`nohup`) does."""
+    """Stop the run in an orderly way on Ctrl-C, SIGTERM and SIGHUP; a second signal ends the process. SIGHUP is ignored
+    if the run should outlive its terminal (`nohup`)."""
     loop = asyncio.get_running_loop()
 
     def interrupt(number: signal.Signals) -> None:
@@ -56,7 +57,7 @@ def interrupted_by_signals(request: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def stopped_after(stop: RunStopper, seconds: float | None) -> Iterator[None]:
-    """The run is stopped when it has taken that long."""
+    """Stop the run after `seconds`."""
     timer = asyncio.get_running_loop().call_later(seconds, stop.request, "time_limit") if seconds is not None else None
     try:
         yield

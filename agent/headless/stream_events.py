@@ -1,4 +1,4 @@
-"""What `stream-json` prints besides the events of a session, and the version of all of it."""
+"""Lines of `stream-json` in addition to session events, and the version of the format."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -9,57 +9,57 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.version import VERSION
 
 SCHEMA_VERSION = 1
-"""It stays while only events, fields and values are added. It counts up when one goes or means something else."""
+"""Unchanged while events, fields and values are only added; increased when one is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamServer:
-    """A server of tools."""
+    """An MCP server."""
 
     name: str
     state: str
-    """How it stands while the session begins: `starting`, `ready`, `failed`, `disabled`, or another."""
+    """State when the session begins: `starting`, `ready`, `failed`, `disabled`, or another."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The first line: what the session is that was opened."""
+    """The first line: the session that was opened."""
 
     schema_version: int
-    """Of these lines."""
+    """Version of this format."""
     version: str
-    """Of the program."""
+    """Version of the program."""
     session: str
     model: str
     """`provider/name`."""
     mode: str
     """The permission mode."""
     sandbox: str
-    """What holds commands: a kind of sandbox, `none` or `off`."""
+    """The sandbox for commands: its kind, `none` or `off`."""
     folder: str
     """The working folder."""
     tools: tuple[str, ...]
-    """What the model may call now. Tools of servers that are still starting come with the first turn."""
+    """Tools that the model may call now. Tools of servers that are still starting are added with the first turn."""
     servers: tuple[StreamServer, ...] = ()
     commands: tuple[str, ...] = ()
-    """Commands and skills of the user and the project, which a message may call as `/NAME`."""
+    """Commands and skills of the user and the project, which a message may invoke as `/NAME`."""
     agents: tuple[str, ...] = ()
-    """What may be sent off with a task."""
+    """Sub-agents that tasks may be given to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeChanged:
-    """What may run without a question is now another, as a line of the input has wanted."""
+    """The permission mode was changed by an input line."""
 
     mode: str
 
 
 @dataclass(frozen=True, slots=True)
 class InputRefused:
-    """A line of the input says nothing that can be done. The run goes on."""
+    """An input line could not be processed. The run continues."""
 
     line: int
-    """Counted from 1."""
+    """Line number, from 1."""
     reason: str
 
 
@@ -68,7 +68,7 @@ StreamEvent: TypeAlias = RunStarted | ModeChanged | InputRefused
 
 @dataclass(frozen=True, slots=True)
 class ControlDone:
-    """A control request of a program is done, which it is told in the format that has such requests."""
+    """A control request succeeded; sent only in the format that has such requests."""
 
     request_id: str
     response: Mapping[str, object]
@@ -76,7 +76,7 @@ class ControlDone:
 
 @dataclass(frozen=True, slots=True)
 class ControlFailed:
-    """One that is not done, and why."""
+    """A control request failed."""
 
     request_id: str
     reason: str
@@ -84,7 +84,7 @@ class ControlFailed:
 
 @dataclass(frozen=True, slots=True)
 class HookCalled:
-    """A hook of the program is asked, in the format that has such hooks."""
+    """A hook of the client is called; sent only in the format that has such hooks."""
 
     request_id: str
     callback: str
@@ -93,17 +93,17 @@ class HookCalled:
 
 @dataclass(frozen=True, slots=True)
 class HookLeft:
-    """Its answer is not waited for any more."""
+    """The answer of a hook is no longer needed."""
 
     request_id: str
 
 
 OutputEvent: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | HookCalled | HookLeft
-"""What an output is told of a run while it goes on."""
+"""Everything that an output format may receive during a run."""
 
 
 def run_started(session: Session, sandbox: str) -> RunStarted:
-    """How a session stands before its first turn."""
+    """Describe a session before its first turn."""
     servers = session.servers.statuses() if session.servers is not None else ()
     named = session.extensions.usable() if session.extensions is not None else ()
     return RunStarted(

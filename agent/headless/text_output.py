@@ -1,4 +1,4 @@
-"""The answer as text on standard output."""
+"""Prints the answer as text on standard output."""
 
 import os
 import shlex
@@ -12,14 +12,14 @@ from ebbtide.agent.headless.stream_events import OutputEvent
 from ebbtide.tools.outputs.plain_text import plain
 
 _MAX_RULES = 5
-"""Rules that are named for what was denied."""
+"""Maximum number of rules suggested for denied calls."""
 
 
 class TextOutput:
-    """Prints the answer when the run is over, and tells beside it what was denied and what went wrong."""
+    """Prints the answer at the end of the run, and reports denied calls and errors on stderr."""
 
     def __init__(self, out: TextIO, progress: Progress, visible: Callable[[str], str] = str) -> None:
-        """`visible`: what a terminal is given of a text, so that nothing in it steers the terminal."""
+        """`visible` makes text safe for a terminal."""
         self._out = out
         self._progress = progress
         self._visible = visible
@@ -28,12 +28,12 @@ class TextOutput:
         self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
-        """Nothing is told of it: a run of text has one turn."""
+        """Do nothing: a run with text output has one turn."""
 
     def end(self, outcome: RunOutcome) -> None:
         self._progress.close()
         if outcome.result:
-            # A terminal obeys what a pipe only carries.
+            # A terminal would execute escape sequences; a pipe only passes them on.
             answer = self._visible(plain(outcome.result)) if self._out.isatty() else outcome.result
             self._out.write(log_safe(answer.rstrip("\n"), os.environ) + "\n")
             self._out.flush()
@@ -45,6 +45,6 @@ class TextOutput:
             other = "" if outcome.mode == "auto" else ", or `--permission-mode auto`"
             self._progress.print_line(f"to allow {'it' if len(rules) == 1 else 'them'}: `{flags}`{other}")
         for host, rule in outcome.refused_hosts.items():
-            self._progress.print_line(f"`{host}` was kept from a command: {rule}")
+            self._progress.print_line(f"network access to `{host}` denied: {rule}")
         if outcome.error is not None:
             self._progress.print_line(outcome.error.message)

@@ -1,4 +1,4 @@
-"""The turns of a headless run: a message in, events to the output, and what it comes to counted."""
+"""Runs the turns of a headless run: sends messages, passes events to the output and counts the results."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -15,14 +15,14 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Those of one session."""
+    """The turns of one session."""
 
     session: Session
     outcome: RunOutcome
     show: Callable[[Event], None]
     stop: RunStopper
     schema: Mapping[str, object] | None = None
-    """JSON Schema that each answer must meet."""
+    """JSON Schema that each answer must match."""
 
     async def answer(
         self,
@@ -30,8 +30,8 @@ class Turns:
         beside: Sequence[Image | Note] = (),
         pending_messages: Callable[[], Sequence[User]] = tuple,
     ) -> None:
-        """A turn; a second one where the answer does not meet the schema. `pending_messages` as in `Session.send`.
-        Raises `SchemaNotMet`."""
+        """Run a turn, and a second one if the answer does not match the schema. `pending_messages` as in
+        `Session.send`. Raises `SchemaNotMet`."""
         before, limit = self.outcome.steps, self.session.limits.steps
         if self.schema is None:
             await self.follow(self.session.send(prompt, beside, None, pending_messages))
@@ -52,8 +52,8 @@ class Turns:
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 
     def _problems(self, schema: Mapping[str, object]) -> list[str]:
-        """Why the answer does not meet the schema. One that does becomes the bare JSON text; where there is none, there
-        is nothing to check."""
+        """Return why the answer does not match the schema, and replace an answer that does with its bare JSON text.
+        Empty if there is no answer to check."""
         if self.outcome.stop_reason not in ("answered", "denied"):
             return []
         text, problems = read_answer(self.outcome.result, schema)
@@ -62,7 +62,7 @@ class Turns:
         return problems
 
     async def follow(self, turn: AsyncGenerator[Event, None]) -> None:
-        """Counts and shows what happens in a turn."""
+        """Count and show the events of a turn."""
         async with aclosing(turn) as events:
             async for event in events:
                 self.outcome.take(event)

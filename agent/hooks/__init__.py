@@ -1,2 +1,2 @@
-"""Programs of the user, of a project and of plugins that are told what happens in a session and may object: how it is
-told, what their answers mean, and how they are run. It knows no call that runs and no model."""
+"""Hooks: programs of the user, a project or a plugin that run on session events and can veto them. Covers their input,
+the meaning of their answers, and how they are run; does not depend on the call loop or on models."""

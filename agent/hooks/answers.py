@@ -1,4 +1,4 @@
-"""What the answers of hooks mean: their exit codes, what they print, and several of them together. Pure."""
+"""Parses hook answers (exit codes and output) and merges the answers of several hooks. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,9 +12,9 @@ from ebbtide.tools.outputs.plain_text import plain
 from ebbtide.tools.process.child import Exit
 
 MAX_SHOWN_CHARS = 10_000
-"""Characters of what a hook says that the model is shown."""
+"""Maximum length of a hook's message to the model, in characters."""
 MAX_OUTPUT_BYTES = 4_000_000
-"""Of what it prints that are looked at: an input of a tool may be a whole file."""
+"""Maximum size of a hook's output; a tool input may contain a whole file."""
 BLOCKING_EXIT_CODE = 2
 """The exit code with which a hook objects."""
 
@@ -26,11 +26,11 @@ _BLOCKABLE = frozenset(
         "Stop", "SubagentStop",
     }
 )  # fmt: skip
-"""Events at which an objection is heard."""
+"""Events that a hook can block."""
 _TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
-"""Events at which the model is shown what is printed without further ado."""
+"""Events whose plain-text hook output is added to the model's context."""
 _GUARDS = frozenset({"UserPromptSubmit", "PreToolUse"})
-"""Events at which a decision that cannot be read is an objection."""
+"""Events where an unreadable decision counts as an objection."""
 _DECISIONS: Mapping[str, HookVerdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask",
     "defer": "none", "continue": "none", "undefined": "none", "none": "none", "": "none",
@@ -48,12 +48,12 @@ _COMMON = frozenset(
         "stopReason", "systemMessage", "suppressOutput", "async", "asyncTimeout",
     }
 )  # fmt: skip
-"""Keys of which an answer has one; any other object that a hook prints is a log line."""
+"""An object is an answer if it has one of these keys; any other object is treated as log output."""
 _OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
 _CALLS = frozenset({"PreToolUse", "PermissionRequest"})
 """Events at which a call may be allowed."""
 _OF_EVENT: Mapping[HookEvent, frozenset[str]] = {"PostToolUse": frozenset(_OUTPUTS)}
-"""What else an answer may hold."""
+"""Additional keys allowed for specific events."""
 _REASONS = ("permissionDecisionReason", "message", "reason")
 _NOT_DONE = ("updatedPermissions", "interrupt")
 _PROBLEM = 200
@@ -61,30 +61,30 @@ _PROBLEM = 200
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What a hook wants, or several of them together."""
+    """The answer of one hook, or the merged answers of several."""
 
     verdict: HookVerdict = "none"
-    """At most events `deny` is all that is heard: the prompt is not sent, the turn goes on."""
+    """For most events only `deny` has an effect: the prompt is not sent, or the turn continues."""
     reason: str = ""
     arguments: Mapping[str, object] | None = None
-    """What the call is to be made with, in Claude Code's words."""
+    """New input for the call, with Claude Code's argument names."""
     context: str = ""
-    """For the model."""
+    """Text for the model."""
     notices: tuple[str, ...] = ()
-    """For the user, lines."""
+    """Lines for the user."""
     problems: tuple[str, ...] = ()
-    """What was wrong with the answer, for the user."""
+    """Problems with the answer, for the user."""
     stop: str | None = None
-    """Why the turn is to end, where it is to."""
+    """Why the turn should end; None if it should not."""
     is_own: bool = True
-    """It comes from a program of the user's own: what a project brings can allow nothing."""
+    """Whether the answer comes from one of the user's own hooks; a project's hooks cannot allow anything."""
     output: str | None = None
-    """What the model is to be shown in place of what a call gave back."""
+    """Replacement for the tool output that the model sees."""
 
 
 def parse_answer(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookAnswer:
-    """What an answer means. `named`: the hook, for people. Whatever else is printed beside an objection, it counts;
-    anything that is wrong otherwise costs a line and nothing else."""
+    """Parse the answer of one hook. `named` is its label for people. An objection is valid even if other text is
+    printed with it; any other malformed output only produces a problem line."""
     printed = read_printed(answer.out)
     said = _json_answer(event, named, printed)
     if answer.code == BLOCKING_EXIT_CODE:
@@ -102,13 +102,13 @@ def parse_answer(event: HookEvent, named: str, answer: Exit, seconds: float) -> 
 
 
 def is_async_answer(line: bytes) -> bool:
-    """Whether a line, the first that a hook prints, says that nobody need wait for it: `{"async": true}`."""
+    """Whether `line`, the first line that a hook prints, declares the hook asynchronous: `{"async": true}`."""
     printed = read_printed(line) if b"async" in line else HookOutput("")
     return not printed.chatter and any(each.tables.get("async") is True for each in printed.objects)
 
 
 def _json_answer(event: HookEvent, named: str, printed: HookOutput) -> HookAnswer | None:
-    """What all objects that are answers say, and what says a decision and cannot be read; None without such."""
+    """Merge all answer objects in the output, and any unreadable decision; None if there are none."""
     different = {printed.text[each.start : each.end]: each.tables for each in _answers(event, printed)}
     answers = [_of_json(event, named, tables) for tables in different.values() if tables]
     if holds_decision(printed.chatter):
@@ -117,14 +117,15 @@ def _json_answer(event: HookEvent, named: str, printed: HookOutput) -> HookAnswe
         return None
     said = merge_answers(answers)
     if said.verdict == "allow" and printed.chatter:
-        # What a hook logs may hold what a model wrote: it must not be able to allow its own call.
-        problem = f"{named} allows the call, but prints other text, too; that is passed over"
+        # Log output may contain text that a model wrote, which must not be able to allow its own call.
+        problem = f"{named} allows the call but also prints other text, so the approval is ignored"
         return replace(said, verdict="none", problems=(*said.problems, problem))
     return said
 
 
 def _answers(event: HookEvent, printed: HookOutput) -> Sequence[PrintedObject]:
-    """The objects that are answers. Of a session that starts, one in the middle of a text is part of that text."""
+    """Return the objects that are answers. For `SessionStart`, an object in the middle of other text belongs to that
+    text."""
     answers = [each for each in printed.objects if not each.tables or not _COMMON.isdisjoint(each.tables)]
     if event != "SessionStart":
         return answers
@@ -133,20 +134,20 @@ def _answers(event: HookEvent, printed: HookOutput) -> Sequence[PrintedObject]:
 
 
 def _with_text(event: HookEvent, named: str, printed: HookOutput, said: HookAnswer | None, output: bytes) -> HookAnswer:
-    """What is said, with the text beside it where that is for the model."""
+    """Add the plain text of the output to the answer, for events where it is meant for the model."""
     if said is None and printed.chatter.startswith("{"):
-        return _useless(named, "printed what begins like JSON and is none")
+        return _useless(named, "printed invalid JSON")
     text = printed.without(_answers(event, printed)) if event in _TEXT_IS_CONTEXT else ""
     said = said or HookAnswer()
     if not text:
         return said
     if not _is_text(output):
-        return replace(said, problems=(*said.problems, *_useless(named, "printed what is no text").problems))
+        return replace(said, problems=(*said.problems, *_useless(named, "printed binary data").problems))
     return replace(said, context=_join_texts((_truncate_text(text), said.context)))
 
 
 def _unreadable(event: HookEvent, named: str, text: str) -> HookAnswer:
-    """A decision that is no JSON: an objection where something is guarded."""
+    """Handle a decision that is not valid JSON: an objection at events in `_GUARDS`."""
     what = f"printed a decision that is not valid JSON: {' '.join(text.split())[:_PROBLEM]}"
     return _failed_hook_answer(event, named, what)
 
@@ -158,14 +159,14 @@ def _failed_hook_answer(event: HookEvent, named: str, what: str) -> HookAnswer:
 
 
 def not_run(named: str, problem: str) -> HookAnswer:
-    """What follows when a hook could not be asked."""
+    """The answer for a hook that could not be run."""
     return _useless(named, f"could not be run: {problem}")
 
 
 def merge_answers(answers: Sequence[HookAnswer]) -> HookAnswer:
-    """What several hooks want that ran side by side: the strictest verdict with the reasons of those who gave it, and
-    of several inputs the last. It is the user's own where one of theirs gives it, for an input that nobody else has
-    changed."""
+    """Merge the answers of hooks that ran concurrently: the strictest verdict with the reasons for it, and the last
+    changed input. The result is the user's own (`is_own`) if one of the user's hooks gave the verdict and no other hook
+    changed the input."""
     if len(answers) == 1:
         return answers[0]
     verdict: HookVerdict = max((one.verdict for one in answers), key=_STRICTNESS.index, default="none")
@@ -189,16 +190,17 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 
 def _refusal(event: HookEvent, named: str, answer: Exit, said: HookAnswer) -> HookAnswer:
-    """An objection by exit code. The reason is that of the JSON if it objects, too, and else standard error."""
+    """Build an objection from exit code 2. The reason comes from the JSON if that objects as well, otherwise from
+    standard error."""
     of_json = said.reason if said.verdict == "deny" else ""
     reason = of_json or _reason_in(answer.err) or said.reason or _text(answer.out)
     if event not in _BLOCKABLE:
-        return _useless(named, f"objects, which changes nothing here: {reason.split(chr(10), 1)[0][:_PROBLEM]}")
+        return _useless(named, f"objects, but this event cannot be blocked: {reason.split(chr(10), 1)[0][:_PROBLEM]}")
     return replace(said, verdict="deny", reason=reason or f"{named} refuses it and gives no reason", arguments=None)
 
 
 def _reason_in(printed: bytes) -> str:
-    """The text of standard error, or the reason in it where a hook prints its JSON there."""
+    """The text of standard error, or the `reason` of a JSON object printed there."""
     found = read_printed(printed)
     if found.chatter or not found.objects:
         return _truncate_text(found.text)
@@ -210,7 +212,7 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
     problems: list[str] = []
     special = _table_at(tables, "hookSpecificOutput", problems) or {}
     known = _SPECIAL | _OF_EVENT.get(event, frozenset())
-    problems += [f"says `{str(key)[:40]}`, which is not known here" for key in special if key not in known]
+    problems += [f"has the unknown key `{str(key)[:40]}`" for key in special if key not in known]
     if holds_decision(json.dumps(tables.get("hookSpecificOutput"))) and not special:
         return _unreadable(event, named, json.dumps(tables))
     decisions = [*_decisions(event, named, tables, special, problems)]
@@ -234,7 +236,7 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
 
 
 def _output(event: HookEvent, special: Mapping[str, object]) -> str | None:
-    """What is to be shown in place of an output, as text, in whatever form the tool there gives it."""
+    """The replacement output as text, whatever form the hook gives it in."""
     said = next((special[key] for key in _OUTPUTS if special.get(key) is not None), None)
     if event != "PostToolUse" or said is None:
         return None
@@ -258,8 +260,8 @@ def _as_text(said: object) -> str:
 def _decisions(
     event: HookEvent, named: str, tables: Mapping[str, object], special: Mapping[str, object], problems: list[str]
 ) -> Iterator[HookAnswer]:
-    """What is decided and why, in the newer form or the older one, and each of them where people write the other:
-    https://github.com/anthropics/claude-code/issues/4669 has `permissionDecision` at the top."""
+    """Yield the decisions and their reasons, in the newer or the older form, each accepted at either place:
+    https://github.com/anthropics/claude-code/issues/4669 has `permissionDecision` at the top level."""
     for where in (special, tables):
         for key in ("permissionDecision", "decision"):
             decision, said = where.get(key), where
@@ -275,7 +277,7 @@ def _decisions(
             elif verdict == "allow" and said.get("updatedInput") is not None and event == "PermissionRequest":
                 problems.append("allows the call with another input, which it can change before the question only")
             elif event not in _BLOCKABLE or (event not in _CALLS and verdict != "deny"):
-                continue  # elsewhere there is nothing to allow
+                continue  # other events have nothing to allow
             else:
                 yield HookAnswer(verdict, _join_texts(_text_at(said, key, problems) for key in _REASONS))
 
@@ -303,7 +305,7 @@ def _text(data: bytes) -> str:
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether a model could read it. A few letters in another encoding make no text something else."""
+    """Whether the output is readable text. A few undecodable characters are tolerated."""
     shown = decode_output(data[: 4 * MAX_SHOWN_CHARS])
     return "\0" not in shown and 10 * shown.count("\ufffd") <= len(shown)
 

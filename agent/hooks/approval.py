@@ -1,5 +1,5 @@
-"""Whether hooks may run: those of the project as the folder is trusted; those that the user has for another program
-once they have said so, for all projects."""
+"""Approval of hooks: a project's hooks follow the trust in its folder; the user's hooks for another agent are approved
+once, for all projects."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from ebbtide.agent.hooks.declarations import AS_YOURS, DeclaredHook, HookFile
 
 LATER, APPROVE, NEVER = "not now", "approve", "never"
 OPTIONS = (LATER, APPROVE, NEVER)
-"""What a key that is pressed by mistake answers comes first."""
+"""The safe answer comes first, in case a key is pressed by mistake."""
 
 
 class HasStanding(Protocol):
@@ -27,20 +27,20 @@ class Trust(HasStanding, Protocol):
 
 
 def trust_of_user(config: Config) -> FolderTrust:
-    """What the user has decided about hooks that they have for another program. A file of theirs is approved for all
-    projects: it counts as one that lies in the home folder."""
+    """The user's decisions about hooks configured for another agent. They apply to all projects, as if the file were in
+    the home folder."""
     return FolderTrust(replace(config, project=config.folders.home or config.project))
 
 
 def standing(hook: DeclaredHook, project: "HasStanding", user: FolderTrust) -> Standing:
-    """Whether it may run: those that are on."""
+    """The approval state of a hook; only hooks that are "on" run."""
     if hook.file is None:
         return "on"
     return (project if hook.owner == "project" else user).standing(hook.file.item)
 
 
 class HookApproval:
-    """That of one session."""
+    """Hook approval of one session."""
 
     def __init__(self, config: Config, channel: Channel, project: Trust) -> None:
         self._channel, self._project = channel, project
@@ -51,8 +51,8 @@ class HookApproval:
         return standing(hook, self._project, self._user)
 
     def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
-        """Keeps what the user says of all hooks of its file, without being asked; None takes it back. Raises
-        `ConfigError` when it holds for this session only."""
+        """Store a decision about all hooks in the hook's file; None removes it. Raises `ConfigError` if it could not be
+        saved and therefore applies to this session only."""
         if hook.file is None:
             return
         item = hook.file.item
@@ -65,7 +65,7 @@ class HookApproval:
             self._user.forget([item.key])
 
     async def settle(self, files: Sequence[HookFile]) -> None:
-        """Asks about those that the user has for another program and has not decided about. `files`: these."""
+        """Ask about each of `files`, the user's hook files for another agent, that has no decision yet."""
         for item in (file.item for file in files):
             standing = self._user.standing(item)
             if standing in ("on", "refused") or item.digest in self._postponed:
@@ -89,7 +89,7 @@ class HookApproval:
 
 
 def question(item: TrustItem, standing: Standing) -> str:
-    """May these hooks run here, too? Shows all that would be approved."""
+    """Build the question whether these hooks may run, listing everything that would be approved."""
     has = "has changed its hooks, which" if standing == "changed" else "has hooks that"
     lines = (
         f"`{item.source}` {has} were written for Claude Code:",

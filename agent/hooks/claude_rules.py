@@ -1,6 +1,5 @@
-"""Rules for calls that users and projects have written for Claude Code, `permissions` in its settings: what they deny
-is denied here, and what they ask about is asked about. What they allow means nothing: what comes with a clone may only
-tighten, and the user's own is imported."""
+"""Permission rules (`permissions`) from Claude Code settings of the user and the project: `deny` and `ask` rules apply
+here as well. `allow` rules are ignored: a clone's files may only tighten, and the user's own rules are imported."""
 
 import json
 import os
@@ -20,39 +19,39 @@ from ebbtide.tools.outputs.extent import pluralize
 FILES = ("settings.json", "settings.local.json")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _MAX_RULES = 1_000
-"""Rules of a file."""
+"""Maximum number of rules in a file."""
 _CHANGES = ("Edit", "Write", "MultiEdit", "NotebookEdit")
-"""A rule for one of them is for all: they all change files."""
+"""A rule for one of these tools applies to all of them, since they all change files."""
 _LOOKS = ("Read", "Grep", "Glob", "LS", "NotebookRead")
 
 
 @dataclass(frozen=True, slots=True)
 class ClaudeRule:
     text: str
-    """As it is written."""
+    """The rule as written."""
     verdict: Literal["deny", "ask"]
     source: str
-    """The file in which it stands, for people."""
+    """The file that contains the rule, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaudeRuling:
     verdict: Literal["deny", "ask"]
     why: str
-    """What decided, as the subject of a sentence."""
+    """The rule that decided, as the subject of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaudeRules:
-    """Those of one session."""
+    """The rules of one session."""
 
     rules: tuple[ClaudeRule, ...] = ()
     problems: tuple[str, ...] = ()
-    """What is left out and why, a sentence each."""
+    """What was ignored and why, one sentence each."""
 
     def ruling(self, views: Sequence[ToolView], root: str, project: str) -> ClaudeRuling | None:
-        """What they say of a call; None where they say nothing. `views`: the call in Claude Code's words. Where a call
-        hides what it runs, what might be denied is asked about."""
+        """Return the ruling on a call, or None if no rule matches. `views` is the call in Claude Code's terms. If a
+        call hides what it runs, a possible denial becomes a question."""
         home, asked = os.path.expanduser("~"), None
         looked_at = [each for view in views for each in ((_wide(view), True), *_files_of(view, root))]
         for rule in self.rules:
@@ -68,7 +67,7 @@ class ClaudeRules:
 
 
 def claude_rules(config: Config) -> ClaudeRules:
-    """Those that files for Claude Code hold, of the user's home and of the project."""
+    """Read the rules from Claude Code's settings files in the home folder and in the project."""
     rules, problems, home = list[ClaudeRule](), list[str](), config.folders.home
     places = [(home / ".claude" / FILES[0], None, f"~/.claude/{FILES[0]}")] if home is not None else []
     of_project = [(config.project / ".claude" / name, config.project, f".claude/{name}") for name in FILES]
@@ -88,7 +87,7 @@ def _read_rules(path: Path, boundary: Path | None, shown: str, problems: list[st
     try:
         content = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise UnusableFile(f"it is no JSON: {error}") from error
+        raise UnusableFile(f"it is not valid JSON: {error}") from error
     permissions = content.get("permissions") if isinstance(content, dict) else None
     if not isinstance(permissions, Mapping):
         return
@@ -100,14 +99,14 @@ def _read_rules(path: Path, boundary: Path | None, shown: str, problems: list[st
         found = [rule for rule in written if _RULE.fullmatch(rule)]
         if len(found) < len(listed):
             left = pluralize(len(listed) - len(found), "entry")
-            problems.append(f"of `permissions.{verdict}` in `{shown}` {left} left out, being no rules")
+            problems.append(f"of `permissions.{verdict}` in `{shown}` {left} ignored: not valid rules")
         if len(found) > _MAX_RULES:
             problems.append(f"of `permissions.{verdict}` in `{shown}` the first {_MAX_RULES:,} rules count")
         yield from (ClaudeRule(rule, verdict, shown) for rule in found[:_MAX_RULES])
 
 
 def _wide(view: ToolView) -> ToolView:
-    """A call with the names of all tools that do the same to files."""
+    """The call under the names of all tools that have the same effect on files."""
     for names in (_CHANGES, _LOOKS):
         if not set(names).isdisjoint(view.names):
             return ToolView(view.name, view.input, (*view.aliases, *names), view.is_whole, view.ours)
@@ -115,7 +114,7 @@ def _wide(view: ToolView) -> ToolView:
 
 
 def _files_of(view: ToolView, root: str) -> Iterator[tuple[ToolView, bool]]:
-    """The files that a command names, as calls that look at them or change them, and whether it surely does."""
+    """Yield the files named in a shell command, as read or edit calls, with whether the effect is certain."""
     command = view.input.get("command")
     for file in named_files(command) if isinstance(command, str) and view.name == "Bash" else ():
         names = _CHANGES if file.changes else _LOOKS

@@ -1,4 +1,4 @@
-"""Whether a call is one that a hook's `if` names: a permission rule in Claude Code's words, such as `Bash(git push *)`,
+"""Evaluates the `if` condition of a hook: a permission rule in Claude Code's syntax, such as `Bash(git push *)`,
 `Edit(src/**/*.ts)` or `WebFetch(domain:example.org)`. Pure."""
 
 import posixpath
@@ -22,12 +22,13 @@ ConditionResult: TypeAlias = Literal["no", "unclear", "yes"]
 
 
 def is_met(condition: str, view: ToolView, root: str, project: str, home: str) -> bool:
-    """Where that cannot be told it is met: a guard would rather look once too often. `root`: the working folder."""
+    """Whether the condition matches. An unclear result counts as a match, since a guard should rather run once too
+    often. `root` is the working folder."""
     return condition_result(condition, view, root, project, home) != "no"
 
 
 def condition_result(condition: str, view: ToolView, root: str, project: str, home: str) -> ConditionResult:
-    """Unclear: it cannot be told, since a command hides what it runs, or the rule cannot be read."""
+    """Evaluate a condition. The result is "unclear" if the command hides what it runs or the rule cannot be parsed."""
     name, _, rest = condition.partition("(")
     if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (*view.names, view.ours)):
         return "no"
@@ -48,8 +49,8 @@ def condition_result(condition: str, view: ToolView, root: str, project: str, ho
 
 
 def programs_in(command: str) -> Iterator[str]:
-    """The line itself, and each command in it, with and without the variables that it is given; all that may be one
-    where another program runs it, such as `sudo`."""
+    """Yield the command line and each command in it, with and without its variable assignments. Behind a wrapper such
+    as `sudo`, every possible command is included."""
     yield command
     for words in readings(command):
         program = behind_assignments(words)
@@ -58,7 +59,7 @@ def programs_in(command: str) -> Iterator[str]:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """`*` stands for whatever follows, and ` *` or `:*` at the end for nothing, too."""
+    """Match a pattern in which `*` matches any text; a final ` *` or `:*` also matches nothing."""
     begins = re.sub(r"(?::| )\*\Z", "", pattern)
     said = ".*".join(map(re.escape, begins.split("*")))
     more = r"(?:\s.*)?" if begins != pattern else ""
@@ -76,8 +77,8 @@ def _is_of_domain(url: str, domain: str) -> ConditionResult:
 
 
 def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> ConditionResult:
-    """`//` begins an absolute pattern, `~/` one in the home folder, `/` one in the project. One without `/` means names
-    at any depth, and what means a folder means all that is in it."""
+    """Match a file pattern. A leading `//` makes it absolute, `~/` relative to the home folder, `/` relative to the
+    project. A pattern without `/` matches names at any depth, and a folder pattern matches everything in the folder."""
     if pattern.startswith("//"):
         folder, pattern = "/", pattern[2:]
     elif pattern.startswith("~/"):

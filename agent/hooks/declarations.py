@@ -1,5 +1,5 @@
-"""Which hooks a session has: those of our configuration, and those of files that were written for Claude Code, with
-what of them has to be approved. It runs none."""
+"""Collects the hooks of a session, from our configuration and from files written for Claude Code, with what must be
+approved. Does not run them."""
 
 import json
 import os
@@ -37,13 +37,13 @@ from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.process.shell import argv_of
 
 DEFAULT_TIMEOUT_S = 600.0
-"""That a hook may take where nothing is said: some run all tests."""
+"""Default timeout of a hook; some run a whole test suite."""
 MODEL_TIMEOUT_S, AGENT_TIMEOUT_S = 30.0, 60.0
-"""The same of models and agents that are asked."""
+"""Default timeouts of hooks that ask a model or an agent."""
 _EVENT_TIMEOUTS_S: Mapping[HookEvent, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 5.0}
-"""The same where somebody waits who wants to go on, or to leave."""
+"""Default timeouts of events that keep the user waiting."""
 PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
-"""The variables by which hooks find what they belong to."""
+"""Environment variables that tell a hook its project or plugin folder."""
 _FOLDER = re.compile(rf"\$\{{({PROJECT_DIR}|{PLUGIN_ROOT})\}}")
 IN_SANDBOX = (
     "Hooks run by themselves, without a question: in the sandbox and without the network, or as you where there is no "
@@ -54,11 +54,11 @@ AS_YOURS = "They run by themselves, without a question, outside of the sandbox: 
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """A file that declares hooks which have to be approved, as it was when the session began."""
+    """A file that declares hooks and needs approval, as read at the start of the session."""
 
     item: TrustItem
     looked_up: Callable[[], str] = field(repr=False)
-    """The digest as it would be now. Raises `UnusableFile`."""
+    """Recompute the current digest. Raises `UnusableFile`."""
 
     def is_as_it_was(self) -> bool:
         try:
@@ -69,16 +69,16 @@ class HookFile:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredHook:
-    """A hook of a session."""
+    """A hook declared for a session."""
 
     entry: HookEntry
     owner: Owner
     source: str
-    """The file that declares it, for people."""
+    """The file that declares the hook, for people."""
     file: HookFile | None = None
-    """None where nothing has to be approved."""
+    """The file to approve; None if no approval is needed."""
     plugin: str = ""
-    """The folder of the plugin that brings it."""
+    """The folder of the plugin that contains the hook."""
 
     @property
     def event(self) -> HookEvent:
@@ -86,7 +86,7 @@ class DeclaredHook:
 
     @property
     def seconds(self) -> float:
-        """That it may take."""
+        """Timeout in seconds."""
         if self.entry.timeout is not None:
             return self.entry.timeout
         if isinstance(action := self.entry.action, ModelQuestion):
@@ -95,22 +95,22 @@ class DeclaredHook:
 
     @property
     def problem(self) -> str:
-        """Why it will never run, if so."""
+        """Why the hook will never run; empty if it can."""
         action = self.entry.action
         if self.owner == "project" and isinstance(action, HttpTarget) and not action.is_local:
-            return f"{self.label} is left out: what a project brings reaches servers on this machine only"
+            return f"{self.label} is left out: hooks of a project may only reach servers on this machine"
         if self.owner == "project" and isinstance(action, ServerCall):
-            return f"{self.label} is left out: what a project brings calls no tool without a question"
+            return f"{self.label} is left out: hooks of a project cannot call tools without asking"
         never = why_never(self.entry.matcher, is_of_calls=self.event in CALL_EVENTS)
         return f"{self.label} is left out: {never}" if never else ""
 
     @property
     def label(self) -> str:
-        """It, in a sentence for people."""
+        """A label for the hook, as used in sentences."""
         return f"the hook `{ellipsize(' '.join(self.entry.action_text.split()), 80)}` for {self.event}"
 
     def argv(self, project: str) -> tuple[str, ...]:
-        """The program that it is, with its arguments; none where it is a server."""
+        """The program with its arguments; empty for a hook that is not a program."""
         folders = {PROJECT_DIR: project, PLUGIN_ROOT: self.plugin}
         match self.entry.action:
             case str() as line:
@@ -126,7 +126,7 @@ class DeclaredHook:
 class DeclaredHooks:
     hooks: tuple[DeclaredHook, ...] = ()
     problems: tuple[str, ...] = ()
-    """What is left out and why, a sentence each."""
+    """What was ignored and why, one sentence each."""
 
     @property
     def files(self) -> tuple[HookFile, ...]:
@@ -134,7 +134,7 @@ class DeclaredHooks:
 
 
 def declared_hooks(config: Config) -> DeclaredHooks:
-    """All of them, in the order in which their answers count: the user's, then those of plugins and of the project."""
+    """Collect all hooks in order of precedence: the user's, then those of plugins, then the project's."""
     source = str(config.folders.config / "config.toml")
     found = [DeclaredHook(each, "user", source) for each in config.hooks]
     problems: list[str] = []
@@ -184,26 +184,26 @@ def _of_file(path: Path, place: ExtensionFolder, config: Config, problems: list[
 def _read_hook_file(
     path: Path, boundary: Path | None, shown: str, problems: list[str]
 ) -> tuple[Mapping[str, object], tuple[HookEntry, ...]]:
-    """What a file says of hooks, and those of them that can be run. Raises `UnusableFile`."""
+    """Return the hook tables of a file and the hooks that can be run. Raises `UnusableFile`."""
     content = table_of(path, boundary, may_be_empty=True)
     tables = content.get("hooks", {})
     if content.get("disableAllHooks") is True or not tables:
         return {}, ()
     if not isinstance(tables, dict):
-        raise UnusableFile("its `hooks` are no table of events")
+        raise UnusableFile("its `hooks` is not a table of events")
     commands, left_out = read_hooks(tables)
     problems += [f"`{shown}`: {problem}" for problem in left_out]
     return tables, commands
 
 
 def _scripts(commands: Sequence[HookEntry], config: Config) -> tuple[Path, ...]:
-    """The files of the project that the commands name: they are approved with what they hold."""
+    """Project files named in the commands; they are approved together with their contents."""
     words = (word for each in commands for word in _words(each.action, config.project))
     return scripts_among(words, config.project, config.project)
 
 
 def _words(action: HookAction, project: Path) -> Iterator[str]:
-    """All that may be a path in what a hook runs."""
+    """Yield all words of a hook's action that may be paths."""
     match action:
         case str():
             try:
@@ -221,12 +221,12 @@ def _words(action: HookAction, project: Path) -> Iterator[str]:
 
 
 def _digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Config) -> str:
-    """Of all that would run: the tables, the files that they name and, in a folder of hooks, all other scripts, since
-    they use each other. Raises `UnusableFile`."""
+    """Digest of everything that would run: the tables, the files they name and, for files in a `hooks` folder, all
+    other scripts there, since scripts call each other. Raises `UnusableFile`."""
     folders = {path.parent for path in scripts if path.parent.name == "hooks"}
     beside = {path for folder in folders for path in files_below(folder, config.project) if is_script(path)}
     files = sorted({*scripts, *beside})
-    names = {path: str(path.relative_to(config.project)) for path in files}  # the same in a linked work tree
+    names = {path: str(path.relative_to(config.project)) for path in files}  # the same in a linked worktree
     texts = (part for path in files for part in (names[path], text_of(path, config.project)))
     return digest_of_text(json.dumps(tables, sort_keys=True), *texts)
 

@@ -1,4 +1,4 @@
-"""`CLAUDE_ENV_FILE`: a file of shell lines in which hooks of a session that begins set variables for its commands."""
+"""`CLAUDE_ENV_FILE`: a shell file in which `SessionStart` hooks set variables for the session's commands."""
 
 import asyncio
 import re
@@ -13,19 +13,19 @@ from ebbtide.tools.sandbox.sandbox import Sandbox
 
 _SHELL_TIMEOUT_S = 10.0
 _MAX_ENVIRONMENT_BYTES = 1_000_000
-"""Bytes of an environment."""
+"""Maximum size of an environment."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SHELL_VARIABLES = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"})
 _READS = 'env -0; printf "\\0"; set -a; . "$1" >/dev/null 2>&1 </dev/null; env -0'
 
 
 class EnvFile:
-    """That of one hook. What a project's hook sets holds in the sandbox only, where there is one: outside it would
-    choose which programs run."""
+    """The environment file of one hook. Variables set by a project's hook apply in the sandbox only, if there is one:
+    outside it they could choose which programs run."""
 
     def __init__(self, workspace: Workspace, sandbox: Sandbox | None, told: Mapping[str, str]) -> None:
-        """`sandbox`: the boundary in which the hook runs; None where it runs without one. `told`: variables that lines
-        of the file may name."""
+        """`sandbox` is the sandbox in which the hook runs, or None. `told` are variables that the file's lines may
+        use."""
         self._told = told
         inside = sandbox.scratch_inside if sandbox is not None else None
         self._sandbox = sandbox if inside is not None else None
@@ -38,13 +38,13 @@ class EnvFile:
 
     @property
     def variable(self) -> Mapping[str, str]:
-        """By which the hook finds it."""
+        """The environment variable that gives the hook the path of the file."""
         make_private(self._path.parent)
         self._path.touch(mode=0o600)
         return {"CLAUDE_ENV_FILE": str(self._seen)}
 
     async def take(self) -> None:
-        """Has commands begin with what was written there, and removes the file."""
+        """Apply the variables in the file to later commands, and delete the file."""
         try:
             if self._path.is_symlink() or not self._path.is_file() or not self._path.stat().st_size:
                 return
@@ -55,13 +55,13 @@ class EnvFile:
             answer = await answer_of(launch, b"", self._root, _SHELL_TIMEOUT_S, _MAX_ENVIRONMENT_BYTES)
             self._variables.update(changes_in(answer.out))
         except (OSError, ValueError):
-            return  # commands begin as they would without it
+            return  # commands then run with an unchanged environment
         finally:
             self._path.unlink(missing_ok=True)
 
 
 def changes_in(printed: bytes) -> Mapping[str, str]:
-    """The variables that are new or otherwise in the second of two environments that follow each other."""
+    """Return the variables that are new or changed in the second of two consecutive environment dumps."""
     before, found, after = printed.partition(b"\0\0")
     if not found:
         return {}

@@ -1,4 +1,4 @@
-"""Hooks that are servers: what happens is posted to them, and what they answer is read as what a program prints."""
+"""HTTP hooks: the event is sent as a POST request, and the response is read like a program's output."""
 
 import asyncio
 import os
@@ -12,8 +12,8 @@ _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 
 async def post_hook(target: HttpTarget, told: bytes, seconds: float, most: int) -> Exit:
-    """What the server answers, at most so many bytes of it. Raises `OSError` or `ValueError` where it gives no answer,
-    or none that accepts what it is told."""
+    """Return the server's response, limited to `most` bytes. Raises `OSError` or `ValueError` if the request fails or
+    is rejected."""
     from ebbtide.tools.web.post import post  # noqa: PLC0415  # deferred: few hooks are servers
 
     headers = {name: _expand_header(value, target.variables) for name, value in target.headers}
@@ -26,7 +26,7 @@ async def post_hook(target: HttpTarget, told: bytes, seconds: float, most: int) 
 
 
 def _expand_header(value: str, named: Collection[str]) -> str:
-    """The value of a header. Variables that were not named beforehand are empty."""
+    """Expand variables in a header value. Variables that the configuration does not list expand to nothing."""
     return _REFERENCE.sub(lambda found: _value(found[1] or found[2], named), value)
 
 

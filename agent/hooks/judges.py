@@ -1,5 +1,4 @@
-"""Hooks that ask a model, an agent or a tool of a server: what is asked, and how the answer is read as what a program
-prints."""
+"""Hooks that ask a model, an agent or an MCP tool: the request, and the conversion of the answer to hook output."""
 
 import asyncio
 import json
@@ -15,30 +14,30 @@ from ebbtide.tools.process.child import Exit
 _ARGUMENTS = "$ARGUMENTS"
 _PLACE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 _REFUSAL = re.compile(r"""["']?\bok["']?\s*:\s*["']?false""", re.IGNORECASE)
-"""One in an answer that is no JSON."""
+"""A refusal in an answer that is not valid JSON."""
 _MAX_INPUT_CHARS = 20_000
-"""Characters of what happened that a model is told."""
+"""Maximum length of the event data sent to a model, in characters."""
 ANSWER = 'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
 
 
 class Judges(Protocol):
-    """Whom hooks of a session may ask."""
+    """The models, agents and MCP servers that hooks may ask."""
 
     async def model(self, question: str, model: str) -> str:
-        """What a model answers; `model` as it is written, empty for the usual one. Raises `ValueError`."""
+        """Return a model's answer; an empty `model` means the default. Raises `ValueError`."""
 
     async def agent(self, question: str, model: str) -> str:
-        """What an agent answers that may look at files. Raises `ValueError`."""
+        """Return the answer of an agent that may read files. Raises `ValueError`."""
 
     async def server(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
-        """What a tool of a server gives back, and whether it says that it failed. Raises `ValueError`."""
+        """Call a tool of an MCP server; return its output and whether it reports an error. Raises `ValueError`."""
 
 
 async def ask_model(
     question: ModelQuestion, event: HookEvent, told: bytes, seconds: float, judges: Judges | None, *, is_own: bool
 ) -> Exit:
-    """What a model or an agent says, as what a program answers. A project chooses no other provider. Raises
-    `ValueError`."""
+    """Ask a model or an agent and convert the answer to hook output. A project's hook cannot choose another provider.
+    Raises `ValueError`."""
     if judges is None:
         raise ValueError("this session asks no models")
     ask = judges.agent if question.looks else judges.model
@@ -51,7 +50,7 @@ async def ask_model(
 
 
 async def ask_server(call: ServerCall, told: bytes, seconds: float, judges: Judges | None) -> Exit:
-    """What a tool of a server gives back, as what a program prints. Raises `ValueError`."""
+    """Call an MCP tool and convert the result to hook output. Raises `ValueError`."""
     if judges is None:
         raise ValueError("this session has no servers")
     tables = json.loads(told)
@@ -67,15 +66,15 @@ async def ask_server(call: ServerCall, told: bytes, seconds: float, judges: Judg
 
 
 def judge_prompt(prompt: str, told: bytes) -> str:
-    """The question, with what happened in it or behind it."""
+    """The prompt with the event data inserted at the placeholder, or appended."""
     said = truncate(told.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
     question = prompt.replace(_ARGUMENTS, said) if _ARGUMENTS in prompt else f"{prompt}\n\n{said}"
     return f"{question}\n\n{ANSWER}"
 
 
 def judge_verdict(answer: str, event: HookEvent) -> Exit:
-    """What an answer of a model means: an objection with its reason, or nothing. In the place of the user it allows,
-    if the verdict is the last thing that is said: what stands before may be quoted."""
+    """Convert a model's answer to an objection with its reason, or to no decision. At `PermissionRequest` it can allow
+    the call, if the verdict comes last in the answer: earlier text may be a quotation."""
     printed = read_printed(answer.encode("utf-8", "replace"))
     verdicts = [each.tables for each in printed.objects if "ok" in each.tables]
     refusals = [each for each in verdicts if str(each["ok"]).lower() == "false"]
@@ -94,7 +93,7 @@ def _printing(tables: Mapping[str, str]) -> Exit:
 
 
 def fill_placeholders(value: object, tables: Mapping[str, object]) -> object:
-    """A value of the arguments with what is told in the places for that, such as `${tool_input.file_path}`."""
+    """Fill placeholders such as `${tool_input.file_path}` in an argument value from the event data."""
     if not isinstance(value, str):
         return value
     whole = _PLACE.fullmatch(value)

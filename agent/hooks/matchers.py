@@ -1,4 +1,4 @@
-"""Which calls, and which sources, triggers and kinds, the `matcher` of a hook is for. Pure."""
+"""Decides which calls, sources, triggers and kinds a hook's `matcher` applies to. Pure."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ _LIST = re.compile(r"[\w |,-]*")
 """A matcher that is a list of names."""
 _RULE = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\((?P<pattern>.*)\)", re.DOTALL)
 _MAX_NAME = 200
-"""Characters of a name that a pattern is searched in."""
+"""Maximum length of a name that a pattern is searched in, in characters."""
 
 
 def is_for(matcher: str, names: Sequence[str], ours: str = "") -> bool:
-    """Whether one of these names is meant; an event without names is for all. `ours`: what a tool is called here, by
-    which a list may mean it; patterns are written for the other names."""
+    """Whether the matcher applies to one of `names`; events without names always match. `ours` is the tool's name here,
+    which a list may contain; patterns are written for the other names."""
     matcher = matcher.strip()
     if matcher in ("", "*") or not names:
         return True
@@ -30,9 +30,9 @@ def is_for(matcher: str, names: Sequence[str], ours: str = "") -> bool:
 
 
 def is_for_call(matcher: str, view: ToolView, root: str, project: str, home: str) -> bool:
-    """Whether a call is meant, also by a permission rule such as `Bash(git push:*)`, which people write there:
-    https://github.com/anthropics/claude-code/issues/36389. What is in the brackets may be a pattern, too:
-    https://github.com/anthropics/claude-code/issues/22423."""
+    """Whether the matcher applies to a call. It may also be a permission rule such as `Bash(git push:*)`, which people
+    write there (https://github.com/anthropics/claude-code/issues/36389), and the part in parentheses may be a regular
+    expression (https://github.com/anthropics/claude-code/issues/22423)."""
     if is_for(matcher, view.names, view.ours):
         return True
     return any(
@@ -42,13 +42,13 @@ def is_for_call(matcher: str, view: ToolView, root: str, project: str, home: str
 
 
 def why_never(matcher: str, *, is_of_calls: bool) -> str:
-    """Why nothing can match, half a sentence; empty where something may."""
+    """Why the matcher can never match, as half a sentence; empty if it can."""
     matcher = matcher.strip()
     if matcher in ("", "*"):
         return ""
     if not _LIST.fullmatch(matcher):
         is_readable = _searcher(matcher) is not None or (is_of_calls and _rules(matcher))
-        return "" if is_readable else f"its matcher `{matcher[:80]}` is no pattern"
+        return "" if is_readable else f"its matcher `{matcher[:80]}` is not a valid pattern"
     if not is_of_calls or any(map(_may_be_name, _alternatives(matcher))):
         return ""
     return (
@@ -58,13 +58,13 @@ def why_never(matcher: str, *, is_of_calls: bool) -> str:
 
 
 def _may_be_name(name: str) -> bool:
-    """No tool has a blank in its name, or one of ours in other letters."""
+    """Whether this may be a tool name: not if it contains a space or is a known name in the wrong case."""
     is_miswritten = not is_known(name) and any(is_known(other) for other in (name.capitalize(), name.lower()))
     return bool(name) and " " not in name and not is_miswritten
 
 
 def _is_found(pattern: str, rule: str, view: ToolView, root: str, project: str, home: str) -> bool:
-    """Whether what is in the brackets of a rule is a pattern for the beginning of a command, or for a path."""
+    """Whether the part in parentheses, as a regular expression, matches the start of a command, or a path."""
     if not is_met(rule.partition("(")[0], view, root, project, home):
         return False
     if isinstance(command := view.input.get("command"), str):
@@ -82,7 +82,7 @@ def _rules(matcher: str) -> tuple[tuple[str, re.Match[str]], ...]:
 
 
 def _alternatives(matcher: str) -> list[str]:
-    """What stands between `|` and `,`, but for those in brackets."""
+    """Split at `|` and `,` outside parentheses."""
     parts, depth = [""], 0
     for letter in matcher:
         depth = max(0, depth + {"(": 1, ")": -1}.get(letter, 0))
@@ -95,8 +95,8 @@ def _alternatives(matcher: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _searcher(pattern: str) -> Callable[[str], object] | None:
-    """What finds a pattern in a name; None for one that cannot be read. It takes no time that a pattern could stretch,
-    unless the pattern looks around."""
+    """Return a search function for a pattern; None if the pattern is invalid. Runs in linear time, unless the pattern
+    uses look-around."""
     with suppress(ImportError):
         import re2  # noqa: PLC0415  # deferred: most matchers are names
 

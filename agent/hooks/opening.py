@@ -1,4 +1,4 @@
-"""The hooks of a session that is opened: found, and ready to be run."""
+"""Sets up the hooks of a session."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,8 +26,7 @@ def session_hooks(
     trust: SessionTrust,
     keep_files: KeepFiles,
 ) -> SessionHooks | None:
-    """None where none is declared, no rules of the project are there, nothing is wrong with what declares them, and no
-    program may bring some."""
+    """Return None if there are no hooks, no project rules and no problems to report, and the client cannot add any."""
     declared, rules = declared_hooks(config), claude_rules(config)
     declared = replace(declared, problems=(*declared.problems, *rules.problems))
     if not (declared.hooks or declared.problems or rules.rules or config.takes_hooks):

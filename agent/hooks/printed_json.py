@@ -1,5 +1,5 @@
-"""The JSON objects in what a hook prints, wherever they stand: behind the greeting of a shell profile, between log
-lines, coloured, behind a byte order mark. Pure."""
+"""Finds JSON objects anywhere in a hook's output: after the greeting of a shell profile, between log lines, with colour
+codes, after a byte order mark. Pure."""
 
 import codecs
 import json
@@ -11,10 +11,10 @@ from typing import Any
 from ebbtide.tools.outputs.plain_text import plain
 
 _DECODER = json.JSONDecoder(strict=False)
-"""It takes line breaks in strings, which `echo` of some shells makes."""
+"""Accepts line breaks in strings, which `echo` produces in some shells."""
 _BEGINS = re.compile(r'\{(?=\s*["}])')
 _MAX_FAILURES = 1_000
-"""Places that look like the start of an object and are none, after which the rest counts as text."""
+"""Maximum number of false object starts, after which the rest counts as text."""
 _DECISION = re.compile(
     r"""\\*["'](?:permissionDecision|decision)\\*["']\s*:"""
     r"""|\{[^{}]*\b(?:permissionDecision|decision)\s*:"""
@@ -27,18 +27,18 @@ class PrintedObject:
     tables: Mapping[str, Any]
     start: int
     end: int
-    """Where it stands in the text."""
+    """End of its position in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutput:
-    """What a hook printed."""
+    """The output of a hook."""
 
     text: str
     objects: tuple[PrintedObject, ...] = ()
 
     def without(self, objects: Sequence[PrintedObject]) -> str:
-        """The text but for these objects, in their order."""
+        """The text without these objects, which must be in order."""
         at, parts = 0, []
         for each in objects:
             parts.append(self.text[at : each.start])
@@ -47,12 +47,12 @@ class HookOutput:
 
     @property
     def chatter(self) -> str:
-        """All that is no object."""
+        """Everything outside the objects."""
         return self.without(self.objects)
 
 
 def read_printed(output: bytes) -> HookOutput:
-    """The text that a hook printed, and the objects in it."""
+    """Parse a hook's output into text and objects."""
     text = plain(decode_output(output)).replace("\ufeff", "").strip()
     found: list[PrintedObject] = []
     at = failures = 0
@@ -61,24 +61,24 @@ def read_printed(output: bytes) -> HookOutput:
             tables, end = _DECODER.raw_decode(text, begins.start())
             found.append(PrintedObject(_storable(tables), begins.start(), end))
             at = end
-        except (ValueError, RecursionError):  # inside of what is broken there may be one that is whole
+        except (ValueError, RecursionError):  # broken JSON may contain a complete object
             at, failures = begins.start() + 1, failures + 1
     return HookOutput(text, tuple(found))
 
 
 def decode_output(output: bytes) -> str:
-    """What was printed as text: UTF-8, or UTF-16 as its byte order mark says."""
+    """Decode output as UTF-8, or as UTF-16 if it has that byte order mark."""
     is_wide = output.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in output
     return output.decode("utf-16" if is_wide else "utf-8", "replace")
 
 
 def holds_decision(text: str) -> bool:
-    """Whether a text that is no JSON says a decision all the same."""
+    """Whether text that is not valid JSON contains a decision."""
     return _DECISION.search(text) is not None
 
 
 def _storable(tables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same, with half characters replaced, which can neither be stored nor shown."""
+    """Replace lone surrogates, which can be neither stored nor displayed."""
     written = json.dumps(tables, ensure_ascii=False)
     try:
         written.encode()

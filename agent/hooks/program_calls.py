@@ -1,4 +1,4 @@
-"""Hooks that are functions of the program that drives the session: their answers are read as what a program prints."""
+"""Hooks that are functions of the client program: their answers are read like a program's output."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,11 +9,12 @@ from ebbtide.agent.hooks.answers import BLOCKING_EXIT_CODE
 from ebbtide.tools.process.child import Exit
 
 AskProgram: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
-"""What the function of an id answers to what it is told, both JSON. Raises `ValueError` where it gives no answer."""
+"""Calls the client's function with this id; input and output are JSON. Raises `ValueError` if it fails."""
 
 
 async def ask_program(call: ProgramCall, told: bytes, seconds: float, ask: AskProgram | None) -> Exit:
-    """Raises `ValueError` where there is no answer, unless that is an objection."""
+    """Call the client's function. If it fails, the result is an objection for hooks that must answer; otherwise raises
+    `ValueError`."""
     if ask is None:
         raise ValueError("no program drives this session")
     try:

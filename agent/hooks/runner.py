@@ -1,4 +1,4 @@
-"""Hooks of a session that run: side by side, each in its time, and what became of each so far."""
+"""Runs the hooks of a session concurrently, with timeouts, and records their results."""
 
 import asyncio
 import os
@@ -35,18 +35,18 @@ from ebbtide.tools.process.shell import Launch, child_environment
 from ebbtide.tools.sandbox.diff_program import own_diff_variables
 
 MAX_CONCURRENT_HOOKS = 16
-"""Hooks that run at the same time."""
+"""Maximum number of hooks that run at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookRecord:
-    """What became of a hook in the session."""
+    """Statistics of one hook in the session."""
 
     runs: int = 0
     objections: int = 0
     failures: int = 0
     problem: str = ""
-    """What went wrong last."""
+    """The most recent problem."""
 
     def with_answer(self, answer: HookAnswer) -> "HookRecord":
         failures, problem = (
@@ -58,7 +58,7 @@ class HookRecord:
 
 
 class HookRunner:
-    """Those of one session. It runs none that is not approved."""
+    """The hooks of one session. Only approved hooks run."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class HookRunner:
         tell_once: Callable[[str], None],
         hear_later: Callable[[DeclaredHook, HookAnswer], None],
     ) -> None:
-        """`tell_once` tells the user of a problem, `hear_later` what a hook says that nobody waited for."""
+        """`tell_once` shows the user a problem once; `hear_later` receives the answers of asynchronous hooks."""
         self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
         self._mode, self._tell_once, self._hear_later = mode, tell_once, hear_later
@@ -79,11 +79,11 @@ class HookRunner:
         self._background: set[asyncio.Task[object]] = set()
         self._places = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
         self.judges: Judges | None = None
-        """Models and servers that hooks ask, as soon as the session has them."""
+        """Models and servers that hooks may ask; set once the session has them."""
         self._program: AskProgram | None = None
 
     def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
-        """Has those of the program that drives the session, too."""
+        """Add hooks of the client program."""
         self._hooks, self._program = (*self._hooks, *hooks), program
         self._records |= {id(hook): HookRecord() for hook in hooks}
 
@@ -92,14 +92,14 @@ class HookRunner:
 
     @property
     def records(self) -> tuple[tuple[DeclaredHook, Standing, HookRecord], ...]:
-        """All hooks, in the order in which their answers count."""
+        """All hooks, in order of precedence."""
         return tuple((hook, self._approval.standing(hook), self._records[id(hook)]) for hook in self._hooks)
 
     async def ask(
         self, event: HookEvent, names: Sequence[str], call: ToolView | None, said: Callable[[], Awaitable[bytes]]
     ) -> HookAnswer:
-        """What those want that are for such an event, of one of these names. `call`: what it is about, if it is about
-        one. `said`: what they read on their standard input. What is the same runs once."""
+        """Run the matching hooks of an event and merge their answers. `names` are matched by matchers, `call` is the
+        tool call if there is one, and `said` returns the input. Identical hooks run once."""
         wanted = await self._matching_hooks(event, names, call)
         if not wanted:
             return HookAnswer()
@@ -131,7 +131,7 @@ class HookRunner:
 
     @contextmanager
     def _show_status(self, hooks: Sequence[DeclaredHook]) -> Iterator[None]:
-        """Shows the user what is waited for, where hooks say it."""
+        """Show the status message of the first hook that has one."""
         status = next((hook.entry.status for hook in hooks if hook.entry.status), "")
         if not status:
             yield
@@ -143,13 +143,13 @@ class HookRunner:
             self._channel.emit(HookStatus(""))
 
     def run_in_background(self, work: Coroutine[object, object, None]) -> None:
-        """Runs something that nobody waits for, until the session ends."""
+        """Run `work` in the background until the session ends."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
-        """Ends what still runs."""
+        """Cancel background work."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -174,13 +174,14 @@ class HookRunner:
         if hook.file is None or await asyncio.to_thread(hook.file.is_as_it_was):
             return True
         self._tell_once(
-            f"the hooks of `{hook.source}` do not run any more: they, or files that they run, have changed since they "
+            f"the hooks of `{hook.source}` were disabled: they, or files that they run, have changed since they "
             "were approved; a new session asks about them"
         )
         return False
 
     async def _run_hook(self, hook: DeclaredHook, told: bytes) -> HookAnswer:
-        """What it answers; nothing for now where it says that nobody need wait for it, which is heard later."""
+        """Run a hook and return its answer. If it declares itself asynchronous, return an empty answer and deliver the
+        real one later."""
         aside = asyncio.Event()
         work = asyncio.create_task(
             self._answer(hook, told, lambda line: aside.set() if is_async_answer(line) else None)
@@ -210,7 +211,7 @@ class HookRunner:
         try:
             async with self._places:
                 found = parse_answer(hook.event, hook.label, await self._exit(hook, told, begins), hook.seconds)
-        except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
+        except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
             found = not_run(hook.label, str(error))
         self._records[id(hook)] = self._records[id(hook)].with_answer(found)
         return replace(found, is_own=hook.owner != "project")

@@ -1,5 +1,5 @@
-"""The hooks of a session at work: what they are told of what happens, and what follows from their answers. How they run
-is said in `runner`, what their answers mean in `answers`."""
+"""Connects hooks to a session: sends them events and applies their answers. `runner` runs them, `answers` parses their
+answers."""
 
 import asyncio
 import json
@@ -36,9 +36,9 @@ EndReason: TypeAlias = Literal["clear", "resume", "prompt_input_exit", "other"]
 KeepFiles: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 MAX_STOP_OBJECTIONS = 10
-"""Times that hooks may have the model go on in one turn."""
+"""How often hooks may make the model continue in one turn."""
 IDLE_NOTICE_S = 60.0
-"""Seconds after a turn, after which hooks are told that the user is waited for."""
+"""Delay after a turn before hooks are notified that the session is idle, in seconds."""
 
 _MODES: Mapping[Mode, str] = {
     "ask": "default", "accept-edits": "acceptEdits", "plan": "plan", "auto": "bypassPermissions",
@@ -46,7 +46,7 @@ _MODES: Mapping[Mode, str] = {
 
 
 class SessionHooks:
-    """Those of one session."""
+    """The hooks of one session."""
 
     def __init__(
         self,
@@ -63,9 +63,8 @@ class SessionHooks:
         keep_files: KeepFiles = nullcontext,
         rules: ClaudeRules | None = None,
     ) -> None:
-        """`source`: how the session begins; None where it goes on as if it had never been closed. `keep_files`: keeps
-        what is in files before hooks change them that run at the end of a turn. `rules`: those that the project's
-        files for Claude Code say besides."""
+        """`source` is how the session begins; None if it continues as if never closed. `keep_files` saves checkpoints
+        before end-of-turn hooks change files. `rules` come from the project's Claude Code files."""
         self._runner = HookRunner(
             declared.hooks, project, workspace, channel, approval, mode, self._notice_once, self._queue_late_answer
         )
@@ -75,50 +74,50 @@ class SessionHooks:
         self._project, self._rules = str(project), rules or ClaudeRules()
         self._of_user = tuple(dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file))
         self.problems = declared.problems
-        """What is left out and why, a sentence each."""
+        """What was ignored and why, one sentence each."""
         self._told: set[str] = set(declared.problems)
-        """Problems that were told before: a hook that is broken is so at every call."""
+        """Problems already shown; a broken hook fails at every call."""
         self._untold = list(declared.problems)
         self._source = source
         self.has_begun = source is None
         self.ends: EndReason | None = "other"
-        """Why the session will end; None where it goes on at once."""
+        """Why the session will end; None if it is reopened at once."""
         self._objections = 0
         self._pending: list[tuple[HookEvent, str]] = []
-        """What the model is told with what is sent next."""
+        """Text to add to the next message to the model."""
         self._idle: asyncio.TimerHandle | None = None
         channel.on_note(self._note)
 
     def ask_through(self, judges: Judges) -> None:
-        """Gives hooks the models and servers that they ask."""
+        """Set the models and servers that hooks may ask."""
         self._runner.judges = judges
 
     def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
-        """Has hooks of the program that drives the session, too, which answers what they are told."""
+        """Add hooks of the client program, which answers them itself."""
         self._runner.add(hooks, program)
 
     @property
     def asks_others(self) -> bool:
-        """Whether some ask models or servers."""
+        """Whether any hook asks a model or a server."""
         return any(isinstance(hook.entry.action, ModelQuestion | ServerCall) for hook, _, _ in self._runner.records)
 
     @property
     def records(self) -> Sequence[tuple[DeclaredHook, Standing, HookRecord]]:
-        """All hooks, whether they are approved and what became of them, in the order in which their answers count."""
+        """All hooks in order of precedence, with their approval and statistics."""
         return self._runner.records
 
     def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
-        """Keeps whether the hooks of its file may run; None takes back what was decided. Raises `ConfigError` when it
-        holds for this session only."""
+        """Store whether the hooks of this hook's file may run; None removes the decision. Raises `ConfigError` if it
+        could not be saved and applies to this session only."""
         self._approval.decide(hook, verdict)
 
     def has(self, event: HookEvent) -> bool:
         return self._runner.has(event)
 
-    # What happens, as hooks are told of it.
+    # Events.
 
     async def session_begins(self) -> None:
-        """Once, before the first prompt: what hooks say then, the model is told with it."""
+        """Run `SessionStart` hooks, once before the first prompt. Their text is added to that prompt."""
         for problem in self._untold:
             self._channel.notice(problem)
         self._untold.clear()
@@ -128,30 +127,30 @@ class SessionHooks:
             await self._start(self._source)
 
     async def prompt(self, text: str) -> HookAnswer:
-        """About what the user says; an objection means that it is not sent."""
+        """Ask about the user's message; after an objection it is not sent."""
         self._objections = 0
         return await self.ask("UserPromptSubmit", (), {"prompt": text})
 
     def ruling(self, call: ToolCall) -> ClaudeRuling | None:
-        """What rules of the project, written for Claude Code, say of a call."""
+        """The ruling of the project's Claude Code rules on a call."""
         if not self._rules.rules:
             return None
         return self._rules.ruling(views_of(call, self._root), self._root, self._project)
 
     async def before_call(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
-        """About a call that is to run, and the name that it has there. `agent`: what tells the agent whose call it is,
-        if it is one's."""
+        """Ask about a call before it runs; return the answer and the tool's name in Claude Code. `agent` describes the
+        sub-agent that made the call, if any."""
         views = views_of(call, self._root)
         answer = await self._about_call("PreToolUse", call.id, views, agent)
         if answer.arguments is not None and not (len(views) == 1 and views[0].is_whole):
             self._notice_once(
-                f"a hook changes the input of `{call.name}`, which cannot be taken over; it is passed over"
+                f"a hook changes the input of `{call.name}`, which is not supported here; the change is ignored"
             )
             answer = replace(answer, arguments=None)
         return answer, views[0].name
 
     async def after_call(self, call: ToolCall, told: Mapping[str, object], *, failed: bool) -> HookAnswer:
-        """About a call that has run. `told`: what is said of its output, and of the agent whose call it is."""
+        """Ask about a finished call. `told` describes its output and the sub-agent that made the call, if any."""
         event: HookEvent = "PostToolUseFailure" if failed else "PostToolUse"
         return await self._about_call(event, call.id, views_of(call, self._root), told)
 
@@ -165,7 +164,7 @@ class SessionHooks:
         return merge_answers(answers)
 
     async def stops(self, last_words: str) -> str:
-        """Why the model is to go on although it has answered; empty where it need not."""
+        """Ask `Stop` hooks after the model's answer; return why the model should continue, or an empty string."""
         told = {"stop_hook_active": self._objections > 0, "last_assistant_message": last_words}
         if not self.has("Stop"):
             return ""
@@ -177,26 +176,27 @@ class SessionHooks:
         self._objections += 1
         if self._objections > MAX_STOP_OBJECTIONS:
             self._channel.notice(
-                f"hooks wanted the model to go on {MAX_STOP_OBJECTIONS} times in this turn; it ends all the same: "
+                f"hooks made the model continue {MAX_STOP_OBJECTIONS} times in this turn; the turn ends now: "
                 f"{reason.splitlines()[0]}"
             )
             return ""
         return reason
 
     async def permission(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
-        """About a call that the user would be asked about, and the name that it has there."""
+        """Ask about a call that needs the user's permission; return the answer and the tool's name in Claude Code."""
         views = views_of(call, self._root)
         return await self._about_call("PermissionRequest", call.id, views, agent), views[0].name
 
     async def subagent_starts(self, agent: str, kind: str) -> str:
-        """What an agent is told by hooks when it begins."""
+        """Return the context that hooks add for a starting sub-agent."""
         return (await self.ask("SubagentStart", (kind,), {"agent_id": agent, "agent_type": kind})).context
 
     async def subagent_stops(
         self, agent: str, kind: str, last_words: str, said: Sequence[Message], *, is_going_on: bool
     ) -> str:
-        """Why an agent is to go on that has answered; empty where it need not. `agent`: its id; `kind`: the name of its
-        definition; `said`: all that was said to it and by it; `is_going_on`: it does so because of a hook."""
+        """Ask after a sub-agent's answer; return why it should continue, or an empty string. `agent` is its id, `kind`
+        its definition's name, `said` its whole conversation; `is_going_on` is true if a hook already made it
+        continue."""
         if not self.has("SubagentStop"):
             return ""
         transcript = await self._transcript.of_agent(agent, said)
@@ -210,22 +210,22 @@ class SessionHooks:
         return objection(await self.ask("SubagentStop", (kind,), told))
 
     async def before_compaction(self, trigger: Trigger, focus: str) -> HookAnswer:
-        """About a summary that is to be made; an objection is heard where the user wants it."""
+        """Ask about a planned compaction. An objection counts only if the user requested the compaction."""
         return await self.ask("PreCompact", (trigger,), {"trigger": trigger, "custom_instructions": focus})
 
     async def after_compaction(self, trigger: Trigger, summary: str) -> None:
-        """About one that was made. What hooks say then, the model is told with what is sent next."""
+        """Report a finished compaction. Context that hooks add goes into the next message to the model."""
         await self.ask("PostCompact", (trigger,), {"trigger": trigger, "compact_summary": summary})
         await self._start("compact")
 
     def take_pending(self) -> tuple[tuple[HookEvent, str], ...]:
-        """What hooks had to say at which event that the model is told with what is sent next."""
+        """Return and clear the context that hooks added for the next message, with the events."""
         taken = tuple(self._pending)
         self._pending.clear()
         return taken
 
     async def close(self) -> None:
-        """Tells hooks that the session ends, and ends those that still run."""
+        """Report the end of the session, and cancel hooks that still run."""
         self._stop_waiting()
         if self.has_begun and self.ends is not None:
             self.has_begun = False
@@ -237,18 +237,18 @@ class SessionHooks:
         if answer.context:
             self._pending.append(("SessionStart", answer.context))
 
-    # How they are asked.
+    # Running the hooks.
 
     async def ask(
         self, event: HookEvent, names: Sequence[str], told: Mapping[str, object], call: ToolView | None = None
     ) -> HookAnswer:
-        """What those want that are for such an event, of one of these names. They are ended when the user interrupts.
-        What they have to say to the user has been told."""
+        """Run the matching hooks of an event and return their merged answer. An interrupt cancels them. Their notices
+        have been shown to the user when this returns."""
         answer = await self._channel.interrupt.race(self._ask(event, names, told, call))
         if answer is None:
             return HookAnswer()
         if answer.stop is not None:
-            self._channel.notice(f"a hook ends the turn: {answer.stop}")
+            self._channel.notice(f"a hook ended the turn: {answer.stop}")
             self._channel.interrupt.request()
         return answer
 
@@ -266,13 +266,13 @@ class SessionHooks:
             self._channel.notice(line)
 
     def _queue_late_answer(self, hook: DeclaredHook, answer: HookAnswer) -> None:
-        """What a hook says that nobody waited for: the model is told with what is sent next."""
+        """Queue the answer of an asynchronous hook for the next message to the model."""
         self._show_notices(answer)
         if said := objection(answer):
             self._pending.append((hook.event, "\n".join(filter(None, (hook.entry.preface, said)))))
 
     async def _hook_input(self, event: HookEvent, told: Mapping[str, object]) -> bytes:
-        """What a hook reads on its standard input."""
+        """The JSON that a hook reads from standard input."""
         path = await self._transcript.catch_up()
         if self._transcript.problem:
             self._notice_once(self._transcript.problem)
@@ -283,14 +283,14 @@ class SessionHooks:
             "permission_mode": _MODES[self._mode()],
             "hook_event_name": event,
         }
-        return json.dumps({**common, **told}).encode() + b"\n"  # scripts that `read` a line want its end
+        return json.dumps({**common, **told}).encode() + b"\n"  # scripts that `read` a line need its end
 
     def _notice_once(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
             self._channel.notice(line)
 
-    # What the user is waited for with.
+    # Notifications that the session is waiting for the user.
 
     def _note(self, event: Event) -> None:
         match event:
@@ -298,7 +298,7 @@ class SessionHooks:
                 name = views_of(ToolCall("", event.name, event.arguments), self._root)[0].name
                 self._notify("permission_prompt", f"ebb needs your permission to use {name}")
             case QuestionAsked() | PlanSubmitted():
-                self._notify("elicitation_dialog", "ebb needs an answer of yours")
+                self._notify("elicitation_dialog", "ebb needs your answer")
             case TurnStarted():
                 self._stop_waiting()
             case TurnFinished() if self._channel.is_interactive and self.has("Notification"):
@@ -323,5 +323,5 @@ class SessionHooks:
 
 
 def objection(answer: HookAnswer) -> str:
-    """What hooks have to say to who has answered, who goes on to act on it; empty where they are content."""
+    """Return what hooks want the model to act on; empty if they have no objection."""
     return "\n".join(filter(None, (answer.reason if answer.verdict == "deny" else "", answer.context)))

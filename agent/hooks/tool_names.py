@@ -1,5 +1,5 @@
-"""Calls in the words of Claude Code, which hooks are written for: its names of tools and of their arguments. The way
-back is `ebbtide.agent.calls.argument_aliases`. Pure."""
+"""Translates calls to Claude Code's tool and argument names, which hooks are written for.
+`ebbtide.agent.calls.argument_aliases` is the reverse. Pure."""
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
@@ -13,20 +13,20 @@ Input: TypeAlias = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ToolView:
-    """A call as hooks are told of it."""
+    """A call in Claude Code's terms."""
 
     name: str
     input: Mapping[str, object]
     aliases: tuple[str, ...] = ()
-    """What it was called before there, or is called besides."""
+    """Former or alternative names of the tool."""
     is_whole: bool = True
-    """It says all of the call, so that another input can take its place."""
+    """Whether the view describes the whole call, so that a changed input can replace it."""
     ours: str = ""
     """The name of the tool here."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that it is called there."""
+        """All names of the tool in Claude Code."""
         return (self.name, *self.aliases)
 
 
@@ -49,10 +49,10 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "skill": ("Skill",),
     "tool_search": ("ToolSearch",),
 }
-"""The name of each of our tools there, and what it was called before or is called besides."""
+"""Claude Code's names of our tools, the current one first."""
 
 OURS = frozenset(_NAMES)
-"""Tools of ours that are called otherwise there, also those that a session is not offered."""
+"""Our tools that have another name in Claude Code, including those that a session does not offer."""
 
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "bash": {"background": "run_in_background"},
@@ -75,12 +75,13 @@ _OURS: Mapping[str, str] = {
     theirs.replace("_", "").lower(): ours for ours, names in _NAMES.items() for theirs in (ours, *names)
 } | {"patch": "apply_patch"}
 PATHS = ("file_path", "notebook_path", "path")
-"""They are absolute there."""
+"""Argument names that contain paths; they are absolute in Claude Code."""
 _STATUSES = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
 def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
-    """The call in those words; one for each file that a patch changes. `root`: the working folder."""
+    """Return the call in Claude Code's terms; a patch gives one view for each changed file. `root` is the working
+    folder."""
     if call.name == "apply_patch":
         views = _of_patch(str(call.arguments.get("patch", "")), root)
         return tuple(replace(view, ours=call.name) for view in views)
@@ -99,19 +100,19 @@ def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
 
 
 def our_names(theirs: Sequence[str]) -> tuple[str, ...]:
-    """The names of our tools for names of either kind, such as `Read` and `Bash(git log:*)`, without what stands in
-    brackets and in any case; what we have no tool for stays as it is written."""
+    """Map tool names of either kind, such as `Read` and `Bash(git log:*)`, to our names, ignoring case and the part in
+    parentheses. Unknown names are returned unchanged."""
     names = (name.partition("(")[0].strip() for name in theirs)
     return tuple(dict.fromkeys(_OURS.get(name.replace("_", "").lower(), name) for name in names))
 
 
 def is_known(name: str) -> bool:
-    """Whether it is a tool of ours that is called otherwise there, by either name."""
+    """Whether `name` is a tool that has different names here and in Claude Code."""
     return name in OURS or any(name in names for names in _NAMES.values())
 
 
 def absolute(path: str, root: str) -> str:
-    """A path as hooks are told of it. Links are not followed: scripts look at how a file is called."""
+    """Return an absolute path. Links are not resolved, since scripts look at file names."""
     return posixpath.normpath(posixpath.join(root, path))
 
 
@@ -154,7 +155,7 @@ _REWRITERS: Mapping[str, Callable[[Input], None]] = {
 
 
 def _of_patch(patch: str, root: str) -> tuple[ToolView, ...]:
-    """Scripts that watch over files look at `file_path`: each file of the patch is told as an edit of its own."""
+    """Return each file of a patch as an edit of its own, since guard scripts look at `file_path`."""
     from ebbtide.tools.files.patch import Add, Delete, PatchError, Update, parse  # noqa: PLC0415  # deferred: few calls are patches
 
     whole = ToolView("apply_patch", {"patch": patch}, ("Edit", "Write", "MultiEdit"))

@@ -1,4 +1,4 @@
-"""What was said in a session as a file of JSON lines, as hooks know them from Claude Code."""
+"""Writes the session's transcript as JSON lines, in Claude Code's format, for hooks."""
 
 import asyncio
 import json
@@ -14,24 +14,24 @@ from ebbtide.agent.messages import Image, Message, Text, ToolCall, ToolOutput, U
 from ebbtide.tools.files.private_folder import make_private
 
 UsageByMessage: TypeAlias = Mapping[int, Usage]
-"""What the replies took, by their places among the messages that are read."""
+"""Token usage of replies, by message index."""
 ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int, UsageByMessage]]]
-"""The messages of the session from a position on, the position of what is said next, and what replies took."""
+"""Reads the messages from a position on; returns them, the next position and the usage of replies."""
 
 
 class HookTranscript:
-    """That of one session. It is written when somebody is going to read it, and only what is new."""
+    """The transcript of one session. It is written on demand, and only new messages are appended."""
 
     def __init__(self, path: Path, session: str, root: Path, read: ReadMessages) -> None:
         self.path = path
         self.problem = ""
-        """Why it cannot be written, if so."""
+        """Why the transcript cannot be written; empty if it can."""
         self._session, self._root, self._read = session, str(root), read
         self._position, self._last = 0, ""
         self._alone = asyncio.Lock()
 
     async def catch_up(self) -> str:
-        """The path of the file, which holds all that was said; empty when it cannot be written."""
+        """Append new messages and return the path of the file; empty if it cannot be written."""
         async with self._alone:
             start = self._position
             messages, self._position, used = await self._read(start)
@@ -44,7 +44,7 @@ class HookTranscript:
             return str(self.path)
 
     async def of_agent(self, agent: str, messages: Sequence[Message]) -> str:
-        """The path of a file beside it, which holds what was said to an agent and by it."""
+        """Write the conversation of a sub-agent to a file next to it and return its path."""
 
         async def read(_: int) -> tuple[Sequence[Message], int, UsageByMessage]:
             return messages, len(messages), {}
@@ -90,14 +90,14 @@ class HookTranscript:
 
 
 def _content(message: Message, root: str) -> str | list[dict[str, object]]:
-    """What a message says; a text where it is nothing else. What the program told the model is left out."""
+    """The content of a message; a plain string if it contains only text. Text that the program added is omitted."""
     parts: list[dict[str, object]] = []
     for part in message.parts:
         match part:
             case Text(text=text):
                 parts.append({"type": "text", "text": text})
             case Image(media_type=kind):
-                parts.append({"type": "text", "text": f"[a picture, {kind}]"})
+                parts.append({"type": "text", "text": f"[image, {kind}]"})
             case ToolCall(id=id):
                 view = views_of(part, root)[0]
                 name, given = (view.name, view.input) if view.is_whole else (part.name, part.arguments)

@@ -1,2 +1,2 @@
-"""Many tasks, each a session of its own: the file that names them, what is remembered of them until each is done, and
-their work trees. `batch` has them done, once each, within one budget; the command is `tui/cli/batch.py`."""
+"""Batch runs: many tasks from a file, each in its own session. Contains the task file, the journal and the worktrees.
+`batch` runs each task once, within one budget; the command is in `tui/cli/batch.py`."""

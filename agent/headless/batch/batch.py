@@ -1,8 +1,8 @@
-"""A batch: tasks from a file, some at a time, each once, within one budget; what it has come to.
+"""Runs the tasks of a file concurrently, each once, within one budget.
 
-Each task has a session of the store. One that was begun and is not done, since the batch was killed or stopped, goes on
-with its session when the batch is run again: its prompt is not sent twice, no call is run twice, and an answer that was
-already there is its result. Tasks run in this process: a model is waited for, which many can do at once."""
+Each task has a session in the store. If the batch is killed or stopped, the next run resumes the sessions of unfinished
+tasks: no prompt is sent twice, no call is run twice, and an existing answer is used as the result. All tasks run in
+this process, since most of the time is spent waiting for models."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ BatchEnd: TypeAlias = Literal["done", "interrupted", "cost_limit", "stopped"]
 
 
 class BatchProgress(Protocol):
-    """Is told how a batch goes."""
+    """Receives the progress of a batch."""
 
     def begin(self, run: TaskRun, *, goes_on: bool) -> None: ...
 
@@ -40,59 +40,59 @@ class BatchProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What a batch has come to, with the runs of it before."""
+    """The outcome of a batch, including earlier runs of it."""
 
     end: BatchEnd
     tasks: int
     answered: int
     """Tasks that ended with exit code 0."""
     failed: int
-    """Tasks that ended with another."""
+    """Tasks that ended with another exit code."""
     left: int
-    """Tasks that are not done."""
+    """Unfinished tasks."""
     cost: float
-    """US dollars of all tasks, as far as prices are known."""
+    """Cost of all tasks in US dollars, as far as prices are known."""
     message: str
-    """Why it was stopped, if it was."""
+    """Why the batch stopped early; empty if it did not."""
     exit_code: int
 
 
 @dataclass(eq=False)
 class Batch:
-    """The tasks of a file and what is known of them."""
+    """The tasks of a file and their state."""
 
     tasks: Sequence[BatchTask]
     journal: BatchJournal
     sessions: Callable[[BatchTask, Path | None], Sessions]
-    """Those in which a task is to be done, in its own folder or another one; to be closed by whoever asks. Raises
+    """Opens the sessions for a task, in its own folder or in the given one; the caller closes them. Raises
     `AgentError`."""
     store: Sessions
-    """Has the store open until the batch is over: to open one that nobody has open takes long."""
+    """Keeps the store open during the batch, since opening it takes long."""
     progress: BatchProgress
     jobs: int
-    """Tasks at a time."""
+    """Number of tasks that run at the same time."""
     max_cost: float | None = None
-    """US dollars of all tasks, those of earlier runs among them."""
+    """Limit in US dollars for all tasks, including earlier runs."""
     worktrees: BatchWorktrees | None = None
-    """Where each task is to have a work tree of its own."""
+    """Set if each task gets its own worktree."""
     max_time: float | None = None
-    """Seconds of each task that says nothing else."""
+    """Default time limit of a task in seconds."""
     running: list[TaskRun] = field(default_factory=list)
     _shared: dict[str, Sessions] = field(default_factory=dict)
-    """Those of tasks with the same settings."""
+    """Sessions shared by tasks with the same settings."""
     _users: Counter[str] = field(default_factory=Counter)
-    """How many tasks are to be done in each."""
+    """Number of unfinished tasks that use each of them."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _end: BatchEnd = "done"
     _message: str = ""
     _exit_code: int = 0
     _blocked_reason: str = ""
-    """Why a task could not be gone on with, if one could not."""
+    """Why a task could not be resumed; empty if all could."""
     _spent: float = 0.0
-    """US dollars of what does not run any more."""
+    """Cost of finished runs in US dollars."""
 
     async def run(self) -> BatchResult:
-        """Does what is left. What was begun comes first."""
+        """Run the unfinished tasks; those already begun come first."""
         done = self.journal.results
         self._spent = sum(_cost_of(done[task.id]) for task in self.tasks if task.id in done)
         left = [task for task in self.tasks if task.id not in done]
@@ -115,8 +115,7 @@ class Batch:
                 await sessions.close()
 
     async def _remove_leftover_worktrees(self) -> None:
-        """Takes away the work trees of tasks that are done, which a kill has left. Where git fails they stay, as they
-        do behind a task."""
+        """Remove the worktrees of finished tasks that a kill has left behind. If Git fails, they stay."""
         done, begun = self.journal.results, self.journal.begun
         known = ((task, begun[task.id].session) for task in self.tasks if task.id in done and task.id in begun)
         for task, session in self.worktrees.leftover_tasks(known) if self.worktrees is not None else ():
@@ -127,17 +126,17 @@ class Batch:
                     await asyncio.to_thread(self.worktrees.remove, worktree, done[task.id])
 
     def interrupt(self) -> None:
-        """Ends what runs, in order: it goes on when the batch is run again."""
+        """Interrupt all running tasks. The next run of the batch resumes them."""
         self._stop("interrupted", 130)
         self._interrupt_running()
 
     @property
     def cost(self) -> float:
-        """US dollars, as far as prices are known."""
+        """Cost in US dollars, as far as prices are known."""
         return self._spent + sum(run.cost for run in self.running)
 
     async def _work(self, waiting: Iterator[BatchTask]) -> None:
-        """One task after the other, until none waits or the batch is to end."""
+        """Run tasks one after another, until none are left or the batch ends."""
         while self._end == "done" and (task := next(waiting, None)) is not None:
             if self._is_spent():
                 self._stop("cost_limit", 6)
@@ -145,7 +144,7 @@ class Batch:
             try:
                 await self._do(task)
             except OSError as error:
-                self._stop("stopped", 1, f"`{self.journal.output}` cannot be written: {error.strerror or error}")
+                self._stop("stopped", 1, f"cannot write `{self.journal.output}`: {error.strerror or error}")
                 self._interrupt_running()
 
     async def _do(self, task: BatchTask) -> None:
@@ -172,7 +171,7 @@ class Batch:
         self.progress.end(run)
 
     async def _in_sessions(self, run: TaskRun) -> Worktree | None:
-        """Does a task; the work tree in which it was done, if it has one."""
+        """Run a task; return the worktree that was used, if any."""
         worktree = None
         try:
             sessions = await self._sessions_of(run.task)
@@ -192,7 +191,7 @@ class Batch:
         return worktree
 
     async def _sessions_of(self, task: BatchTask) -> Sessions:
-        """Those of tasks with the same settings, opened. Raises `AgentError`."""
+        """Return open sessions, shared by tasks with the same settings. Raises `AgentError`."""
         async with self._opening:
             if task.settings not in self._shared:
                 sessions = self.sessions(task, None)
@@ -210,7 +209,7 @@ class Batch:
             await sessions.close()
 
     def _finish(self, run: TaskRun, worktree: Worktree | None) -> None:
-        """Writes the result down. Where git fails, the work tree stays as it is, and the result says why."""
+        """Write the result. If Git fails, the worktree stays and the result contains the error."""
         result = run.result()
         if self.worktrees is None or worktree is None:
             self.journal.finish(run.task, result)
@@ -226,7 +225,7 @@ class Batch:
 
     def _interrupt_running(self) -> None:
         if self.running:
-            with suppress(OSError):  # then the disk is full, which is told where a result cannot be written
+            with suppress(OSError):  # the disk is full; reported when a result cannot be written
                 self.journal.stop(*(run.task.id for run in self.running))
         for run in self.running:
             run.stop.request()
@@ -235,7 +234,7 @@ class Batch:
         return self.max_cost is not None and self.cost >= self.max_cost
 
     def _stop(self, end: BatchEnd, exit_code: int, message: str = "") -> None:
-        """No further task begins. The first reason is the one to tell."""
+        """Start no more tasks. The first reason is the one reported."""
         if self._end == "done":
             self._end, self._exit_code, self._message = end, exit_code, message
 
@@ -253,7 +252,7 @@ class Batch:
 
 
 def _cost_of(result: Mapping[str, Any]) -> float:
-    """US dollars, as far as they are known."""
+    """Cost in US dollars, as far as known."""
     match result:
         case {"usage": {"cost": int() | float() as cost}}:
             return float(cost)

@@ -1,7 +1,8 @@
-"""What of a batch is done, on the disk: a file of results, a JSON line each, and beside it a journal of what was begun.
+"""Stores the progress of a batch: a results file with one JSON line per task, and next to it a journal of started
+tasks.
 
-A task is done when its result stands in the file, and was begun when the journal says so: that is written, and on the
-disk, before its session is opened. So one that was killed is known with its session, which goes on."""
+A task is done when its result is in the file, and started when it is in the journal. The journal entry is synced to
+disk before the session is opened, so that the session of a killed task is known and can be resumed."""
 
 import fcntl
 import json
@@ -22,16 +23,16 @@ _HEAD = {"journal": "ebb batch", "version": 1}
 
 @dataclass(frozen=True, slots=True)
 class StartedTask:
-    """A task that was begun."""
+    """A task that was started."""
 
     digest: str
-    """Of the task, as it was then."""
+    """Digest of the task when it was started."""
     session: str
 
 
 class BatchJournal:
-    """Of one file of results, which is ours alone until it is closed. Raises `UsageError` for what cannot be used, and
-    `OSError` where it cannot be written."""
+    """The journal of one results file, locked until it is closed. Raises `UsageError` if the files cannot be used, and
+    `OSError` if they cannot be written."""
 
     def __init__(self, output: Path) -> None:
         self.output, self.path = output, output.with_name(f"{output.name}.journal")
@@ -42,18 +43,18 @@ class BatchJournal:
             begun, torn = self._read_entries(self.path, _is_entry)
             if not begun and output.exists() and output.stat().st_size > 0:
                 raise UsageError(
-                    f"`{output}` is there already, and no batch wrote it; remove it, or give another file with "
+                    f"`{output}` exists but was not written by a batch; remove it, or choose another file with "
                     "`--output`"
                 )
             found, end = self._read_entries(output, _is_result) if output.exists() else ([], 0)
             self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in found}
-            """Of the tasks that are done, by their ids."""
+            """Results of finished tasks, by id."""
             self.begun: dict[str, StartedTask] = {
                 row["begun"]: StartedTask(row["task"], row["session"]) for row in begun if "begun" in row
             }
-            """Those and what was begun besides, by their ids."""
+            """All started tasks, finished or not, by id."""
             self.stopped: set[str] = {id for row in begun for id in row.get("stopped", ())}
-            """Those of it that were interrupted: the last reply in their sessions may be half of one."""
+            """Ids of interrupted tasks; the last reply in their sessions may be incomplete."""
             self._results = _open_for_append(output, end)
             closing.callback(os.close, self._results)
             self._journal = _open_for_append(self.path, torn)
@@ -64,26 +65,26 @@ class BatchJournal:
             closing.pop_all()
 
     def begin(self, task: BatchTask, session: str) -> None:
-        """The task is about to begin, in a session of this id."""
+        """Record that a task starts, with the id of its session."""
         with self._writes:
             _write(self._journal, {"begun": task.id, "task": task.digest, "session": session})
         self.begun[task.id] = StartedTask(task.digest, session)
 
     def stop(self, *ids: str) -> None:
-        """These are about to be interrupted."""
+        """Record that these tasks are being interrupted."""
         with self._writes:
             _write(self._journal, {"stopped": ids})
         self.stopped.update(ids)
 
     def finish(self, task: BatchTask, result: Mapping[str, Any]) -> None:
-        """The task is done, with this result."""
+        """Write the result of a finished task."""
         with self._writes:
             _write(self._results, result)
         self.results[task.id] = result
 
     def reopen(self, *ids: str) -> None:
-        """These are not done: their results are taken out of the file, and their sessions go on, whatever they said
-        last."""
+        """Remove the results of these tasks, so that they run again in the same sessions, whatever their last reply
+        was."""
         self.stop(*ids)
         kept = {id: result for id, result in self.results.items() if id not in ids}
         place = self.output.with_name(f".{self.output.name}.{os.getpid()}")
@@ -110,14 +111,14 @@ class BatchJournal:
         except BlockingIOError as error:
             os.close(descriptor)
             raise UsageError(
-                f"another `ebb batch` works on `{self.output}`; wait for it, or give another file"
+                f"another `ebb batch` is using `{self.output}`; wait for it, or choose another file"
             ) from error
         return descriptor
 
     @staticmethod
     def _read_entries(path: Path, is_ours: Callable[[object], bool]) -> tuple[list[dict[str, Any]], int]:
-        """The lines of a file, and where the last whole one ends: behind it stands what a kill has cut. Raises
-        `UsageError` for one that is none of ours."""
+        """Return the lines of a file and the end of the last complete one; a kill may have left a partial line after
+        it. Raises `UsageError` for an invalid line."""
         rows, end = list[dict[str, Any]](), 0
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
             if not line.endswith(b"\n"):
@@ -127,9 +128,9 @@ class BatchJournal:
             except (ValueError, RecursionError):
                 row = None
             if isinstance(row, dict) and number == 1 and is_ours is _is_entry and not row.items() >= _HEAD.items():
-                raise UsageError(f"`{path}` is no journal of a batch; give another file with `--output`")
+                raise UsageError(f"`{path}` is not a batch journal; choose another file with `--output`")
             if not isinstance(row, dict) or not is_ours(row):
-                raise UsageError(f"line {number} of `{path}` is damaged; remove the line, or give another file")
+                raise UsageError(f"line {number} of `{path}` is damaged; remove the line, or choose another file")
             rows.append(row)
             end += len(line)
         return rows, end
@@ -157,7 +158,7 @@ def _is_entry(row: object) -> bool:
 
 @contextmanager
 def open_journal(output: Path) -> Iterator[BatchJournal]:
-    """The journal of a file of results. Raises `UsageError`."""
+    """Open the journal of a results file. Raises `UsageError`."""
     try:
         journal = BatchJournal(output)
     except OSError as error:
@@ -167,7 +168,7 @@ def open_journal(output: Path) -> Iterator[BatchJournal]:
 
 
 def _open_for_append(path: Path, end: int) -> int:
-    """A file that is written behind a place; what stands there goes."""
+    """Open a file for appending, truncated to `end` bytes."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         os.ftruncate(descriptor, end)
@@ -182,7 +183,7 @@ def _line(row: Mapping[str, Any]) -> bytes:
 
 
 def _write(descriptor: int, row: Mapping[str, Any]) -> None:
-    """A line, on the disk when this returns: all of it, or nothing that is read as one."""
+    """Write a line and sync it to disk. If that fails, the partial line is removed."""
     line, start = _line(row), os.fstat(descriptor).st_size
     try:
         left = memoryview(line)
@@ -190,13 +191,13 @@ def _write(descriptor: int, row: Mapping[str, Any]) -> None:
             left = left[os.write(descriptor, left) :]
         os.fsync(descriptor)
     except OSError:
-        with suppress(OSError):  # the next line must not stand behind half a one
+        with suppress(OSError):  # the next line must not follow a partial one
             os.ftruncate(descriptor, start)
         raise
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a loss of power."""
+    """Sync a folder, so that its file names survive a power loss."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

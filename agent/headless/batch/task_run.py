@@ -1,4 +1,4 @@
-"""One task of a batch, done in a session that goes on where it was left."""
+"""Runs one task of a batch, resuming its session if it has one."""
 
 import os
 import time
@@ -26,44 +26,44 @@ RESUME_PROMPT = (
 )
 
 _FATAL_CODES = frozenset({"auth", "quota", "store"})
-"""Codes of errors that say nothing of the task: those after it would fail likewise."""
+"""Error codes that do not depend on the task: all later tasks would fail as well."""
 
 
 @dataclass(eq=False)
 class TaskRun:
-    """A task that runs, or has run."""
+    """A running or finished task."""
 
     task: BatchTask
     session: str
     """The id of its session."""
     was_stopped: bool = False
-    """It was interrupted before: the last reply in its session may be half of one."""
+    """Whether it was interrupted before; the last reply in its session may be incomplete."""
     max_time: float | None = None
-    """Seconds that it may take."""
+    """Time limit in seconds."""
     stop: RunStopper = field(default_factory=RunStopper)
     outcome: RunOutcome = field(default_factory=RunOutcome)
     started: float = field(default_factory=time.time)
-    """Unix seconds."""
+    """Unix time in seconds."""
     is_soon_over: Callable[[], bool] = lambda: False
-    """Asked when a reply is complete: whether no further request is to follow."""
+    """Called after each complete reply; returns whether no further request should follow."""
     obstacle: str = ""
-    """Why the batch cannot go on, if so."""
+    """Why the whole batch cannot continue; empty if it can."""
     blocked_reason: str = ""
-    """Why it cannot be gone on with now, if so: another program has its session, or the database."""
+    """Why the task cannot be resumed now, because another program uses its session or the database; empty if it can."""
     _opened: Session | None = None
 
     @property
     def cost(self) -> float:
-        """US dollars that its session has taken so far, as far as prices are known."""
+        """Cost of the session so far in US dollars, as far as prices are known."""
         return (self._opened.cost if self._opened is not None else self.outcome.cost) or 0.0
 
     @property
     def is_done(self) -> bool:
-        """It has come to its end, good or bad, and is not to be gone on with."""
+        """Whether the task has ended, successfully or not, and should not be resumed."""
         return not self.obstacle and self.outcome.stop_reason != "interrupted"
 
     async def work(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
-        """Does the task. What goes wrong is its outcome."""
+        """Run the task. Errors become its outcome."""
         outcome = self.outcome
         outcome.session = self.session
         try:
@@ -109,7 +109,7 @@ class TaskRun:
                 outcome.result = answer
                 outcome.end("answered")
             else:
-                # A session may be stored before anything is said in it.
+                # A session may be stored before its first message.
                 prompt = RESUME_PROMPT if session.history.messages else self.task.prompt
                 await Turns(session, outcome, heard, self.stop, self.task.schema).answer(prompt)
         finally:
@@ -119,12 +119,12 @@ class TaskRun:
         outcome.sandbox = "off" if sessions.config.sandbox == "off" else known_kind()
 
     def result(self) -> dict[str, Any]:
-        """Its line of the file of results."""
+        """The task's line in the results file."""
         ended = {"exit_code": self.outcome.exit_code, "seconds": round(time.time() - self.started, 3)}
         return {"id": self.task.given_id, **result_json(self.outcome.as_result), **ended}
 
     def _answer_in(self, conversation: Conversation) -> str | None:
-        """The answer with which the session has ended, if it is one: it was killed before that was written down."""
+        """The final answer in the session, if it has one: the task was killed before its result was written."""
         last = conversation.messages[-1] if conversation.messages else None
         if self.was_stopped or not isinstance(last, Assistant) or last.calls or not last.text.strip():
             return None

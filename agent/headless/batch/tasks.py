@@ -1,4 +1,4 @@
-"""The tasks of a batch, read from a file of JSON lines, and what is wrong with its lines. Pure."""
+"""Reads the tasks of a batch from a JSON Lines file and reports invalid lines. Pure."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from ebbtide.agent.context.long_texts import sendable
 from ebbtide.tools.schema import mismatches
 
 MAX_ID_CHARS = 200
-"""Characters."""
+"""Maximum length of an id, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +19,22 @@ class BatchTask:
     """One line of the file."""
 
     id: str
-    """No other task of the batch has it. Without one of its own, the number of its line."""
+    """Unique id in the batch; the line number if the task has no id."""
     line: int
-    """From 1."""
+    """Line number, from 1."""
     prompt: str
     digest: str
-    """Of all that it says: another one is another task under the same id."""
+    """Digest of the whole task; a changed task with the same id is a new task."""
     given_id: str | int
-    """The id as it stands in the file."""
+    """The id as written in the file."""
     options: Mapping[str, Any]
-    """By the names of flags, with `_` in them: those of `OPTIONS`, but for `output_schema`."""
+    """Options by flag name, with `_` for `-`: those of `OPTIONS` except `output_schema`."""
     schema: Mapping[str, object] | None = None
-    """JSON Schema that its answer must meet."""
+    """JSON Schema that the answer must match."""
 
     @property
     def settings(self) -> str:
-        """The same for tasks whose options are the same."""
+        """A key that is equal for tasks with the same options."""
         return json.dumps(self.options, sort_keys=True)
 
 
@@ -67,11 +67,11 @@ OPTIONS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "config": (_is_texts, "a list of KEY=VALUE"),
     "output_schema": (lambda value: isinstance(value, dict), "a JSON Schema, as an object"),
 }
-"""What a task may say besides `id` and `prompt`: whether a value is one, and what is wanted."""
+"""Options of a task besides `id` and `prompt`: a validator and a description of valid values."""
 
 
 def read_tasks(content: bytes) -> tuple[Sequence[BatchTask], Sequence[str]]:
-    """The tasks of a file, in order, and what is wrong with it, a line each, named by its number."""
+    """Return the tasks of a file in order, and its problems, one line each, with line numbers."""
     tasks: dict[str, BatchTask] = {}
     problems = list[str]()
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
@@ -80,7 +80,7 @@ def read_tasks(content: bytes) -> tuple[Sequence[BatchTask], Sequence[str]]:
         try:
             task = _task(number, raw)
             if task.id in tasks:
-                raise ValueError(f"the task of line {tasks[task.id].line} has the id `{task.id}`, too")
+                raise ValueError(f"the task in line {tasks[task.id].line} also has the id `{task.id}`")
             tasks[task.id] = task
         except (ValueError, RecursionError) as error:
             problems.append(f"line {number}: {error}")
@@ -88,18 +88,18 @@ def read_tasks(content: bytes) -> tuple[Sequence[BatchTask], Sequence[str]]:
 
 
 def _task(number: int, raw: bytes) -> BatchTask:
-    """Raises `ValueError`: what is wrong with the line."""
+    """Parse a line. Raises `ValueError` with the problem."""
     said = _object(raw)
     unknown = sorted(said.keys() - {"id", "prompt", *OPTIONS})
     if unknown:
-        raise ValueError(f"there is no option `{unknown[0]}`; a task has id, prompt, {', '.join(OPTIONS)}")
+        raise ValueError(f"unknown option `{unknown[0]}`; a task can have id, prompt, {', '.join(OPTIONS)}")
     given = said.get("id", number)
     if not (_is_text(given) or (isinstance(given, int) and not isinstance(given, bool))):
-        raise ValueError("`id` must be a text or a whole number")
+        raise ValueError("`id` must be a string or an integer")
     if len(str(given)) > MAX_ID_CHARS:
         raise ValueError(f"its `id` is longer than {MAX_ID_CHARS} characters")
     if not _is_text(said.get("prompt")):
-        raise ValueError("`prompt` must be a text that is not empty")
+        raise ValueError("`prompt` must be a non-empty string")
     options = {name: value for name, value in said.items() if name in OPTIONS and value is not None}
     for name, value in options.items():
         is_right, wanted = OPTIONS[name]

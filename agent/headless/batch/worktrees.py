@@ -1,5 +1,4 @@
-"""A git work tree for each task of a batch: entered before the task, and afterwards its changes as a commit on a branch
-of its own and as a diff."""
+"""A Git worktree for each task of a batch. Afterwards the task's changes are a commit on its own branch, and a diff."""
 
 import re
 import shutil
@@ -23,32 +22,31 @@ from ebbtide.tools.process.git_worktrees import (
 )
 
 MAX_DIFF_CHARS = 1_000_000
-"""Characters of a diff that stands in a result; the branch has all of it."""
+"""Maximum length of a diff in a result, in characters; the branch always has all changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchWorktrees:
-    """Those of one batch. Its methods take a while and are called in threads; one at a time asks git to change what
-    work trees share."""
+    """The worktrees of one batch. The methods block and run in threads; a lock serialises Git commands that change
+    shared state."""
 
     places: Path
-    """The folder for work trees."""
+    """The folder that contains the worktrees."""
     data: Path
-    """The folder of the program's data, with what was kept of files that are changed."""
+    """The data folder, which contains the checkpoints."""
     _alone: threading.Lock = field(default_factory=threading.Lock)
 
     def enter(self, task: BatchTask, session: str, root: Path) -> Worktree:
-        """The work tree of a task that is to be done in a folder: the one that its session had, if it had one. Raises
-        `UsageError`."""
+        """Create the worktree of a task, or reuse the one that its session had. Raises `UsageError`."""
         with self._alone:
             try:
                 return enter_worktree(root.resolve(), _name(task, session), self.places)
             except GitError as error:
-                raise UsageError(f"the task has no work tree: {error}") from error
+                raise UsageError(f"cannot create a worktree for the task: {error}") from error
 
     def result(self, task: BatchTask, worktree: Worktree) -> Mapping[str, Any]:
-        """What has changed: `branch` and `commit` (null where nothing has), `base`, `diff` (null where it is too
-        large). Raises `GitError`."""
+        """Commit the changes and return `branch` and `commit` (null if nothing changed), `base`, and `diff` (null if
+        too large). Raises `GitError`."""
         title = task.prompt.strip().splitlines()[0][:72]
         commit, base = commit_all(worktree, f"{title}\n\nTask {task.id} of a batch."), base_of(worktree)
         if commit == base:
@@ -58,15 +56,14 @@ class BatchWorktrees:
         return {"branch": worktree.branch or None, "base": base, "commit": commit, "diff": kept}
 
     def remove(self, worktree: Worktree, result: Mapping[str, Any]) -> None:
-        """Takes the folder away, once the result is on the disk; the branch, too, where nothing has changed. Raises
-        `GitError`."""
+        """Remove the worktree after the result was written, and the branch if nothing changed. Raises `GitError`."""
         with self._alone:
             remove_worktree(worktree, branch=result["commit"] is None)
-        shutil.rmtree(folder_for(self.data, worktree.place), ignore_errors=True)  # nothing can be taken back there
+        shutil.rmtree(folder_for(self.data, worktree.place), ignore_errors=True)  # nothing can be undone there
 
     def leftover_tasks(self, tasks: Iterable[tuple[BatchTask, str]]) -> Sequence[tuple[BatchTask, str]]:
-        """Those of tasks that are done, with their sessions, whose work trees are still there: the program was killed
-        before it took them away."""
+        """Return the finished tasks, with their sessions, whose worktrees still exist because the program was killed
+        before removing them."""
         there = {path.name for path in self.places.glob("*/*")}
         return [(task, session) for task, session in tasks if _name(task, session) in there]
 
@@ -76,5 +73,5 @@ def _name(task: BatchTask, session: str) -> str:
 
 
 def _short(text: str) -> str:
-    """What of the text can stand in the name of a branch."""
+    """The part of a text that is valid in a branch name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:50].rstrip("-") or "task"

@@ -1,2 +1,2 @@
-"""Claude Code's stream of JSON lines, for programs that are written for it: what they say, and what we tell in it.
-`messages` is pure; what has no meaning here is refused by name."""
+"""Claude Code's JSON stream format, input and output, for programs written for it. `messages` is pure. Unsupported
+requests are refused by name."""

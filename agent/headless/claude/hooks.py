@@ -1,4 +1,4 @@
-"""Hooks that are functions of the program: which it declares, and how they are asked and answer."""
+"""Hooks that are callbacks of the client program: their declarations, and the exchange of requests and answers."""
 
 import asyncio
 import json
@@ -11,11 +11,11 @@ from ebbtide.agent.headless.stream_events import HookCalled, HookLeft, OutputEve
 from ebbtide.agent.hooks.declarations import DeclaredHook
 
 _BLOCKING_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionRequest"})
-"""Events at which nobody who decides is no yes."""
+"""Events where a missing answer means no."""
 
 
 class ProgramHooks:
-    """Those of one run, as they are asked."""
+    """Pending hook requests of one run."""
 
     def __init__(self, show: Callable[[OutputEvent], None]) -> None:
         self._show = show
@@ -23,7 +23,7 @@ class ProgramHooks:
         self._is_ended = False
 
     async def ask(self, callback: str, told: bytes) -> bytes:
-        """As `AskProgram`."""
+        """See `AskProgram`."""
         about: Mapping[str, Any] = json.loads(told)
         if self._is_ended:
             return _answer_without_program(about)
@@ -41,7 +41,7 @@ class ProgramHooks:
             del self._waiting[id]
 
     def take(self, id: str, response: Mapping[str, Any]) -> bool:
-        """Whether a response is one of theirs."""
+        """Handle a response; return whether it answers a hook request."""
         answer = self._waiting.get(id)
         if answer is None:
             return False
@@ -55,7 +55,7 @@ class ProgramHooks:
         return True
 
     def end(self) -> None:
-        """Nobody answers any more."""
+        """Fail all pending requests: the client has ended."""
         self._is_ended = True
         for answer in self._waiting.values():
             if not answer.done():
@@ -63,19 +63,19 @@ class ProgramHooks:
 
 
 class _ProgramExited(Exception):
-    """It ends without an answer."""
+    """The client ended without an answer."""
 
 
 def _answer_without_program(about: Mapping[str, Any]) -> bytes:
-    """What follows where the program is gone. Raises `ValueError`."""
-    why = "the program that decides about this is gone"
+    """The answer when the client is gone. Raises `ValueError` for events that it cannot block."""
+    why = "the program that decides about this has exited"
     if about.get("hook_event_name") not in _BLOCKING_EVENTS:
         raise ValueError(why)
     return json.dumps({"decision": "block", "reason": why}).encode()
 
 
 def program_hooks(declared: object) -> tuple[Sequence[DeclaredHook], Sequence[str]]:
-    """Those that an `initialize` declares, and what of it cannot be, half a sentence each."""
+    """Return the hooks declared in an `initialize` request, and its problems, each as half a sentence."""
     problems = list[str]()
     hooks = [*_declared_hooks(declared, problems)]
     problems += filter(None, (hook.problem for hook in hooks))
@@ -86,7 +86,7 @@ def _declared_hooks(declared: object, problems: list[str]) -> Iterator[DeclaredH
     if not declared:
         return
     if not isinstance(declared, Mapping):
-        problems.append("`hooks` is no object")
+        problems.append("`hooks` is not an object")
         return
     for event, groups in declared.items():
         if not groups:
@@ -107,7 +107,7 @@ def _of_group(
 ) -> Iterator[DeclaredHook]:
     matcher, timeout = rest.get("matcher") or "", rest.get("timeout")
     if not isinstance(matcher, str) or not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
-        problems.append(f"the matcher or the timeout of a hook for `{event}` means nothing")
+        problems.append(f"the matcher or the timeout of a hook for `{event}` is invalid")
         return
     for id in ids:
         call = ProgramCall(str(id), must_answer=rest.get("onFailure") not in (None, "continue"))

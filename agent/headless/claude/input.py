@@ -1,4 +1,4 @@
-"""What a program says that is written for Claude Code: messages, control requests and answers, as JSON lines."""
+"""Parses the input of programs written for Claude Code: messages, control requests and answers, as JSON lines."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -34,18 +34,18 @@ _RULE_SCOPES: Mapping[str, Literal["session", "project"]] = {
     "session": "session", "localSettings": "project", "projectSettings": "project",
 }  # fmt: skip
 _IGNORED_TYPES = ("keep_alive", "control_cancel_request", "update_environment_variables")
-"""Lines of which nothing follows here."""
+"""Line types that are ignored."""
 _NOT_THERE = ("agents", "sdkMcpServers")
-"""What an `initialize` may ask for that would be missed."""
+"""Unsupported parts of `initialize` that a client would miss."""
 
 
 class ClaudeInput:
-    """The lines of one run."""
+    """The input of one run."""
 
     def __init__(
         self, root: str, show: Callable[[OutputEvent], None], commands: Sequence[str] = (), models: Sequence[str] = ()
     ) -> None:
-        """`root`: the working folder. `commands` and `models` are those that a program may choose of."""
+        """`root` is the working folder. `commands` and `models` are those that the client may choose from."""
         self._root = root
         self._hooks = ProgramHooks(show)
         self._initialized: Mapping[str, object] = {
@@ -55,10 +55,10 @@ class ClaudeInput:
             "hook_on_failure_supported": True, "hooks_applied": True,
         }  # fmt: skip
         self._changed: set[str] = set()
-        """Calls that the program has allowed with other arguments, which is asked about once more."""
+        """Calls that the client allowed with changed arguments, which require a second permission request."""
 
     def read(self, line: InputLine) -> InputRequest | None:
-        """What a line asks for; None where nothing follows. Raises `RefusedLine`."""
+        """Parse a line; None if it needs no action. Raises `RefusedLine`."""
         value = json_object(line)
         match value:
             case None:
@@ -81,10 +81,10 @@ class ClaudeInput:
             case {"type": "control_response", "response": {"request_id": str(id)} as response}:
                 return AnswerGiven(id, {"behavior": "deny", "message": str(response.get("error", ""))})
             case _:
-                raise RefusedLine("it is no `user`, `control_request` or `control_response`, or lacks a part of it")
+                raise RefusedLine("it is not a valid `user`, `control_request` or `control_response`")
 
     def answer(self, question: Question, said: Mapping[str, Any]) -> Answer:
-        """What the response to `can_use_tool` means for a question. Raises `RefusedLine`."""
+        """Convert a `can_use_tool` response to an answer. Raises `RefusedLine`."""
         behavior, note = said.get("behavior"), str(said.get("message", ""))
         if behavior not in ("allow", "deny"):
             raise RefusedLine(f"the `behavior` for `{question.id}` must be `allow` or `deny`")
@@ -108,7 +108,7 @@ class ClaudeInput:
                 return Decision("edit", arguments=_ours(name, theirs, given, self._root))
 
     def answer_at_once(self, question: Question) -> Answer | None:
-        """The answer to a question that the program has answered already."""
+        """Return the answer to a question that the client has already answered."""
         if isinstance(question, PermissionAsked) and question.is_edited and question.call_id in self._changed:
             return Decision("allow")
         return None
@@ -117,16 +117,16 @@ class ClaudeInput:
         self._hooks.end()
 
     def _set_up(self, request: Mapping[str, Any]) -> tuple[SetupRequest | None, str]:
-        """What an `initialize` asks for, if anything; why it cannot be."""
+        """Parse an `initialize` request; return the setup, if any, and the reason if it is refused."""
         missed = [name for name in _NOT_THERE if request.get(name)]
         hooks, problems = program_hooks(request.get("hooks"))
         if missed:
-            problems = (f"{' and '.join(missed)} of programs are not supported", *problems)
+            problems = (f"{' and '.join(missed)} are not supported", *problems)
         text, schema = request.get("systemPrompt"), request.get("jsonSchema")
         said = "\n\n".join(map(str, text)) if isinstance(text, list) else text or ""
         more = request.get("appendSystemPrompt") or ""
         if not isinstance(said, str) or not isinstance(more, str):
-            problems = (*problems, "the system prompt is no text")
+            problems = (*problems, "the system prompt is not a string")
         try:
             mismatches(None, schema or {})
         except ValueError as error:
@@ -148,13 +148,13 @@ class ClaudeInput:
             case "set_permission_mode" if (mode := OUR_MODES.get(str(request.get("mode")))) is not None:
                 return ControlRequest(id, ModeRequest(mode))
             case "set_permission_mode":
-                return ControlRequest(id, None, {}, f"there is no mode `{request.get('mode')}`")
+                return ControlRequest(id, None, {}, f"unknown mode `{request.get('mode')}`")
             case _:
                 return ControlRequest(id, None, {}, f"`{wanted}` is not supported")
 
 
 def _allow_decision(question: PermissionAsked, updates: object) -> Decision:
-    """A call is allowed, and a rule kept that was suggested. Raises `RefusedLine` for what of it is not followed."""
+    """Allow a call and keep a suggested rule. Raises `RefusedLine` for other permission updates."""
     wanted = updates if isinstance(updates, list) else [updates] if updates else []
     known = {**suggestion, "destination": ""} if (suggestion := suggestion_of(question)) is not None else None
     told = (one for one in wanted if isinstance(one, Mapping))
@@ -162,9 +162,7 @@ def _allow_decision(question: PermissionAsked, updates: object) -> Decision:
     if not wanted:
         return Decision("allow")
     if len(kept) < len(wanted) or not {*kept} <= _RULE_SCOPES.keys():
-        raise RefusedLine(
-            "its `updatedPermissions` are not followed: only what is suggested can be kept", Decision("allow")
-        )
+        raise RefusedLine("its `updatedPermissions` are ignored: only suggested rules can be added", Decision("allow"))
     return Decision("allow", question.offers[0], kept=_RULE_SCOPES[kept[0]] if question.rules_file else "session")
 
 
@@ -188,10 +186,10 @@ def _parts(content: object) -> Iterator[Text | Image]:
 
 
 def _ours(name: str, theirs: str, given: Mapping[str, Any], root: str) -> Mapping[str, object]:
-    """The arguments of a call as the program changed them. Raises `RefusedLine`."""
+    """The arguments of a call as changed by the client. Raises `RefusedLine`."""
     schema = next((tool.schema for tool in builtin_tools() if tool.name == name), {})
     properties = schema.get("properties")
     try:
         return our_arguments(name, theirs, given, tuple(properties) if isinstance(properties, Mapping) else (), root)
     except ToolError as error:
-        raise RefusedLine(f"the call cannot be changed so: {error}") from error
+        raise RefusedLine(f"the call cannot be changed like this: {error}") from error

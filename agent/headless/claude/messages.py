@@ -1,5 +1,5 @@
-"""A session told in the messages of Claude Code's `stream-json`, for programs that are written for it. What is not the
-same stands in docs/scripts.md."""
+"""Converts session events to Claude Code's `stream-json` messages, for programs written for it. docs/scripts.md lists
+the differences."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -61,13 +61,13 @@ _SUBTYPES: Mapping[RunStop, str] = {
 
 
 def claude_call(name: str, arguments: Mapping[str, object], root: str) -> tuple[str, Mapping[str, object]]:
-    """The name and the arguments by which a call is known there. A patch of several files stays what it is here."""
+    """The name and arguments of a call in Claude Code. A patch of several files keeps our format."""
     first, *more = views_of(ToolCall("", name, arguments), root)
     return (first.name, first.input) if first.is_whole and not more else (name, arguments)
 
 
 def question_input(question: QuestionAsked) -> Message:
-    """The arguments of `AskUserQuestion` that put a question."""
+    """The arguments of `AskUserQuestion` for a question."""
     options = [{"label": option, "description": ""} for option in question.options]
     return {"questions": [
         {"question": question.question, "header": "", "options": options, "multiSelect": question.several}
@@ -75,8 +75,8 @@ def question_input(question: QuestionAsked) -> Message:
 
 
 def suggestion_of(question: PermissionAsked) -> Message | None:
-    """The narrowest rule that would answer the question for the rest of the session, as a change that a program may
-    send back with its answer."""
+    """The narrowest rule that would answer the question for the rest of the session, as a permission update that the
+    client may send back."""
     if not question.offers:
         return None
     tool, _, rest = question.offers[0].partition("(")
@@ -86,10 +86,10 @@ def suggestion_of(question: PermissionAsked) -> Message | None:
 
 
 class ClaudeMessages:
-    """Makes messages of what happens, and a result of each turn."""
+    """Converts events to messages, with a result for each turn."""
 
     def __init__(self, clock: Callable[[], float], *, tells_parts: bool = False) -> None:
-        """`clock`: seconds. `tells_parts`: what a reply consists of is told as it is written, too."""
+        """`clock` returns seconds. With `tells_parts`, partial messages are included."""
         self._parts = ReplyParts() if tells_parts else None
         self._clock = clock
         self._started: RunStarted | None = None
@@ -97,20 +97,20 @@ class ClaudeMessages:
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._usage = Usage()
-        """Of the newest reply."""
+        """Usage of the latest reply."""
         self._message = ""
-        """The id of that."""
+        """The id of the latest reply."""
         self._shown: set[str] = set()
-        """The calls that were told."""
+        """Ids of the calls already sent."""
         self._denied: list[Message] = []
         self._turn_began = self._step_began = clock()
         self._asking = 0.0
-        """Seconds of the turn in which the provider was waited for."""
+        """Time spent waiting for the provider in this turn, in seconds."""
         self._before = (Usage(), 0)
-        """Tokens and steps of the run before the turn."""
+        """Tokens and steps of the run before this turn."""
 
     def take(self, event: OutputEvent) -> Iterator[Message]:
-        """The messages that an event is."""
+        """Yield the messages for an event."""
         if isinstance(event, StepStarted):
             self._message = f"msg_{uuid4().hex[:24]}"
         if self._parts is not None:
@@ -170,7 +170,7 @@ class ClaudeMessages:
                 pass
 
     def end_turn(self, outcome: RunOutcome) -> Iterator[Message]:
-        """What was streamed and not told, and the result of the turn."""
+        """Yield text that was streamed but not sent yet, and the result of the turn."""
         yield from self._reply()
         spent, (before, steps) = outcome.usage, self._before
         usage = Usage(
@@ -210,7 +210,7 @@ class ClaudeMessages:
         })  # fmt: skip
 
     def _reply(self) -> Iterator[Message]:
-        """What the model has written so far, if it has."""
+        """Yield what the model has written so far, if anything."""
         content: list[Message] = []
         if thoughts := "".join(self._thoughts):
             content.append({"type": "thinking", "thinking": thoughts, "signature": ""})

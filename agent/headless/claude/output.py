@@ -1,4 +1,4 @@
-"""The output format `claude-stream-json`: messages of Claude Code, a line each."""
+"""The output format `claude-stream-json`: Claude Code's messages, one per line."""
 
 import time
 from typing import TextIO
@@ -12,15 +12,15 @@ from ebbtide.agent.headless.stream_events import OutputEvent
 
 
 class ClaudeOutput:
-    """Prints messages as things happen, and a result at the end of each turn."""
+    """Prints messages as events happen, and a result at the end of each turn."""
 
     def __init__(self, out: TextIO, progress: Progress | None = None, *, tells_parts: bool = False) -> None:
-        """As `ClaudeMessages`."""
+        """See `ClaudeMessages`."""
         self._out = out
         self._progress = progress
         self._messages = ClaudeMessages(time.monotonic, tells_parts=tells_parts)
         self._is_told = False
-        """The result of the newest turn."""
+        """Whether the result of the latest turn was printed."""
 
     def show(self, event: OutputEvent) -> None:
         if isinstance(event, TurnStarted):
@@ -36,6 +36,6 @@ class ClaudeOutput:
         self._is_told = True
 
     def end(self, outcome: RunOutcome) -> None:
-        """A run in which no turn was told, since it could not even begin, ends with a result all the same."""
+        """Print a result even if no turn could begin."""
         if not self._is_told:
             self.end_turn(outcome)

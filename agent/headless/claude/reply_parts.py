@@ -1,4 +1,4 @@
-"""A reply as it is written: the events of the Messages API that Claude Code passes on. Calls come whole."""
+"""Converts a streamed reply to the Messages API events that Claude Code forwards. Calls are not streamed."""
 
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
@@ -11,22 +11,22 @@ _Kind: TypeAlias = Literal["text", "thinking"]
 
 
 class ReplyParts:
-    """Those of one run."""
+    """The stream events of one run."""
 
     def __init__(self) -> None:
         self._index = 0
-        """Of the next block."""
+        """Index of the next content block."""
         self._kind: _Kind | None = None
-        """Of the block that is open."""
+        """Type of the open content block."""
         self._is_open = False
-        """A reply has begun."""
+        """Whether a reply has begun."""
 
     def take(self, event: OutputEvent, message: str, model: str) -> Iterator[Part]:
-        """What of a reply an event is. `message`: the id of the reply that begins with a step."""
+        """Yield the stream events for an event. `message` is the id of the reply of the current step."""
         match event:
             case StepStarted():
                 yield from self._begin(message, model)
-            case RetryScheduled() if self._is_open:  # what was written no longer counts: the reply begins anew
+            case RetryScheduled() if self._is_open:  # the reply starts again, so the text so far no longer counts
                 yield from self._close("error")
                 yield from self._begin(message, model)
             case TextDelta(text=text):

@@ -93,7 +93,10 @@ def test_a_cache_is_kept_alive_three_times_at_most(value: str, place: Place) -> 
     settings = place.settings()
     assert settings.set_value("agent.keep_alive", "3") == "`agent.keep_alive` is now 3, from the next session on"
     assert settings.set_value("agent.keep_alive", "off") == "`agent.keep_alive` is now off, from the next session on"
-    with pytest.raises(ConfigError, match=r'`agent\.keep_alive` must be "off", or a number from 1 to 3'):
+    with pytest.raises(
+        ConfigError,
+        match=r'`agent\.keep_alive` must be "off", or the maximum number of requests in one pause, from 1 to 3',
+    ):
         settings.set_value("agent.keep_alive", value)
     assert place.load().keep_alive == "off"
 

@@ -64,7 +64,7 @@ def test_a_server_that_lists_its_models_takes_the_key(server: str, tmp_path: Pat
     host = server.removeprefix("http://")
     assert (subject, state) == ("provider", "well")
     assert text.startswith(f"anthropic: {host} answers in ")
-    assert text.endswith(" ms, and takes the key")
+    assert text.endswith(" ms, and accepts the key")
     assert Listing.asked == [("/v1/models", "sk-right")]
 
 
@@ -99,7 +99,7 @@ def test_proxies_and_certificates_are_named_without_their_passwords(
         (
             "certificates",
             "broken",
-            f"those in `{certificates}`, which `SSL_CERT_FILE` names, cannot be read: it holds none",
+            f"cannot read `{certificates}`, set by `SSL_CERT_FILE`: it contains none",
         ),
     ]
 

@@ -148,7 +148,7 @@ def test_commands_of_every_program_are_found_and_a_broken_one_is_one_line(brough
     ]
     assert [line.partition(" is left out: ")[2] for line in problems] == [
         "it is longer than 1,000,000 bytes",
-        "it has no text `prompt`",
+        "it has no `prompt` string",
     ]
 
 
@@ -259,7 +259,7 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(brough
     brought.write(".claude/commands/look.md", "Look: !`echo $1`")
     sessions, session = await open_session(brought)
     events = await say(session, "hello")
-    decide = "start `ebb` in a terminal to decide, or give `--trust` to have what this project brings"
+    decide = "start `ebb` in a terminal to decide, or give `--trust` to use what this project contains"
     assert notices(events) == [
         "the skill `deploy` and the command `look` of this project are not approved, so they are left out; " + decide
     ]
@@ -279,8 +279,8 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(brough
 
     await say(session, "/deploy now", trust_all)
     (question,) = asked
-    assert question.startswith("This project brings 1 skill and 1 command that you have not approved so:\n")
-    assert "  says of itself: Deploys the site.\n  files: SKILL.md\n" in question
+    assert question.startswith("This project has 1 skill and 1 command that you have not approved:\n")
+    assert "  description: Deploys the site.\n  files: SKILL.md\n" in question
     assert "  runs: echo $1\n" in question
     body, news = notes(session)[:2]
     assert body.endswith("It says:\n\nRun `run.sh now`.")
@@ -353,9 +353,9 @@ async def test_each_can_be_asked_about_and_a_refusal_holds_also_in_a_run_that_tr
     await say(session, "hello", each)
     await sessions.close()
     assert asked == [
-        "This project brings 1 skill and 1 command that you have not approved so:",
-        "This project brings the skill `deploy` in `.claude/skills/deploy`.",
-        "This project brings the command `look` in `.claude/commands/look.md`.",
+        "This project has 1 skill and 1 command that you have not approved:",
+        "This project has the skill `deploy` in `.claude/skills/deploy`.",
+        "This project has the command `look` in `.claude/commands/look.md`.",
     ]
     sessions, session = await open_session(brought, trusts=True)
     assert session.extensions is not None
@@ -379,7 +379,7 @@ def test_hooks_that_skills_and_agents_say_of_their_own_are_named(brought: Brough
     brought.write(".claude/skills/deploy/SKILL.md", f"---\nname: deploy\ndescription: d\n{hooks}---\nDo.")
     brought.write(".claude/agents/looker.md", f"---\nname: looker\ndescription: d\n{hooks}---\nLook.")
     brought.write(".claude/agents/plain.md", "---\nname: plain\ndescription: d\n---\nLook.")
-    told = "says hooks of its own, which do not run here; those in `.claude/settings.json` do"
+    told = "declares its own hooks, which do not run here; hooks in `.claude/settings.json` do"
     assert find_skills(brought.config)[1] == (f"the skill `deploy` {told}",)
     brought.write(".claude/commands/ship.md", f"---\ndescription: d\n{hooks}---\nShip.")
     assert find_agents(brought.config)[1] == (f"the agent `looker` {told}",)

@@ -36,14 +36,14 @@ def test_a_head_is_read_as_it_is_meant(text: str, head: dict[str, object], body:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("---\nname: x\n", "line 1: the head that begins with `---` does not end"),
-        ("---\n- a\n- b\n---\n", "line 2: the head is no list of `key: value`"),
+        ("---\nname: x\n", "line 1: the front matter is not closed with `---`"),
+        ("---\n- a\n- b\n---\n", "line 2: the front matter is not a list of `key: value`"),
         ("---\nname: x\nlist: [a\n  - {\n---\n", "line 4: "),
         ("---\ndescription: Use: it\ntools:\n  - [a: {\n---\n", "line 2: "),
         ("---\na: &a\n  - 1\nb:\n  - *a\n---\n", "line 5: an alias"),
         ("---\n!!python/object:os.system {}\n---\n", "line 2: could not determine a constructor"),
         (f"---\na: {'[' * 5_000}\n---\n", ""),
-        (f"---\na: {'x' * 70_000}\n---\n", "the head is longer than 65,536 characters"),
+        (f"---\na: {'x' * 70_000}\n---\n", "the front matter is longer than 65,536 characters"),
     ],
 )
 def test_a_head_that_cannot_be_read_says_what_is_wrong_and_where(text: str, why: str) -> None:

@@ -66,7 +66,7 @@ def test_the_folders_between_the_working_folder_and_the_top_count_the_nearest_fi
         ("Build packages/web/src/", "command:packages/web/src:build", "packages/web/src/.claude/commands/build.md"),
         ("Lint", "command:lint", ".claude/commands/lint.md"),
     ]
-    assert problems == ("the command `packages/web/.claude/commands/bad.md` is left out: it says nothing",)
+    assert problems == ("the command `packages/web/.claude/commands/bad.md` is left out: it is empty",)
 
 
 def test_more_than_the_limit_is_told(brought: Brought) -> None:

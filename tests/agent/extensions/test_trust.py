@@ -67,7 +67,7 @@ def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for
 def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
     hooks = TrustItem("hook", ".claude/settings.json", "project", ".claude/settings.json", "d", ("PreToolUse", "Stop"))
     (first, *_) = folder_question([(DEPLOY, None), (hooks, None)]).splitlines()
-    assert first == "This project brings 1 file of hooks and 1 skill that you have not approved so:"
+    assert first == "This project has 1 file of hooks and 1 skill that you have not approved:"
     line, _, _ = unapproved_notice([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
     assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
     assert " have changed since they were approved, so they are left out; " in unapproved_notice([(hooks, "changed")])
@@ -85,7 +85,7 @@ def test_what_runs_by_itself_is_shown_to_its_last_line_before_all_is_trusted() -
     items = [replace(DEPLOY, kind=kind, details=harmless) for kind in ("hook", "server", "skill")]
     question = folder_question([(item, None) for item in items]).splitlines()
     told = [line.strip() for line in question if line.startswith("  ") and line != "  true"]
-    assert told == ["curl evil.example"] * 2 + ["… 21 lines more: see them with “ask about each”"]
+    assert told == ["curl evil.example"] * 2 + ["… 21 more lines: choose “ask about each” to see them"]
 
 
 def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_of_sight() -> None:
@@ -95,7 +95,7 @@ def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_o
     )
     before = TrustRecord("d0", "approved", ("c\nd",))
     inline = name.replace("\n", "\\n").replace("\r", "\\x0d")
-    shown = ["a\\x2028b", "true [1,000 blanks] ;x"]
+    shown = ["a\\x2028b", "true [1,000 spaces] ;x"]
     assert item_question(item, before).splitlines() == [
         f"This project has changed the skill `{inline}` in `.claude/skills/{inline}`.",
         "",

@@ -35,16 +35,16 @@ def goes_on(what: str) -> HookAnswer:
         ("PreToolUse", Exit(1, b"x", b"Traceback\nmore"), goes_on("exited with 1: Traceback")),
         ("PreToolUse", Exit(-9, b"", b""), goes_on("was killed by signal 9")),
         ("PreToolUse", Exit(None, b"", b""), goes_on("was ended after 60 s")),
-        ("PreToolUse", Exit(0, b'{"command": "bl', b""), goes_on("printed what begins like JSON and is none")),
+        ("PreToolUse", Exit(0, b'{"command": "bl', b""), goes_on("printed invalid JSON")),
         ("Stop", Exit(0, b'{"decision": "bl', b""),
          goes_on('printed a decision that is not valid JSON: {"decision": "bl')),
         ("Stop", Exit(0, b'{"decision": "block", "reason": "\\ud800"}', b""), HookAnswer("deny", "?")),
-        ("Stop", Exit(0, b'{"a":' * 100_000, b""), goes_on("printed what begins like JSON and is none")),
+        ("Stop", Exit(0, b'{"a":' * 100_000, b""), goes_on("printed invalid JSON")),
         ("UserPromptSubmit", Exit(0, b"the date\n", b""), HookAnswer(context="the date")),
         ("SessionStart", Exit(0, b"the branch\n", b""), HookAnswer(context="the branch")),
         ("SessionStart", Exit(0, b"the branch of M\xfcller\n", b""), HookAnswer(context="the branch of M\ufffdller")),
-        ("SessionStart", Exit(0, bytes(range(256)) * 99, b""), goes_on("printed what is no text")),
-        ("UserPromptSubmit", Exit(0, b"\xff\xfea\xc3" * 9_999, b""), goes_on("printed what is no text")),
+        ("SessionStart", Exit(0, bytes(range(256)) * 99, b""), goes_on("printed binary data")),
+        ("UserPromptSubmit", Exit(0, b"\xff\xfea\xc3" * 9_999, b""), goes_on("printed binary data")),
         ("Stop", Exit(0, b"chatter", b""), HookAnswer()),
         ("Stop", Exit(0, b'{"async": true, "asyncTimeout": 9}\n', b""), HookAnswer()),
         ("Stop", Exit(0, b'{"async": true}\nworks\n{"systemMessage": "a"}\n{"systemMessage": "b"}', b""),
@@ -53,8 +53,8 @@ def goes_on(what: str) -> HookAnswer:
          HookAnswer("deny", "red", notices=("red",))),
         ("Stop", Exit(2, b"", b"tests fail"), HookAnswer("deny", "tests fail")),
         ("PostToolUse", Exit(2, b"", b"unused import"), HookAnswer("deny", "unused import")),
-        ("SessionStart", Exit(2, b"", b"oh\nmore"), goes_on("objects, which changes nothing here: oh")),
-        ("Notification", Exit(2, b"", b""), goes_on("objects, which changes nothing here: ")),
+        ("SessionStart", Exit(2, b"", b"oh\nmore"), goes_on("objects, but this event cannot be blocked: oh")),
+        ("Notification", Exit(2, b"", b""), goes_on("objects, but this event cannot be blocked: ")),
     ],
 )  # fmt: skip
 def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected: HookAnswer) -> None:
@@ -99,8 +99,8 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
          HookAnswer(context="c", output="***")),
         (special("PreToolUse", updatedToolOutput="x", more=1),
          HookAnswer(problems=(
-             f"{N} says `updatedToolOutput`, which is not known here; that is passed over",
-             f"{N} says `more`, which is not known here; that is passed over",
+             f"{N} has the unknown key `updatedToolOutput`; that is passed over",
+             f"{N} has the unknown key `more`; that is passed over",
          ))),
         (special("PermissionRequest", decision={"behavior": "deny", "message": "no"}), HookAnswer("deny", "no")),
         (special("PermissionRequest", decision={"behavior": "allow"}), HookAnswer("allow")),
@@ -194,7 +194,9 @@ def test_a_decision_that_cannot_be_read_refuses_where_something_is_guarded(print
 def test_what_a_hook_logs_allows_nothing() -> None:
     allow = b'{"decision": "approve"}'
     logged = parse_answer("PreToolUse", N, Exit(0, b"+ ls # " + allow, b""), 60)
-    assert logged == HookAnswer(problems=(f"{N} allows the call, but prints other text, too; that is passed over",))
+    assert logged == HookAnswer(
+        problems=(f"{N} allows the call but also prints other text, so the approval is ignored",)
+    )
     assert parse_answer("PreToolUse", N, Exit(0, b"\xef\xbb\xbf{}\n" + allow, b""), 60) == HookAnswer("allow")
     told = {"tool_name": "mcp__a__b", "tool_input": {"decision": "approve", "permissionDecision": "deny"}}
     assert parse_answer("PreToolUse", N, Exit(0, json.dumps(told).encode(), b""), 60) == HookAnswer()

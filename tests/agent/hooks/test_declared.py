@@ -126,7 +126,7 @@ def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
     home.write(".claude/settings.json", settings)
     found = declared_hooks(home.config())
     assert [each.entry.action_text for each in found.hooks] == ["tells http://localhost:8080/a"]
-    assert [each.partition("` for Stop is left out: what a project brings")[0] for each in found.problems] == [
+    assert [each.partition("` for Stop is left out: hooks of a project")[0] for each in found.problems] == [
         "the hook `tells https://example.org/a",
         "the hook `tells http://localhost.example.org/",
         "the hook `tells http://127.0.0.1@b/",
@@ -159,7 +159,7 @@ def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
     assert [each.command for each in config.hooks_after_tool] == ["d"]
     assert config.may_have_hooks
     file.write_text('[[hooks.PreTool]]\nhooks = [{ command = "a" }]\n')
-    with pytest.raises(ConfigError, match="no event for hooks is called `PreTool`; there are SessionStart, "):
+    with pytest.raises(ConfigError, match="unknown hook event `PreTool`; known events are SessionStart, "):
         load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
 
 
@@ -195,10 +195,10 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
     )
     assert found == (HookEntry("Stop", "", "ok"),)
     assert [problem[:60] for problem in problems] == [
-        "no event for hooks is called `WorktreeCreate`, `Setup`; ther",
+        "unknown hook event `WorktreeCreate`, `Setup`; known events a",
         "a hook for `Stop` is left out: its `type` is 'script'; known",
         "a hook for `Stop` is left out: its `type` is \"['command']\"; ",
-        "a hook for `Stop` is left out: it is no table",
+        "a hook for `Stop` is left out: it is not a table",
         "a hook for `Stop` is left out: it says `if`, which can only ",
         "a hook for `Stop` is left out: it says `only`, which is not ",
         "a hook for `Stop` is left out: its `async` must be true or f",
@@ -253,7 +253,7 @@ def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
     home = Hooked(tmp_path)
     settings = home.write(".claude/settings.json", "{")
     (problem,) = declared_hooks(home.config()).problems
-    assert problem.startswith("the hooks of `.claude/settings.json` are left out: it is no JSON: ")
+    assert problem.startswith("the hooks of `.claude/settings.json` are left out: it is not valid JSON: ")
     for text in (
         '{"hooks": {}}',
         '{"permissions": {}}',
@@ -271,7 +271,7 @@ def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
     (problem,) = declared_hooks(home.config()).problems
     assert problem == f"the hooks of `.claude/settings.json` are left out: it leads out of `{home.project}`"
     home.write(".claude/settings.local.json", '{"hooks": {"Stop": [{"matcher": "(", "hooks": [{"command": "x"}]}]}}')
-    assert "its matcher `(` is no pattern" in declared_hooks(home.config()).problems[-1]
+    assert "its matcher `(` is not a valid pattern" in declared_hooks(home.config()).problems[-1]
 
 
 def test_a_list_may_mean_a_tool_by_our_name_and_a_pattern_does_not() -> None:

@@ -273,8 +273,7 @@ async def test_hooks_that_hang_fork_flood_or_print_garbage_cost_a_line_and_the_r
             "the hook `sleep 600` for PreToolUse was ended after 0.3 s; it goes on without it",
             "the hook `(sleep 600 & sleep 600 &) ; exec sleep 600` for PreToolUse was ended after 0.3 s; it goes on "
             "without it",
-            "the hook `printf '{\\377'` for PreToolUse printed what begins like JSON and is none; it goes on without "
-            "it",
+            "the hook `printf '{\\377'` for PreToolUse printed invalid JSON; it goes on without it",
             "the hook `/no/such/program` for PreToolUse exited with 127: /bin/bash: line 1: /no/such/program: No such "
             "file or directory; it goes on without it",
             "the hook `./plain.sh` for PreToolUse exited with 126: /bin/bash: line 1: ./plain.sh: Permission denied; "
@@ -289,7 +288,7 @@ async def test_a_stop_hook_that_is_never_content_does_not_go_on_for_ever(home: H
     home.settings(Stop=[("", "echo more >&2; exit 2")])
     home.replies(*[DONE] * 20)
     done = await home.run()
-    assert done.told[-1].startswith("hooks wanted the model to go on 10 times in this turn; it ends all the same: more")
+    assert done.told[-1].startswith("hooks made the model continue 10 times in this turn; the turn ends now: more")
     assert getattr(done.end, "end", "") == "answered"
 
 
@@ -297,7 +296,7 @@ async def test_a_hook_ends_the_turn(home: Hooked) -> None:
     home.settings(PreToolUse=[("Bash", """echo '{"continue": false, "stopReason": "the budget is spent"}'""")])
     home.replies(calls(bash("touch ran")), DONE)
     done = await home.run()
-    assert done.told == ["a hook ends the turn: the budget is spent"]
+    assert done.told == ["a hook ended the turn: the budget is spent"]
     assert getattr(done.end, "end", "") == "interrupted"
     assert not (home.project / "ran").exists()
 
@@ -408,7 +407,7 @@ async def test_a_script_that_changes_while_the_session_runs_is_not_run_any_more(
     done = await home.run()
     assert (home.project / "log").read_text() == "called\n" * 2
     assert done.told == [
-        "the hooks of `.claude/settings.json` do not run any more: they, or files that they run, have changed since "
+        "the hooks of `.claude/settings.json` were disabled: they, or files that they run, have changed since "
         "they were approved; a new session asks about them"
     ]
 
@@ -439,7 +438,7 @@ async def test_hooks_of_a_project_are_asked_about_and_run_once_they_are_approved
     home.replies(calls(call("write", path="a.txt", content="x")), DONE)
     done = await home.run(interactive=True, meanwhile=meanwhile)
     (question,) = asked
-    assert question.startswith("This project brings hooks in `.claude/settings.json`.")
+    assert question.startswith("This project has hooks in `.claude/settings.json`.")
     assert "\n  UserPromptSubmit: echo it runs\n  Stop: echo formatted > a.txt\n" in question
     assert "in the sandbox and without the network" in question
     assert "notes:]\nit runs" in done.said

@@ -104,7 +104,7 @@ async def test_a_server_that_fails_hangs_floods_or_leads_elsewhere_costs_a_line(
     assert told[:3] == [
         "U/fails` for PreToolUse could not be run: it answered with 500; it goes on without it",
         "U/moved` for PreToolUse could not be run: it answered with 302; it goes on without it",
-        "U/floods` for PreToolUse printed what begins like JSON and is none; it goes on without it",
+        "U/floods` for PreToolUse printed invalid JSON; it goes on without it",
     ]
     assert told[3].startswith("U/garbage` for PreToolUse could not be run: ")
     assert told[4] == "U/hangs` for PreToolUse was ended after 0.2 s; it goes on without it"

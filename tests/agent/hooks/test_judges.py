@@ -73,7 +73,7 @@ def test_what_is_wrong_with_such_hooks_is_named() -> None:
         f"a hook for `Stop` is left out: {why}"
         for why in (
             "it has no `prompt`",
-            "its `prompt` must be a text",
+            "its `prompt` must be a string",
             "it needs `server` and `tool`",
             "its `input` must be a table",
         )
@@ -146,7 +146,7 @@ async def test_a_project_calls_no_tool_of_a_server_by_a_hook(home: Hooked) -> No
     declare(home, Stop={"type": "mcp_tool", "server": "forge", "tool": "search"})
     home.replies(DONE)
     assert (await home.run()).told == [
-        "the hook `calls `search` of the server `forge`` for Stop is left out: what a project brings calls no tool "
+        "the hook `calls `search` of the server `forge`` for Stop is left out: hooks of a project cannot call tools "
         "without a question"
     ]
 

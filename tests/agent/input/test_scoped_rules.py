@@ -40,9 +40,9 @@ def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
         "api.md": "matching",
     }
     assert [problem.split("rules/")[1] for problem in reader.problems] == [
-        "broken.mdc` is left out: line 2: the head is no list of `key: value`",
-        "open.mdc` is left out: line 1: the head that begins with `---` does not end",
-        "out.mdc` is left out: it is outside the project",
+        "broken.mdc` is left out: line 2: the front matter is not a list of `key: value`",
+        "open.mdc` is left out: line 1: the front matter is not closed with `---`",
+        "out.mdc` is left out: it is outside of the project",
         "pipe.mdc` is left out: it is not a file",
     ]
     covered = {

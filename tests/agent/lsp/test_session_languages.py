@@ -88,7 +88,7 @@ async def test_a_project_s_own_server_runs_once_the_user_has_agreed(
     await house.close()
     asked = [event.question.split("\n")[0] for event in events if isinstance(event, QuestionAsked)]
     (finished,) = [event.text for event in events if isinstance(event, ToolFinished)]
-    brings = f"This project brings the server `ruff (language server)` in `{own}`."
+    brings = f"This project has the server `ruff (language server)` in `{own}`."
     problems = "\nNew problems since this change:\nb.py:1:1 error: wrong here [ruff W1]"
     assert asked == ([brings] if interactive else [])
     assert finished == "created `b.py`: 1 line" + (problems if interactive and answer == APPROVE else "")
@@ -119,6 +119,6 @@ def test_the_doctor_names_the_servers(user: User) -> None:
     run = user.ebb("doctor", "--json", "-m", user.script(), *SERVER, *missing, env=env)
     findings = json.loads(run.out)["findings"]
     assert [(one["state"], one["text"]) for one in findings if one["subject"] == "language servers"] == [
-        ("well", f"words ({sys.executable}); whether they start was not tried"),
-        ("broken", "gone: there is no program `/no/such/server`"),
+        ("well", f"words ({sys.executable}); not started for this check"),
+        ("broken", "gone: program `/no/such/server` not found"),
     ]

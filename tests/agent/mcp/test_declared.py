@@ -95,7 +95,7 @@ def test_a_projects_file_is_read_as_other_programs_write_it(house: House) -> Non
         ({"command": "x", "headers": {"A": "1"}}, "`headers` means nothing for a server with a `command`"),
         ({"command": "x", "args": "y"}, "`args` must be a list of texts in quotes"),
         ({"command": ["x", 3]}, "`command` must be a list of texts in quotes"),
-        ({"command": "x", "env": {"PORT": 3}}, "`env` must be a table of texts in quotes"),
+        ({"command": "x", "env": {"PORT": 3}}, "`env` must be a table of quoted strings"),
         ({"command": "x\0y"}, "there is a NUL in it"),
         ({"command": "${EMPTY:-}"}, "its `command` is empty once variables are put in"),
         ({"command": "x", "args": ["${NOT_THERE}"]},
@@ -140,7 +140,7 @@ def test_a_file_is_read_through_a_link_within_the_project_alone(house: House) ->
     house.declares(forge={"command": "forge"})
     declaration = (house.project / ".mcp.json").rename(house.folder / "elsewhere.json")
     (house.project / ".mcp.json").symlink_to(declaration)
-    assert (lines(house), specs(house)) == (["cannot use `/project/.mcp.json`: it leads out of the project"], [])
+    assert (lines(house), specs(house)) == (["cannot use `/project/.mcp.json`: it leads outside the project"], [])
     declaration.rename(house.project / "servers.json")
     (house.project / ".mcp.json").unlink()
     (house.project / ".mcp.json").symlink_to("servers.json")
@@ -155,7 +155,7 @@ def test_nothing_is_waited_for_in_place_of_the_file(house: House, kind: str) -> 
         os.mkfifo(path)
     else:
         path.symlink_to(os.ttyname(terminal))
-    why = "it is not a regular file" if kind == "pipe" else "it leads out of the project"
+    why = "it is not a regular file" if kind == "pipe" else "it leads outside the project"
     try:
         assert lines(house) == [f"cannot use `/project/.mcp.json`: {why}"]
     finally:
@@ -218,8 +218,8 @@ def test_a_projects_configuration_declares_no_server(house: House) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[mcp]\nservers = 3", "`mcp.servers` must hold one table per server"),
-        ("[mcp.servers]\nforge = 3", "`mcp.servers` must hold one table per server"),
+        ("[mcp]\nservers = 3", "`mcp.servers` must contain one table per server"),
+        ("[mcp.servers]\nforge = 3", "`mcp.servers` must contain one table per server"),
         ("[mcp.servers.forge]\ncomand = 'x'", "there is no key `mcp.servers.forge.comand`; allowed are command, args"),
         ("[mcp.servers.forge]\nargs = 'x'", "`mcp.servers.forge.args` is 'x', but must be a list of texts in quotes"),
         ("[mcp.servers.\"a\\nb\"]\ncommand = 'x'", "'a\\nb' is not a name for a server"),

@@ -113,7 +113,7 @@ async def test_what_a_project_brings_is_not_trusted_unless_somebody_says_so(proj
     async with connected(project, editor, {"text": "Hi."}) as agent:
         new = await agent.new_session(cwd=str(project.root), mcp_servers=[])
         assert await said(agent, new.session_id) == "end_turn"
-    assert [one.split(" in ")[0] for one in editor.asked] == ["This project brings the command `hello`"]
+    assert [one.split(" in ")[0] for one in editor.asked] == ["This project has the command `hello`"]
     told = [[one["name"] for one in update["availableCommands"]] for update in editor.told("available_commands_update")]
     own = ["compact", "context", "review", "init"]
     assert told == ([own] if pick([]) is None else [own, [*own, "hello"]])

@@ -80,7 +80,7 @@ def test_failed_tasks_are_opened_again_with_their_sessions(tmp_path: Path) -> No
 
 def test_one_batch_at_a_time_has_the_file(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
-    with open_journal(output), pytest.raises(UsageError, match="another `ebb batch` works on"):
+    with open_journal(output), pytest.raises(UsageError, match="another `ebb batch` is using"):
         BatchJournal(output)
     with open_journal(output) as journal:
         assert not journal.results
