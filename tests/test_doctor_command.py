@@ -136,7 +136,8 @@ def test_an_output_in_view_without_its_row_is_found(house: House) -> None:
     assert house.doctor() == {
         "broken session": (f"{house.left}: `r2` in its context refer to nothing", "compact the session to continue"),
         "note stored outputs": (
-            "1 not needed by any session (0.1 MB)", "they are removed within a day of use, or when a session is deleted",
+            "1 not needed by any session (0.1 MB)",
+            "they are removed within a day of use, or when a session is deleted",
         ),
     }  # fmt: skip
 

@@ -211,7 +211,9 @@ def test_a_line_of_a_hundred_megabytes_is_refused_and_none_of_it_kept(user: User
         status = Path(f"/proc/{program.process.pid}/status").read_text()
         program.say("message", text="go")
         code, result = program.end()
-    assert reason == "it has 104,857,600 bytes, and 64 MB are the most; write the rest to a file and name that"
+    assert (
+        reason == "it has 104,857,600 bytes, more than the limit of 64 MB; write the content to a file and mention it"
+    )
     assert (code, result["result"]) == (0, "Fine.")
     (peak,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
     assert peak < 300_000, "kilobytes: what is too long is let go of"

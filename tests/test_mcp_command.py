@@ -84,15 +84,15 @@ def test_options_may_stand_between_a_name_and_its_address_or_command(owner: Owne
         (("add", "x"), "what is `x`? write its address, or its command after `--`"),
         (("add", "old", "--", "y"), "there is a server `old`; `--replace` writes this one in its place"),
         (("add", "x", "--env", "A", "--", "y"), "`--env A` is not NAME=VALUE"),
-        (("add", "x", "http://h", "--env", "A=1"), "`env` means nothing for a server with a `url`"),
+        (("add", "x", "http://h", "--env", "A=1"), "`env` is not supported for a server with a `url`"),
         (("add", "x", "ftp://h/mcp"), "its `url` must begin with `https://` or `http://`"),
-        (("add", "x\ny", "z"), "its name must be one line that can be seen"),
+        (("add", "x\ny", "z"), "its name must be one line of printable characters"),
         (("add", "old_", "z"), "`old_` could not be told from `old` in the names of tools"),
-        (("remove", "x"), "there is no server `x`; there are `old`"),
+        (("remove", "x"), "unknown server `x`; configured: `old`"),
         (("remove", "theirs"), "/.mcp.json`: remove it there, or name it in `mcp.disabled`"),
-        (("test", "x"), "there is no server `x`; there are `old`, `theirs`, `broken`"),
+        (("test", "x"), "unknown server `x`; configured: `old`, `theirs`, `broken`"),
         (("test", "broken"), "the server `broken` of"),
-        (("logs", "x"), "there is no server `x`"),
+        (("logs", "x"), "unknown server `x`"),
         (("logs", "old", "-n", "0"), "ask for at least one line"),
         (("login", "old"), "`old` is a command on this machine: there is nothing to log in to"),
         (("frobnicate",), "invalid choice: 'frobnicate'"),
@@ -157,7 +157,7 @@ def test_the_list_says_how_each_stands_and_starts_none(owner: Owner) -> None:
     )
     lines = owner.run().out.splitlines()
     assert [line.split("  ")[0] for line in lines] == ["on", "off", "not approved", "unusable"]
-    assert "[means nothing here: alwaysAllow]" in lines[2]
+    assert "[not supported: alwaysAllow]" in lines[2]
     assert not owner.has_started("forge")
 
 

@@ -1,1 +1,2 @@
-"""What other coding agents have kept, read in place and made ours: servers, settings, transcripts. A reader a file."""
+"""Imports MCP servers, settings and transcripts from other coding agents. The files are read in place, with one reader
+per file."""

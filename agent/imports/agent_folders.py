@@ -1,4 +1,4 @@
-"""Where other coding agents keep their files, and those files read: bounded, and never waited for."""
+"""The folders of other coding agents, and bounded, non-blocking reading of their files."""
 
 import json
 import re
@@ -19,10 +19,10 @@ AGENTS: Mapping[AgentName, str] = {
     "gemini": "Gemini",
     "aider": "aider",
 }
-"""The agents by the word for each on the command line, and what people call them."""
+"""Supported agents: the word used on the command line, and the display name."""
 
 MAX_SETTINGS_BYTES = 1 << 26
-"""Bytes of a file with settings: Claude Code keeps a history in its own."""
+"""Maximum size of a settings file; Claude Code keeps a history in its own."""
 
 _STRING = r'("(?:[^"\\]++|\\.)*+")'
 _COMMENT = regex(rf"{_STRING}|//[^\n]*+|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -31,14 +31,14 @@ _LAST_COMMA = regex(rf"{_STRING}|,(?=\s*+[}}\]])", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class AgentFolders:
-    """The folders of each agent, whether they are there or not."""
+    """The folders of each agent, whether they exist or not."""
 
     home: Path
     settings: Path
-    """Where programs of this machine keep settings."""
+    """The XDG configuration folder."""
     claude: Path
     claude_state: Path
-    """Claude Code's file with what it keeps of each project."""
+    """Claude Code's file with its per-project state."""
     codex: Path
     opencode: Path
     opencode_data: Path
@@ -46,7 +46,7 @@ class AgentFolders:
 
 
 def agent_folders(environment: Mapping[str, str]) -> AgentFolders:
-    """The folders that an environment says."""
+    """Return the folders for an environment."""
     home = Path(environment.get("HOME") or Path.home())
     settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
@@ -65,8 +65,8 @@ def agent_folders(environment: Mapping[str, str]) -> AgentFolders:
 
 
 def settings_in(path: Path) -> dict[str, object]:
-    """What a file of settings says: TOML, YAML or JSON, in which comments and last commas are allowed; nothing when it
-    is not there. Raises `ConfigError` with what is wrong with it."""
+    """Parse a settings file: TOML, YAML, or JSON with comments and trailing commas; empty if it does not exist. Raises
+    `ConfigError`."""
     try:
         data = beginning_of(path, MAX_SETTINGS_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +81,7 @@ def settings_in(path: Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"`{path}` cannot be read: {_first_line(error)}") from error
     if not isinstance(content, dict):
-        raise ConfigError(f"`{path}` does not hold settings")
+        raise ConfigError(f"`{path}` does not contain settings")
     return content
 
 
@@ -94,13 +94,13 @@ def _parse_settings(text: str, suffix: str) -> object:
 
 
 def without_comments(text: str) -> str:
-    """JSON out of JSON with comments and last commas."""
+    """Remove comments and trailing commas from JSON."""
     bare = _COMMENT.sub(lambda match: match[1] or " ", text)
     return _LAST_COMMA.sub(lambda match: match[1] or "", bare)
 
 
 def table_in(content: Mapping[str, object], *keys: str) -> dict[str, object]:
-    """The table that stands under some keys, or an empty one."""
+    """The table at a path of keys; empty if there is none."""
     found: object = content
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None

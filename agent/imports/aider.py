@@ -1,4 +1,4 @@
-"""Transcripts of aider: one Markdown file in a project, with a heading for each session."""
+"""Transcripts of aider: one Markdown file per project, with a heading for each session."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from ebbtide.tools.lazy import dataclass, regex
 NAME = ".aider.chat.history.md"
 _BEGIN = regex(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _MAX_TEXT_CHARS = 1 << 20
-"""Characters after which one text is given out and another begun."""
+"""Characters after which a long text is split into another entry."""
 
 
 @dataclass(frozen=True, slots=True)

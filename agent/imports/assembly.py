@@ -1,5 +1,5 @@
-"""Entries of a transcript made our messages: every call answered exactly once, in the message right after it, tools of
-ours by our names, and nothing that only another provider's server could read. Entries in, messages out."""
+"""Converts transcript entries to our messages. Every call gets exactly one output, in the next message; calls of our
+tools get our names; provider-specific parts are removed. Entries in, messages out."""
 
 import json
 import re
@@ -35,10 +35,10 @@ from ebbtide.tools.base import Tool
 from ebbtide.tools.schema import MAX_DEPTH, is_nested, mismatches
 
 TimedMessage: TypeAlias = tuple[Message | Summary, float]
-"""What was said, or what stands for all before it; with its time in Unix seconds."""
+"""A message, or a summary of everything before it, with its Unix time in seconds."""
 
 IMPORT_PROVIDER = "imported"
-"""The provider that messages of other agents have: none, so that no native part is ever sent."""
+"""Provider name of imported messages; no such provider exists, so no native part is ever sent."""
 NOT_RECORDED = "[no output was recorded]"
 NO_BEGINNING = "[The beginning of this conversation is not there.]"
 COMPACTED_NOTE = "[Here the conversation was compacted.]"
@@ -50,7 +50,7 @@ class Assembly:
     """The messages of one transcript."""
 
     def __init__(self, tools: Mapping[str, Tool], root: str, troubles: ImportProblems) -> None:
-        """`tools`: ours, by name; `root`: the folder in which the conversation was held."""
+        """`tools` are our tools by name; `root` is the working folder of the conversation."""
         self._tools = tools
         self._root = root
         self._troubles = troubles
@@ -58,16 +58,16 @@ class Assembly:
         self._key = self._model = ""
         self._replied_at = self._answered_at = 0.0
         self._ids: dict[str, str] = {}
-        """Ours by theirs, of the calls of the reply that is open."""
+        """Our call ids by the original ids, for the calls of the open reply."""
         self._outputs: dict[str, ToolOutput] = {}
         self._known: set[str] = set()
-        """All ids that were given to calls."""
+        """All call ids used so far."""
         self._later: list[tuple[User, float]] = []
-        """What was said while calls had no output yet."""
+        """User messages that arrived before the outputs of all calls."""
         self._has_begun = False
 
     def messages(self, entries: Iterable[Entry]) -> Iterator[TimedMessage]:
-        """In order, as far as they are known to be complete."""
+        """Yield the messages in order, each as soon as it is complete."""
         for entry in entries:
             match entry:
                 case UserEntry():
@@ -135,7 +135,7 @@ class Assembly:
         self._outputs[id] = ToolOutput(id, entry.text, entry.status, entry.images)
 
     def _flush_reply(self) -> Iterator[TimedMessage]:
-        """The reply that was open, with the outputs of its calls."""
+        """Yield the open reply and the outputs of its calls."""
         parts, outputs, at = self._parts, self._outputs, self._replied_at
         if any(isinstance(part, Text | ToolCall) for part in parts):
             if not self._has_begun:
@@ -155,7 +155,7 @@ class Assembly:
         self._later = []
 
     def _ours(self, reply: Assistant) -> Assistant:
-        """The reply with calls of our tools where they mean ours. Others stay what they are."""
+        """Convert calls to our tools where possible; other calls stay unchanged."""
         made = normalize_calls(reply, self._tools, tuple(self._tools), self._root)
         parts = [
             self._resolve_call(one, before) if isinstance(one, ToolCall) and isinstance(before, ToolCall) else one
@@ -164,7 +164,7 @@ class Assembly:
         return replace(reply, parts=tuple(parts))
 
     def _resolve_call(self, call: ToolCall, before: ToolCall) -> ToolCall:
-        """It was answered long ago: what the model wrote, and what would be said of that, is of no use any more."""
+        """Since the call was answered long ago, its source text and notes for the model are dropped."""
         tool = self._tools.get(call.name)
         if not call.problem and tool is not None and not mismatches(call.arguments, tool.schema):
             return replace(call, source="", called="", note="")
@@ -173,7 +173,7 @@ class Assembly:
 
 
 def arguments_of(value: object) -> Mapping[str, object]:
-    """The arguments of a call, whatever form they came in, as they can be written down and sent."""
+    """The arguments of a call as a mapping that can be stored and sent."""
     if value in (None, ""):
         return {}
     arguments = value if isinstance(value, dict) else {"input": value}
@@ -181,7 +181,7 @@ def arguments_of(value: object) -> Mapping[str, object]:
         return {"input": "[These arguments were nested too deep and were not imported.]"}
     try:
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:  # half a pair, or a number that is none
+    except ValueError:  # a lone surrogate, or NaN or infinity
         text = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
         found = json.loads(text, parse_constant=str)
         return found if isinstance(found, dict) else {}

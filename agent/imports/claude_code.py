@@ -1,5 +1,5 @@
-"""Transcripts of Claude Code: a file of JSON lines for each session, in a folder for each project. Lines name the line
-before them, so a file is a tree: what is read is the branch that was gone on with last."""
+"""Transcripts of Claude Code: one JSON Lines file per session, in a folder per project. Each line names its parent, so
+a file is a tree; the most recently continued branch is read."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ class ClaudeTranscripts:
         self, folders: AgentFolders, project: Path, troubles: ImportProblems
     ) -> Iterator[ForeignTranscript]:
         paths = (folders.claude / "projects").glob("*/*.jsonl")
-        sessions = (path for path in paths if not path.name.startswith("agent-"))  # those are of sub-agents
+        sessions = (path for path in paths if not path.name.startswith("agent-"))  # files of sub-agents
         for file in files_there(sessions, troubles):
             cwd = next((text_of(row.get("cwd")) for row in head_rows(file.path) if row.get("cwd")), "")
             yield file.of("claude", file.path.stem, cwd)
@@ -77,22 +77,22 @@ class ClaudeTranscripts:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A line that others may name."""
+    """A line that other lines may refer to."""
 
     offset: int
     uuid: str
     parent: str
     is_message: bool
     is_side: bool
-    """Of a sub-agent."""
+    """Whether it belongs to a sub-agent."""
     reply: str = ""
-    """The id of the reply that it is a part of."""
+    """The id of the reply that it is part of."""
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
 
 
 class _Tree:
-    """The lines of a file by what ties them together."""
+    """The lines of a file, linked by their ids."""
 
     def __init__(self) -> None:
         self.nodes: list[_Node] = []
@@ -133,7 +133,7 @@ class _Tree:
         )
 
     def take_ends(self, line: Line) -> None:
-        """What the ends of a line that is too long say of it."""
+        """Read the ids from the start and end of a line that is too long."""
         found = dict[str, str]()
         for name, value in _UUID.findall(line.data):
             found.setdefault(name.decode(), value.decode("utf-8", "replace"))
@@ -144,7 +144,7 @@ class _Tree:
             )
 
     def newest_branch(self, troubles: ImportProblems) -> list[int]:
-        """Where the lines of the newest branch begin, in the order of the file."""
+        """Return the offsets of the lines in the newest branch, in file order."""
         places = dict[str, int]()
         for place, node in enumerate(self.nodes):
             if node.uuid in places:
@@ -163,19 +163,19 @@ class _Tree:
         return [self.nodes[place].offset for place in sorted(branch) if self.nodes[place].offset >= 0]
 
     def _before(self, at: int, places: Mapping[str, int], main: list[int], troubles: ImportProblems) -> int | None:
-        """The line before one; where that is lost, the one that stands before it in the file."""
+        """The parent of a line; if it is missing, the preceding line in the file."""
         parent = self.nodes[at].parent
         if not parent or parent in places:
             return places.get(parent)
         earlier = [place for place in main if place < at]
         if not earlier:
-            return None  # it goes on in another file
+            return None  # the conversation continues in another file
         troubles.add("lines that are missing")
         return earlier[-1]
 
     def _parallel_parts(self, branch: set[int], main: list[int]) -> set[int]:
-        """Parts of the same replies, and outputs of their calls: where several ran at once, they stand on side
-        branches."""
+        """Lines on side branches that belong to the branch: parts of the same replies, and outputs of calls that ran in
+        parallel."""
         replies = {self.nodes[place].reply for place in branch if self.nodes[place].reply}
         parts = {place for place in main if self.nodes[place].reply in replies}
         callers = {self.nodes[place].uuid: self.nodes[place].calls for place in branch | parts}
@@ -284,7 +284,7 @@ def _user_entries(content: object, at: float, *, is_meta: bool) -> Iterator[Entr
 
 
 def _split_user_text(text: str, at: float, *, is_meta: bool) -> Iterator[Entry]:
-    """What the user said, and what the program put there in the user's name."""
+    """Separate what the user wrote from what the program added in the user's name."""
     if is_meta or text.lstrip().startswith(_OF_PROGRAM):
         yield ProgramEntry(text, at)
         return

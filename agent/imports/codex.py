@@ -1,5 +1,5 @@
-"""Transcripts of Codex: a rollout of JSON lines for each session, in a folder for each day. Turns that the user rolled
-back stand in it still, and are left out."""
+"""Transcripts of Codex: one rollout of JSON lines per session, in a folder per day. Turns that the user rolled back are
+still in the file and are skipped."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -43,11 +43,11 @@ _OF_PROGRAM = (
     "<environment_context>", "<user_instructions>", "<permissions instructions>", "<collaboration_mode>", "<skills",
     "# AGENTS.md instructions", "<INSTRUCTIONS>", "<app-context>", "<apps_instructions>", "<plugins_instructions>",
 )  # fmt: skip
-"""How texts begin that Codex says in the user's name of itself, which mean nothing here."""
+"""Prefixes of texts that Codex adds in the user's name and that are meaningless here."""
 _EVENTS = ("<turn_aborted>", "<user_shell_command>", "<subagent_notification>", "<user_action>")
 _EXIT = regex(r"(?:exited with code|Exit code:?) ([1-9]\d*)\s*\n")
 _HEAD = 400
-"""Characters of an output in which it says how its program ended."""
+"""Length of the start of an output that is searched for an exit code, in characters."""
 _CALL_ID = regex(rb'"call_id":\s*"([^"\\]{1,100})"')
 
 
@@ -76,18 +76,18 @@ class CodexTranscripts:
 
 @dataclass(slots=True)
 class _Outline:
-    """What is known of a rollout before its entries are read."""
+    """Facts about a rollout, collected before its entries are read."""
 
     created: float = 0.0
     updated: float = 0.0
     version: str = ""
     cwd: str = ""
     rolled_back: tuple[tuple[int, int], ...] = ()
-    """Where parts of it begin and end that the user took back."""
+    """Start and end offsets of the parts that the user rolled back."""
 
 
 def _meta_of(row: Row) -> Row:
-    """What a line says of the whole session; in early versions the first line was nothing else."""
+    """The metadata of the session in a line; in early versions the first line contained only that."""
     if row.get("type") == "session_meta":
         return object_of(row.get("payload"))
     return row if "type" not in row and isinstance(row.get("id"), str) and "timestamp" in row else {}
@@ -119,14 +119,14 @@ def _outline(path: Path) -> _Outline:
 
 
 def _item_of(row: Row) -> Row:
-    """What a line says of the conversation; in early versions that was the line itself."""
+    """The conversation item in a line; in early versions it was the line itself."""
     if "payload" not in row:
         return row
     return object_of(row.get("payload")) if row.get("type") == "response_item" else {}
 
 
 class _Reading:
-    """The entries of one rollout."""
+    """Reads the entries of one rollout."""
 
     def __init__(self, outline: _Outline, troubles: ImportProblems) -> None:
         self._outline = outline
@@ -205,7 +205,7 @@ def _message(item: Row, at: float, model: str) -> Iterator[Entry]:
 
 
 def _summary(payload: Row) -> str:
-    """What stood for all before it: as a text, or as the last message of what was kept."""
+    """The compaction summary: a text, or the last message of the replacement history."""
     if (text := text_of(payload.get("message"))).strip():
         return text
     kept = [one for one in list_of(payload.get("replacement_history")) if one.get("role") in ("user", "assistant")]
@@ -216,7 +216,7 @@ def _summary(payload: Row) -> str:
 def _arguments(text: object) -> Mapping[str, object]:
     found = text
     if isinstance(text, str):
-        with suppress(ValueError, RecursionError):  # then they are what they are
+        with suppress(ValueError, RecursionError):  # kept as text if it is not JSON
             found = json.loads(text)
     return arguments_of(found)
 
@@ -224,7 +224,7 @@ def _arguments(text: object) -> Mapping[str, object]:
 def _answer(id: str, output: object, at: float) -> OutputEntry:
     status: Literal["done", "failed"] = "done"
     images = list[Image]()
-    if isinstance(output, str) and output.startswith('{"output"'):  # in early versions
+    if isinstance(output, str) and output.startswith('{"output"'):  # format of early versions
         with suppress(ValueError, RecursionError):
             output = json.loads(output)
     if isinstance(output, dict):

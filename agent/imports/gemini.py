@@ -1,5 +1,5 @@
-"""Transcripts of Gemini: a document of JSON for each session, or in later versions a log of JSON lines, in which a line
-takes the place of an earlier one with its id, and some take back what was said since another."""
+"""Transcripts of Gemini: one JSON document per session, or in later versions a log of JSON lines, in which a line
+replaces an earlier one with the same id and rewind lines remove messages."""
 
 import hashlib
 import json
@@ -70,7 +70,7 @@ class GeminiTranscripts:
 
 
 def _projects(folders: AgentFolders, project: Path) -> dict[str, str]:
-    """The folders that Gemini knows, by the names that they have in its own folder: a digest, or a word."""
+    """Project folders by the name of their folder in Gemini's data: a digest or a word."""
     known, named = [str(project)], dict[str, str]()
     with suppress(ConfigError):
         named = {
@@ -83,7 +83,7 @@ def _projects(folders: AgentFolders, project: Path) -> dict[str, str]:
 
 
 def _root_of(folder: Path) -> str:
-    """The folder that is meant, where a file beside the chats says it."""
+    """The project folder named in a file next to the chats; empty if there is none."""
     with suppress(OSError):
         return beginning_of(folder / ".project_root", _MAX_PATH_CHARS).decode("utf-8", "replace").strip()
     return ""
@@ -104,7 +104,7 @@ def _document(path: Path) -> Row:
 
 
 def _replay_log(path: Path, troubles: ImportProblems) -> tuple[Row, list[Row]]:
-    """What is said of the session, and its messages as they are in the end."""
+    """Replay a log; return the session's metadata and the final messages."""
     meta: dict[str, object] = {}
     messages: dict[str, Row] = {}
     size = 0

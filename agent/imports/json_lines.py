@@ -1,5 +1,5 @@
-"""Files of JSON lines that other programs write, a line at a time, however long or damaged they are; and values out of
-them, taken for what they claim to be only where they are."""
+"""Reads JSON Lines files of other programs line by line, however long or damaged the lines are, and validates the types
+of their values."""
 
 import base64
 import json
@@ -16,11 +16,11 @@ from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 12 << 20
-"""Bytes of a line that is read. One with a picture in it twice is as long as that."""
+"""Maximum size of a line. A line with the same picture twice can be this long."""
 LINE_END_BYTES = 1 << 12
-"""Bytes of each end of a longer line that are kept: what ties it to others stands there."""
+"""Bytes kept from each end of a longer line; they contain the ids that link it to other lines."""
 HEAD = 1 << 18
-"""Bytes of a file that are looked at to tell what it is."""
+"""Bytes of a file that are read to identify it."""
 _PIECE = 1 << 20
 
 Row = Mapping[str, Any]
@@ -30,7 +30,7 @@ Row = Mapping[str, Any]
 class Line:
     offset: int
     data: bytes
-    """All of it; of one that is too long both its ends."""
+    """The whole line; for a line that is too long, its start and end."""
     size: int
 
     @property
@@ -39,7 +39,7 @@ class Line:
 
 
 def regular_file(path: Path) -> IO[bytes]:
-    """The file, opened without waiting. Raises `UnreadableTranscript`."""
+    """Open a file without blocking. Raises `UnreadableTranscript`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         file = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115  # whoever calls closes it
@@ -52,7 +52,7 @@ def regular_file(path: Path) -> IO[bytes]:
 
 
 def lines_of(file: IO[bytes]) -> Iterator[Line]:
-    """The lines from where the file stands on. The last one needs no line end."""
+    """Yield the lines from the current position. The last line needs no line end."""
     offset = file.tell()
     while data := file.readline(MAX_LINE_BYTES + 1):
         size = len(data)
@@ -67,7 +67,7 @@ def lines_of(file: IO[bytes]) -> Iterator[Line]:
 
 
 def row_of(line: Line) -> Row | None:
-    """The object that a line holds; None where it holds none that can be read."""
+    """Parse a line as an object; None if that fails."""
     if not line.is_whole:
         return None
     try:
@@ -78,7 +78,7 @@ def row_of(line: Line) -> Row | None:
 
 
 def rows_of(file: IO[bytes], troubles: ImportProblems) -> Iterator[Row]:
-    """The objects of a file in which each line stands for itself; the others are counted."""
+    """Yield the objects in a file with one object per line; invalid lines are counted."""
     for line in lines_of(file):
         row = row_of(line)
         if row is not None:
@@ -90,7 +90,7 @@ def rows_of(file: IO[bytes], troubles: ImportProblems) -> Iterator[Row]:
 
 
 def head_rows(path: Path) -> Iterator[Row]:
-    """The objects at the beginning of a file; none where it cannot be read."""
+    """Yield the objects at the start of a file; nothing if it cannot be read."""
     with suppress(UnreadableTranscript, OSError), regular_file(path) as file:
         data = file.read(HEAD)
         for text in data.split(b"\n"):
@@ -100,18 +100,18 @@ def head_rows(path: Path) -> Iterator[Row]:
 
 
 def text_of(value: object) -> str:
-    """A text that can be written down and sent; empty where it is none."""
+    """The value if it is a string, with lone surrogates replaced; otherwise an empty string."""
     if not isinstance(value, str):
         return ""
     try:
         value.encode()
-    except UnicodeEncodeError:  # half a pair
+    except UnicodeEncodeError:  # a lone surrogate
         return value.encode("utf-8", "replace").decode()
     return value
 
 
 def list_of(value: object) -> list[Row]:
-    """The objects of a list."""
+    """The objects in a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -120,7 +120,7 @@ def object_of(value: object) -> Row:
 
 
 def time_of(value: object, otherwise: float = 0.0) -> float:
-    """Unix seconds out of a time as programs write it: as a text, in seconds or in milliseconds."""
+    """Convert a time to Unix seconds; accepts ISO strings, seconds and milliseconds."""
     if isinstance(value, str):
         with suppress(ValueError, OverflowError):
             return max(datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp(), 0.0)
@@ -130,7 +130,7 @@ def time_of(value: object, otherwise: float = 0.0) -> float:
 
 
 def picture_of(data: object) -> Image | None:
-    """The picture that stands there in base64, where models can be shown it; None otherwise."""
+    """Decode a base64 image; None if models cannot be shown it."""
     if not isinstance(data, str) or not data.isascii() or len(data) * 3 // 4 > MAX_PICTURE_BYTES:
         return None
     try:
@@ -141,7 +141,7 @@ def picture_of(data: object) -> Image | None:
 
 
 def picture_in(url: object) -> Image | None:
-    """The picture that stands in a `data:` address."""
+    """Decode the image in a `data:` URL."""
     if not isinstance(url, str) or not url.startswith("data:"):
         return None
     return picture_of(url.partition(";base64,")[2])

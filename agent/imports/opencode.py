@@ -1,4 +1,4 @@
-"""Transcripts of opencode: rows of a database, or in earlier versions a file for each session, message and part."""
+"""Transcripts of opencode: rows of a database, or in earlier versions one file per session, message and part."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ from ebbtide.store.opencode_database import OpencodeDatabase
 from ebbtide.tools.lazy import regex
 
 _NAME = regex(r"opencode(-[\w.-]+)?\.db")
-"""Each channel of releases has a database of its own."""
+"""Each release channel has its own database."""
 
 
 class OpencodeTranscripts:
@@ -98,7 +98,7 @@ def _size(path: Path) -> int:
 
 
 class _Source(Protocol):
-    """Where messages and parts are had from."""
+    """Provides messages and parts."""
 
     info: Row
 
@@ -134,7 +134,7 @@ class _Database:
         row = self._database.session(self._id)
         if row is None:
             self._database.close()
-            raise UnreadableTranscript("it is not there any more")
+            raise UnreadableTranscript("it no longer exists")
         title, version, revert, created = row
         self.info: Row = {
             "title": title, "version": version, "time": {"created": created},

@@ -1,5 +1,5 @@
-"""MCP servers that other programs have configured, by our keys: found, judged, and written where ours stand. It starts
-none of them."""
+"""Imports MCP servers configured in other programs: finds them, translates them to our keys, checks them, and writes
+them to our configuration. Starts none."""
 
 import json
 import re
@@ -35,7 +35,7 @@ _NAMES = {
     "tool_timeout_sec": "call_timeout",
     "working_directory": "cwd",
 }
-"""Keys of other programs, by ours."""
+"""Our keys by the keys of other programs."""
 _READ_APART = frozenset(
     {"disabled", "timeout", "env_vars", "env_http_headers", "bearer_token_env_var", "startup_timeout_ms", "oauth"}
 )
@@ -49,22 +49,22 @@ _VARIABLE = regex(r"\$\{([A-Za-z_]\w*)(?::-[^}]*)?\}")
 
 @dataclass(frozen=True, slots=True)
 class ServerOffer:
-    """A server of another program, as it would be written down here."""
+    """A server of another program, in our format."""
 
     name: str
     agent: str
-    """Whose it is, a word."""
+    """The program that it is from, as one word."""
     source: str
-    """The file in which it stands; with the project where that holds several."""
+    """Its file, with the project if the file contains several."""
     table: Mapping[str, object]
     notes: tuple[str, ...] = ()
-    """What the user should know of it: a variable that has to be set, keys that mean nothing here."""
+    """Notes for the user: variables to set, ignored keys."""
     problem: str = ""
-    """Why it cannot be used."""
+    """Why it cannot be used; empty if it can."""
 
     @property
     def target(self) -> str:
-        """Its command or address without what may be secret."""
+        """Its command or address, with secrets removed."""
         words = (*_words(self.table.get("command")), *_words(self.table.get("args")))
         url = self.table.get("url")
         return redact_text(
@@ -73,12 +73,12 @@ class ServerOffer:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of the variables and headers that it is given."""
+        """Names of the variables and headers that it sets."""
         return tuple(name for key in ("env", "headers") for name in _texts(self.table.get(key)))
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The names of the user's own variables that it is given."""
+        """Names of the user's variables that it reads."""
         texts = [*_words(self.table.get("command")), *_words(self.table.get("args"))]
         texts += [*_texts(self.table.get("env")).values(), *_texts(self.table.get("headers")).values()]
         texts += [text for key in ("url", "cwd") if isinstance(text := self.table.get(key), str)]
@@ -86,7 +86,7 @@ class ServerOffer:
 
     @property
     def holds_secrets(self) -> bool:
-        """Whether keys or passwords may stand in what would be written."""
+        """Whether its table may contain keys or passwords."""
         values = {**_texts(self.table.get("env")), **_texts(self.table.get("headers"))}
         named = any(SECRET_NAME.search(name.replace("-", "_")) or name.lower() == "authorization" for name in values
                     if not _VARIABLE.search(values[name]))  # fmt: skip
@@ -97,8 +97,8 @@ class ServerOffer:
 
 
 def server_offers(folders: AgentFolders, config: Config) -> tuple[list[ServerOffer], list[str]]:
-    """The servers that other programs know, in the order of their files; and the files that cannot be read, a sentence
-    each. Files of the project in which the user works are among them."""
+    """Return the servers of other programs in the order of their files, including files of the current project, and an
+    error for each unreadable file."""
     offers, problems = list[ServerOffer](), list[str]()
     for agent, path, tables in _sources(folders, config.project):
         try:
@@ -116,7 +116,7 @@ Tables: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, Table]]
 
 
 def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, Tables]]:
-    """Who, which file, and what of it holds servers."""
+    """Yield each program with its file and the tables in it that contain servers."""
     yield "vscode", project / ".vscode" / "mcp.json", _under("servers")
     yield "vscode", folders.settings / "Code" / "User" / "mcp.json", _under("servers")
     yield "cursor", project / ".cursor" / "mcp.json", _under("mcpServers")
@@ -138,13 +138,13 @@ def _under(*keys: str) -> Tables:
 
 
 def _of_claude(content: Mapping[str, object], project: Path) -> Iterator[tuple[str, Table]]:
-    """The user's, and those that the user has added for this project alone."""
+    """The user's servers, and those that the user added for this project only."""
     yield "", table_in(content, "mcpServers")
     yield str(project), table_in(content, "projects", str(project), "mcpServers")
 
 
 def _of_opencode(content: Mapping[str, object]) -> Iterator[tuple[str, Table]]:
-    """Newer versions have them one table deeper."""
+    """Newer versions nest them one table deeper."""
     servers = table_in(content, "mcp")
     yield (
         "",
@@ -167,7 +167,7 @@ def _offer(
         if not isinstance(entry, dict):
             raise _Unfit("it must be an object")
         if not name.strip() or not name.isprintable():
-            raise _Unfit("its name must be one line that can be seen")
+            raise _Unfit("its name must be one line of printable characters")
         table = _table_of(agent, entry, notes)
         table = {key: _put_in(value, agent, _inputs(content), config.project, notes) for key, value in table.items()}
         problem = problem_of(name, {key: SERVER_KEYS[key](value) for key, value in table.items()}, config)
@@ -178,7 +178,7 @@ def _offer(
 
 
 def _table_of(agent: str, entry: Mapping[str, object], notes: list[str]) -> Table:
-    """An entry by our keys."""
+    """Convert an entry to our keys."""
     table, ignored = Table(), list[str]()
     for written, value in entry.items():
         key = snake_case(written)
@@ -200,12 +200,12 @@ def _table_of(agent: str, entry: Mapping[str, object], notes: list[str]) -> Tabl
         except ValueError as error:
             raise _Unfit(f"`{key}` must be {error}") from error
     if ignored:
-        notes.append(f"means nothing here: {', '.join(f'`{one}`' for one in ignored)}")
+        notes.append(f"not supported: {', '.join(f'`{one}`' for one in ignored)}")
     return table
 
 
 def _read_apart(agent: str, entry: Mapping[str, object], table: Table) -> None:
-    """What other programs say in another form than ours."""
+    """Convert keys that other programs express differently."""
     command = table.get("command")
     if isinstance(command, list) and command:
         table["command"], table["args"] = command[0], [*command[1:], *_words(table.get("args"))]
@@ -232,14 +232,14 @@ def _read_apart(agent: str, entry: Mapping[str, object], table: Table) -> None:
 
 
 def _inputs(content: Mapping[str, object]) -> dict[str, str]:
-    """The variables that stand here for what another program asks for, by its names."""
+    """Environment variables that replace another program's prompts for input, by input id."""
     asked = content.get("inputs")
     ids = [str(one["id"]) for one in asked if isinstance(one, dict) and "id" in one] if isinstance(asked, list) else []
     return {id: re.sub(r"\W", "_", id).upper() for id in ids}
 
 
 def _put_in(value: object, agent: str, inputs: Mapping[str, str], project: Path, notes: list[str]) -> object:
-    """The value with variables as they are written here."""
+    """Convert variable references in a value to our syntax."""
     if isinstance(value, dict):
         return {key: _put_in(one, agent, inputs, project, notes) for key, one in value.items()}
     if isinstance(value, list):
@@ -249,7 +249,7 @@ def _put_in(value: object, agent: str, inputs: Mapping[str, str], project: Path,
 
     def asked(match: re.Match[str]) -> str:
         name = inputs.get(match[1], re.sub(r"\W", "_", match[1]).upper())
-        notes.append(f"it is asked for `{match[1]}` there; set `{name}` in your environment instead")
+        notes.append(f"it prompts for `{match[1]}` there; set `{name}` in your environment instead")
         return f"${{{name}}}"
 
     text = _ENVIRONMENT.sub(lambda match: f"${{{match[1] or match[2]}}}", value)
@@ -259,13 +259,13 @@ def _put_in(value: object, agent: str, inputs: Mapping[str, str], project: Path,
     if agent == "gemini":
         text = _BARE.sub(r"${\1}", text)
     if (other := _OTHER.search(text)) is not None and ":-" not in (other[1] or ""):
-        raise _Unfit(f"`{other[0]}` means nothing here; write it as `${{NAME}}` of your environment")
+        raise _Unfit(f"`{other[0]}` is not supported; use an environment variable, `${{NAME}}`")
     return text
 
 
 def chosen_offers(offers: Sequence[ServerOffer], words: Sequence[str]) -> list[ServerOffer]:
-    """Those that are named: NAME, or AGENT:NAME where several have one of that name, or the number in the list. Raises
-    `UsageError` where nothing, or more than one, is meant."""
+    """Select offers by NAME, by AGENT:NAME if the name is ambiguous, or by number in the list. Raises `UsageError` if
+    there is no match, or more than one."""
     found = list[ServerOffer]()
     for word in words:
         agent, colon, name = word.partition(":")
@@ -273,28 +273,28 @@ def chosen_offers(offers: Sequence[ServerOffer], words: Sequence[str]) -> list[S
         if not meant and word.isdecimal() and 0 < int(word) <= len(offers):
             meant = [offers[int(word) - 1]]
         if not meant:
-            raise UsageError(f"there is no server `{word}` to import; without a name all are shown")
+            raise UsageError(f"no server `{word}` to import; run without a name to list all")
         if len({json.dumps(one.table, sort_keys=True, default=str) for one in meant}) > 1:
             several = ", ".join(dict.fromkeys(f"`{one.agent}:{one.name}`" for one in meant))
-            raise UsageError(f"there are several servers `{word}`: {several}, or the number in the list")
+            raise UsageError(f"several servers are named `{word}`: use {several}, or the number in the list")
         found += [meant[0]] if meant[0] not in found else []
     return found
 
 
 def why_not(offer: ServerOffer, taken: Mapping[str, str], *, into_project: bool) -> str:
-    """Why an offer is not written, or nothing. `taken`: names as they stand in the names of tools, with whose they
-    are."""
+    """Why an offer is not imported; empty if it can be. `taken` maps names as used in tool names to existing
+    servers."""
     if offer.problem:
         return offer.problem
     if (other := taken.get(ServerSpec(offer.name).prefix)) is not None:
-        return f"there is a server `{other}`" if other == offer.name else f"it could not be told from `{other}`"
+        return f"the server `{other}` exists" if other == offer.name else f"its name is too similar to `{other}`"
     if into_project and offer.holds_secrets:
-        return "keys may stand in it, and a project's file is read by others: write them as `${NAME}` first"
+        return "it may contain keys, and others read a project's file: replace them by `${NAME}` first"
     return ""
 
 
 def write_offer(offer: ServerOffer, config: Config, *, into_project: bool) -> Path:
-    """Writes a server into the user's configuration, or into the project's `.mcp.json`; the file. Raises
+    """Write a server to the user's configuration or to the project's `.mcp.json`, and return the path. Raises
     `ConfigError`."""
     if not into_project:
         path = config.folders.config / "config.toml"

@@ -1,4 +1,4 @@
-"""Transcripts written into the store as sessions of ours, one at a time and without ever being held whole."""
+"""Writes transcripts to the store as sessions, streaming each one instead of loading it whole."""
 
 import base64
 import json
@@ -41,16 +41,16 @@ from ebbtide.tools.base import Tool
 from ebbtide.tools.lazy import dataclass
 
 State: TypeAlias = Literal["new", "renewed", "unchanged", "empty", "open"]
-"""What became of a transcript: it is a session now; the session that it was is as it is now; nothing had changed;
-nothing was said in it; or its session is open in another program."""
+"""Result of an import: a new session; an existing session updated; unchanged; empty transcript; or the session is open
+in another program."""
 
 VERSION = 1
-"""Of what is made of a transcript: what an earlier one made is made anew."""
+"""Version of the conversion; transcripts imported by an earlier version are imported again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What became of a transcript."""
+    """The result of importing one transcript."""
 
     state: State
     session: str = ""
@@ -59,7 +59,7 @@ class ImportResult:
 
 @dataclass(frozen=True, slots=True)
 class _ImportedSession:
-    """A session that a transcript was made before."""
+    """A session that the transcript was imported as."""
 
     session: str
     mark: str
@@ -67,7 +67,7 @@ class _ImportedSession:
 
 
 class SessionWriter:
-    """Writes into one store. Raises `StoreError` and `StoreFailed`."""
+    """Writes sessions to a store. Raises `StoreError` and `StoreFailed`."""
 
     def __init__(self, store: SessionStore, config: Config, tools: Mapping[str, Tool]) -> None:
         self._store = store
@@ -77,14 +77,14 @@ class SessionWriter:
         self._projects: dict[str, str] = {}
 
     def is_known(self, transcript: ForeignTranscript) -> bool:
-        """Whether it is here as it is there."""
+        """Whether this transcript is already imported, unchanged."""
         return any(known.mark == _mark(transcript) for known in self._imported_sessions(transcript))
 
     def import_transcript(
         self, transcript: ForeignTranscript, opened: OpenTranscript, troubles: ImportProblems
     ) -> ImportResult:
-        """Makes it a session, or renews the one that it was: that with the same id, where nobody has gone on with it
-        here, and otherwise a new one."""
+        """Import a transcript as a new session, or update its earlier import, keeping the id, if that session has not
+        been continued here."""
         known = self._imported_sessions(transcript)
         for one in known:
             row = self._store.session(one.session)
@@ -100,7 +100,8 @@ class SessionWriter:
         return self._write(transcript, opened, troubles, self._free_id(), "new")
 
     def _imported_sessions(self, transcript: ForeignTranscript) -> list[_ImportedSession]:
-        """The sessions that it was made before. A fork of one says of itself what that one does."""
+        """Earlier imports of a transcript. A fork has the same origin as its source, so the session id is checked as
+        well."""
         found = list[_ImportedSession]()
         key = f"{transcript.agent}:{transcript.id}"
         for session in self._transfer.sessions_with(ORIGIN, key):
@@ -139,7 +140,7 @@ class SessionWriter:
         return ImportResult(state, session, rows.position)
 
     def _project_of(self, folder: str) -> str:
-        """The project as sessions name it. A folder that is not there any more stays what it was."""
+        """The project of a session. A folder that no longer exists keeps its original path."""
         if folder not in self._projects:
             found = folder
             with suppress(OSError, ValueError):
@@ -155,11 +156,11 @@ class SessionWriter:
 
 
 class _Empty(Exception):
-    """Nothing was said."""
+    """The transcript has no messages."""
 
 
 class _Rows:
-    """The rows of one session, made while they are written."""
+    """The rows of one session, produced while they are written."""
 
     def __init__(self, store: SessionStore, config: Config, session: str, assembly: Assembly) -> None:
         self._blobs = store.blobs
@@ -172,7 +173,7 @@ class _Rows:
         self._outputs: list[TransferRow] = []
         self._summaries: list[TransferRow] = []
         self._begin: tuple[int, Summary, int] | None = None
-        """Where the view begins, with what, and how many outputs there were before."""
+        """Where the context begins: position, summary, and number of earlier outputs."""
         self._put: list[str] = []
 
     def messages(self, opened: OpenTranscript) -> Iterator[TransferRow]:
@@ -206,7 +207,7 @@ class _Rows:
         return {"position": row.position, "role": row.role, "body": row.body, "created": at, "ref": row.ref}
 
     def _with_stored_outputs(self, message: Message) -> Message:
-        """The message with long outputs and pictures kept apart, as if they had come in here."""
+        """Store long outputs and images of a message as blobs, as for a native session."""
         if not isinstance(message, User) or not message.outputs:
             return message
         number = self._last_output
@@ -241,7 +242,7 @@ class _Rows:
         return replace(image, digest=blob.digest)
 
     def tables(self, transcript: ForeignTranscript, opened: OpenTranscript) -> Mapping[str, "_Later"]:
-        """The rows of the other tables, which are known when all messages are."""
+        """The rows of the other tables, evaluated after all messages are written."""
         return {
             "outputs": _Later(lambda: iter(self._outputs)),
             "summaries": _Later(lambda: iter(self._summaries)),
@@ -252,7 +253,7 @@ class _Rows:
     def _snapshot(self) -> Iterator[TransferRow]:
         if self._begin is not None:
             start, summary, before = self._begin
-            # What it names of the messages is only how many they are.
+            # Only the number of messages matters in this snapshot.
             body = encode_snapshot(Conversation((), summary, outputs_before=before), start)
             yield {"position": self.position, "body": body, "created": time.time()}
 
@@ -268,15 +269,15 @@ class _Rows:
         return {"kind": ORIGIN, "key": f"{transcript.agent}:{transcript.id}", "body": json.dumps(body)}
 
     def discard(self) -> None:
-        """Removes what was put and is not needed."""
+        """Remove the blobs that were stored."""
         for digest in self._put:
             if self._blobs is not None:
-                with suppress(StoreError):  # it is removed within a day
+                with suppress(StoreError):  # removed by garbage collection within a day
                     self._blobs.discard(digest, self._session)
 
 
 class _Later:
-    """Rows that are made when they are asked for."""
+    """Rows that are produced on demand."""
 
     def __init__(self, rows: Callable[[], Iterator[TransferRow]]) -> None:
         self._rows = rows

@@ -1,5 +1,5 @@
-"""What the user has set in other agents, in terms of ours: the model, how hard it thinks, and rules for calls. What a
-rule allows here is never more than it allowed there."""
+"""Imports the user's settings from other agents: model, reasoning effort and permission rules. An imported rule never
+allows more than the original."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -26,38 +26,38 @@ What: TypeAlias = Literal["model", "rules"]
 _FAMILIES = ("fable", "opus", "sonnet", "haiku")
 _RULE = regex(r"(?P<tool>[^()\s]+)(?:\((?P<what>.*)\))?", re.DOTALL)
 _YAML_LINE = regex(r"^(model|reasoning-effort):\s*[\"']?([^\"'#\n]+?)[\"']?\s*(?:#.*)?$", re.MULTILINE)
-_NOT_HERE = "nothing here means the same"
-ASK_NOTE = "asked here, too, as whatever no rule allows"
-IN_PLACE = "it holds here as it stands there"
-PARTIAL_ASK_NOTE = "it would allow what `{}` has you asked about there"
+_NOT_HERE = "no equivalent here"
+ASK_NOTE = "also asked here, as are all calls that no rule allows"
+IN_PLACE = "already applies here, read from that file"
+PARTIAL_ASK_NOTE = "it would allow calls that `{}` asks about there"
 _MAX_YAML_BYTES = 1 << 20
-"""Bytes of aider's file."""
+"""Maximum size of aider's configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingOffer:
-    """Something that is set in another agent."""
+    """A setting of another agent."""
 
     what: What
     agent: AgentName
     source: str
-    """The file in which it stands."""
+    """The file that contains it."""
     original: str
-    """As it stands there."""
+    """The setting as written there."""
     key: str = ""
-    """Ours."""
+    """Our key."""
     value: str = ""
     problem: str = ""
-    """Why it cannot be taken."""
+    """Why it cannot be imported; empty if it can."""
 
     @property
     def line(self) -> str:
-        """What people are shown."""
+        """A description for people."""
         return f"{self.original}: {self.problem}" if self.problem else f"{self.original} → {self.key} {self.value}"
 
 
 def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOffer], list[str]]:
-    """What is set by the user, not by projects; and the files that cannot be read, a sentence each."""
+    """Return the user's settings in other agents, without those of projects, and an error for each unreadable file."""
     offers, problems = list[SettingOffer](), list[str]()
     for agent, path, read in _files(folders, project):
         try:
@@ -69,7 +69,7 @@ def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOf
 
 
 FoundSetting: TypeAlias = tuple[What, str, str, str]
-"""What it is, as it stands there, our key, and the value; without a value: why there is none."""
+"""Kind, original text, our key and the value; without a key, the value is the reason why it cannot be imported."""
 Reader: TypeAlias = Callable[[Mapping[str, Any]], Iterator[FoundSetting]]
 
 
@@ -84,7 +84,7 @@ def _files(folders: AgentFolders, project: Path) -> Iterator[tuple[AgentName, Pa
 
 
 def _yaml(path: Path) -> dict[str, object]:
-    """The two keys of aider's file that mean something here, each on a line of its own."""
+    """The two keys of aider's file that are supported, each on one line."""
     try:
         return dict(_YAML_LINE.findall(beginning_of(path, _MAX_YAML_BYTES).decode("utf-8", "replace")))
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +122,7 @@ def _of_claude(content: Mapping[str, Any], home: Path) -> Iterator[FoundSetting]
 
 
 def _overlap(rule: str, other: str) -> bool:
-    """Whether two rules may speak of the same call, as far as that can be told."""
+    """Whether two rules may match the same call; True if unclear."""
     one, two = (_RULE.fullmatch(text.strip()) for text in (rule, other))
     if one is None or two is None:
         return True
@@ -135,7 +135,7 @@ def _overlap(rule: str, other: str) -> bool:
 
 
 def _claude_rule(rule: str, home: Path) -> list[str]:
-    """Ours for one of Claude Code's; none where nothing means the same."""
+    """Convert a rule of Claude Code; empty if there is no equivalent."""
     match = _RULE.fullmatch(rule.strip())
     if match is None:
         return []
@@ -164,7 +164,7 @@ def _of_codex(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
     yield from _effort(content.get("model_reasoning_effort"))
     for key in ("approval_policy", "sandbox_mode"):
         if isinstance(said := content.get(key), str):
-            yield "rules", f"{key} `{said}`", "", "here a mode says what runs unasked: `/mode`, `--permission-mode`"
+            yield "rules", f"{key} `{said}`", "", "use a permission mode instead: `/mode`, `--permission-mode`"
 
 
 def _of_opencode(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
@@ -174,7 +174,7 @@ def _of_opencode(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
         patterns = list(said.items()) if isinstance(said, dict) else [("*", said)]
         for place, (pattern, verdict) in enumerate(patterns):
             written = f"{verdict} `{tool}({pattern})`"
-            # There the last that fits wins.
+            # In opencode the last matching rule wins.
             later = (one for one, other in patterns[place + 1 :] if other == "ask")
             asked = next((one for one in later if _overlap(f"{tool}({pattern})", f"{tool}({one})")), "")
             if verdict not in ("allow", "deny"):
@@ -216,26 +216,26 @@ def _of_aider(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
 
 
 def _model(said: str, meant: str) -> FoundSetting:
-    """A model by its provider here. A family is its newest member that is known."""
+    """Convert a model name to ours. A model family stands for its newest known member."""
     provider, _, name = meant.partition("/")
     name = re.sub(r"\[1m\]\Z", "", name)
     written = f"model `{said}`"
     if provider not in PROVIDERS or not name:
-        return "model", written, "", f"its provider is none of {', '.join(PROVIDERS[:-1])}"
+        return "model", written, "", f"its provider is not one of {', '.join(PROVIDERS[:-1])}"
     if name in _FAMILIES:
         members = [f"{provider}/{one}" for one in known_models(provider) if f"-{name}" in one]
         if not members:
             return "model", written, "", "no model of that family is known here"
         return "model", written, "agent.model", max(members, key=lambda one: (version_of(one), -len(one)))
     if provider == "anthropic" and not name.startswith("claude"):
-        return "model", written, "", "it names no model; `/model` chooses one"
+        return "model", written, "", "it does not name a model; choose one with `/model`"
     return "model", written, "agent.model", f"{provider}/{name}"
 
 
 def _effort(said: object) -> Iterator[FoundSetting]:
     if isinstance(said, str):
         key = "agent.reasoning_effort" if said in EFFORTS else ""
-        yield "model", f"reasoning effort `{said}`", key, said if key else "there is no such effort here"
+        yield "model", f"reasoning effort `{said}`", key, said if key else "unknown effort"
 
 
 def _rules(said: str, verdict: str, ours: list[str]) -> Iterator[FoundSetting]:
@@ -246,7 +246,7 @@ def _rules(said: str, verdict: str, ours: list[str]) -> Iterator[FoundSetting]:
 
 
 def _tool(name: str) -> str:
-    """Our tool that does what theirs does; empty where none does."""
+    """Our tool with the same function; empty if there is none."""
     names = {"webfetch": "web_fetch", "websearch": "web_search"}
     try:
         return our_tool(names.get(name, name), {}, [tool.name for tool in builtin_tools()]) or ""
@@ -255,13 +255,13 @@ def _tool(name: str) -> str:
 
 
 def _with_writers(tool: str, what: str) -> list[str]:
-    """The rule, and where files may be edited those for all tools that edit."""
+    """The rule for a tool; for editing, rules for all tools that edit files."""
     tools = ("edit", "write", "apply_patch") if tool == "edit" else (tool,) if tool else ()
     return [f"{one}({what})" if what else one for one in tools]
 
 
 def _command(pattern: str) -> list[str]:
-    """A rule for a command: for its beginning where the pattern ends in any words, otherwise for exactly this line."""
+    """A rule for a command: a prefix rule if the pattern ends with a wildcard, otherwise an exact one."""
     words, any_more = pattern.removesuffix(" *").strip(), pattern.endswith(" *")
     if not words or re.search(r"[*?\[\]\n]", words) or (any_more and re.search(r"[\"'`$;|&<>\\]", words)):
         return []
@@ -269,17 +269,17 @@ def _command(pattern: str) -> list[str]:
 
 
 def why_not_set(offer: SettingOffer, config: Config) -> str:
-    """Why a setting is not written, or nothing."""
+    """Why a setting is not imported; empty if it can be."""
     if offer.problem:
         return offer.problem
     given = _current_value(config, offer.key)
     if offer.what == "rules":
-        return "it is there already" if isinstance(given, list) and offer.value in given else ""
+        return "already configured" if isinstance(given, list) and offer.value in given else ""
     return f"`{offer.key}` is {given!r} in your configuration" if given is not None else ""
 
 
 def write_setting(offer: SettingOffer, config: Config) -> None:
-    """Writes it into the user's configuration. Raises `ConfigError`."""
+    """Write a setting to the user's configuration. Raises `ConfigError`."""
     value: object = offer.value
     if offer.what == "rules":
         given = _current_value(config, offer.key)

@@ -1,4 +1,4 @@
-"""What the readers give: a transcript of another agent as it lies there, and what was said in it, a value at a time."""
+"""Types shared by the transcript readers: transcripts of other agents, and their entries."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,25 +11,25 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ForeignTranscript:
-    """A conversation of another agent, not read yet."""
+    """A conversation of another agent, not yet read."""
 
     agent: AgentName
     id: str
-    """As the agent itself names it."""
+    """The other agent's id of it."""
     path: Path
     size: int
-    """Bytes."""
+    """Size in bytes."""
     updated: float
-    """When its file was, in Unix seconds."""
+    """Modification time of its file, in Unix seconds."""
     project: str
-    """The folder in which it was held; empty where nothing says so."""
+    """The working folder of the conversation; empty if unknown."""
     mark: str
-    """Another one as soon as the transcript is another."""
+    """A value that changes whenever the transcript changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignTranscriptFile:
-    """A file that is one transcript, as it lies there."""
+    """A file that contains one transcript."""
 
     path: Path
     size: int
@@ -37,13 +37,13 @@ class ForeignTranscriptFile:
     mark: str
 
     def of(self, agent: AgentName, id: str, project: str) -> ForeignTranscript:
-        """The transcript that it is, of that agent, by that id and of that folder."""
+        """Return the transcript in this file, with its agent, id and project."""
         return ForeignTranscript(agent, id, self.path, self.size, self.updated, project, self.mark)
 
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    """By the user."""
+    """A message from the user."""
 
     text: str
     at: float
@@ -52,7 +52,7 @@ class UserEntry:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEntry:
-    """By the program, not by the user."""
+    """A message from the program."""
 
     text: str
     at: float
@@ -60,7 +60,7 @@ class ProgramEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEntry:
-    """A part of what the model said. Those with one key are one reply, whatever came between them."""
+    """A part of the model's reply. Parts with the same key belong to one reply."""
 
     kind: Literal["text", "thought"]
     text: str
@@ -71,7 +71,7 @@ class ReplyEntry:
 
 @dataclass(frozen=True, slots=True)
 class CallEntry:
-    """A call of a tool, under the name and with the arguments of that agent."""
+    """A tool call, with the name and arguments used by that agent."""
 
     id: str
     name: str
@@ -83,7 +83,7 @@ class CallEntry:
 
 @dataclass(frozen=True, slots=True)
 class OutputEntry:
-    """What a call gave back."""
+    """The output of a call."""
 
     id: str
     text: str
@@ -94,7 +94,7 @@ class OutputEntry:
 
 @dataclass(frozen=True, slots=True)
 class SummaryEntry:
-    """From here on the model was shown this in the place of all that came before."""
+    """A compaction: from here on the model saw this summary instead of everything before."""
 
     text: str
     at: float
@@ -105,56 +105,56 @@ Entry: TypeAlias = UserEntry | ProgramEntry | ReplyEntry | CallEntry | OutputEnt
 
 @dataclass(frozen=True, slots=True)
 class OpenTranscript:
-    """A transcript that is read."""
+    """A transcript opened for reading."""
 
     entries: Iterator[Entry]
-    """In order, as they are read from the file."""
+    """Entries in order, read lazily from the file."""
     project: str
     title: str
-    """Its own one; empty where it has none."""
+    """Its own title; empty if it has none."""
     created: float
     updated: float
     """Both in Unix seconds."""
     version: str = ""
-    """Of the program that wrote it."""
+    """Version of the program that wrote it."""
 
 
 class TranscriptReader(Protocol):
-    """The transcripts of one agent."""
+    """Finds and opens the transcripts of one agent."""
 
     def find_transcripts(
         self, folders: AgentFolders, project: Path, troubles: "ImportProblems"
     ) -> Iterator[ForeignTranscript]:
-        """Those that are there, without reading more of each than its beginning."""
+        """Yield the existing transcripts, reading only the start of each."""
 
     def open_transcript(self, transcript: ForeignTranscript, troubles: "ImportProblems") -> OpenTranscript:
-        """Raises `UnreadableTranscript`."""
+        """Open a transcript. Raises `UnreadableTranscript`."""
 
 
 class UnreadableTranscript(Exception):
-    """Why nothing of a transcript can be had, in words that go on after its name."""
+    """Why a transcript cannot be read, phrased to follow its name."""
 
 
 class ImportProblems:
-    """What could not be taken, and what is left out on purpose, counted by what it was."""
+    """Counts what could not be imported and what was skipped on purpose, by kind."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.left_out: dict[str, int] = {}
 
     def add(self, what: str, count: int = 1) -> None:
-        """`what`: in the plural, `lines that cannot be read`."""
+        """Count a problem. `what` is in the plural, such as `lines that cannot be read`."""
         if count:
             self.counts[what] = self.counts.get(what, 0) + count
 
     def leave_out(self, what: str, count: int = 1) -> None:
-        """Nothing is wrong with it."""
+        """Count something skipped on purpose."""
         if count:
             self.left_out[what] = self.left_out.get(what, 0) + count
 
     @property
     def line(self) -> str:
-        """All that could not be taken in one line; empty when there was nothing."""
+        """All problems in one line; empty if there are none."""
         return counts_line(self.counts)
 
 
@@ -163,7 +163,7 @@ def counts_line(counts: Mapping[str, int]) -> str:
 
 
 def files_there(paths: Iterable[Path], troubles: ImportProblems) -> Iterator[ForeignTranscriptFile]:
-    """The files that can be looked at, in the order of their names; the others are counted."""
+    """Yield the readable files, sorted by name; the others are counted."""
     for path in sorted(paths):
         try:
             status = path.stat()

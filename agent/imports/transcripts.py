@@ -1,4 +1,4 @@
-"""The transcripts of all agents: found, made sessions of ours, found by searches from then on, and removed again."""
+"""Finds the transcripts of all agents, imports them as sessions, indexes them for search, and removes them again."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -36,8 +36,8 @@ READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
 def find_transcripts(
     folders: AgentFolders, project: Path, agents: Collection[AgentName], troubles: ImportProblems
 ) -> list[ForeignTranscript]:
-    """The transcripts of these agents, oldest first; of several that are one conversation the newest. `project`: whose
-    files may hold some."""
+    """Return the transcripts of these agents, oldest first, and only the newest copy of each conversation. `project` is
+    searched for files as well."""
     found = [
         one
         for agent in READERS
@@ -53,7 +53,8 @@ def find_transcripts(
 def import_transcripts(
     config: Config, transcripts: Collection[ForeignTranscript]
 ) -> Iterator[tuple[ForeignTranscript, ImportResult | str, ImportProblems]]:
-    """Makes each a session, and says what became of it: why nothing did, where it is a text. Raises `StoreFailed`."""
+    """Import each transcript; yield it with its result, or with the reason for failure as a string. Raises
+    `StoreFailed`."""
     tools = {tool.name: tool for tool in builtin_tools()}
     with opened_store(config.folders) as store:
         writer = SessionWriter(store, config, tools)
@@ -74,14 +75,14 @@ def import_transcripts(
 
 
 def new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) -> list[ForeignTranscript]:
-    """Those that are not here as they are there. Raises `StoreFailed`."""
+    """Return the transcripts that are not imported yet, or have changed since. Raises `StoreFailed`."""
     with opened_store(config.folders) as store:
         writer = SessionWriter(store, config, {})
         return [one for one in transcripts if not writer.is_known(one)]
 
 
 async def index_imported(config: Config, told: OnProgress) -> None:
-    """Has searches find all that was said in sessions. Raises `StoreFailed`."""
+    """Index all sessions for search. Raises `StoreFailed`."""
     thread = StoreThread(lambda: open_store(config, ephemeral=False))
     try:
         await Indexer(thread, await thread.open()).catch_up(told)
@@ -90,8 +91,8 @@ async def index_imported(config: Config, told: OnProgress) -> None:
 
 
 async def remove_imported(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:
-    """Deletes the sessions that were made of transcripts of these agents; how many, and the ids of those that stay,
-    since somebody has gone on with them or has them open. Raises `StoreFailed`."""
+    """Delete the sessions imported from these agents. Return their number, and the ids of those kept because they were
+    continued or are open. Raises `StoreFailed`."""
     thread = StoreThread(lambda: open_store(config, ephemeral=False))
     removed, stayed = 0, list[str]()
     try:
@@ -116,7 +117,7 @@ async def remove_imported(config: Config, agents: Collection[AgentName]) -> tupl
 
 
 def _imported_sessions(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
-    """The ids of sessions that were made of transcripts, and whether each is still as it was made."""
+    """The ids of imported sessions, and whether each is unchanged since its import."""
     found = list[tuple[str, bool]]()
     for session, key, body in TransferStore(store).facts_of(ORIGIN):
         row = store.session(session)

@@ -1,1 +1,1 @@
-"""Language servers of a session: which there are, which of them may run, and what an edit is told by them."""
+"""Language servers of a session: finding them, trust, and diagnostics after edits."""

@@ -1,6 +1,6 @@
-"""Which language servers there are for a project: those of the configuration, and known ones among programs of the user
-or the project. One of the project's, or that runs what the project holds, needs its folder's trust; the latter may do
-without where a sandbox holds it. It starts none."""
+"""Finds the language servers for a project: configured ones, and known ones among the programs of the user or the
+project. A server that belongs to the project, or that runs the project's code, requires trust in the folder; the latter
+may also run in a sandbox without trust. Starts none."""
 
 import hashlib
 import json
@@ -21,26 +21,26 @@ LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 
 _EFFECT = "A language server runs by itself when files are changed: in the sandbox, where there is one."
 _PACKAGES = (".venv", "venv", "env")
-"""Where it has packages of its own."""
+"""Folders with the project's Python packages."""
 _MAX_PACKAGE_BYTES = 1_000_000
 _MAX_PROGRAM_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class FoundServer:
-    """A language server that is there."""
+    """A language server that was found."""
 
     spec: LanguageServerSpec
     standing: LanguageServerStanding
     source: str
     """Where it was found, for people."""
     item: TrustItem | None = None
-    """What has to be approved before it may run, if anything."""
+    """The item that must be approved before it may run, if any."""
 
 
 def found_servers(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[FoundServer, ...]:
-    """Those that could run in a working folder. Of a known one the user's own comes first, where the project's is not
-    approved."""
+    """Return the servers that could run in a working folder. If the project has its own copy of a known server that is
+    not approved, the user's is used."""
     trust = FolderTrust(config)
     found = [*_configured_servers(config, environment), *_detected_servers(config, root, environment, trust)]
     on = {one.spec.name for one in found if one.standing == "on"}
@@ -51,15 +51,15 @@ def found_servers(config: Config, root: Path, environment: Mapping[str, str]) ->
 def language_server_items(
     config: Config, root: Path, environment: Mapping[str, str], endings: Container[str]
 ) -> tuple[TrustItem, ...]:
-    """What a project brings that would run as a language server for files with these endings, or be run by one, as far
-    as that is to be approved."""
+    """Return the items to approve among the project's language servers, and servers that run the project's code, for
+    files with these endings."""
     found = found_servers(config, root, environment)
     wanted = [one for one in found if any(ending in endings for ending in one.spec.extensions)]
     return tuple(one.item for one in wanted if one.item is not None)
 
 
 def _configured_servers(config: Config, environment: Mapping[str, str]) -> Iterator[FoundServer]:
-    """Those that the user has given a command."""
+    """Yield the servers for which the user configured a command."""
     for name, table in config.language_servers.items():
         words = (*_words(table.get("command")), *_words(table.get("args")))
         known = next((one for one in known_servers() if one.name == name), None)
@@ -81,7 +81,7 @@ def _detected_servers(
             continue
         candidates = list(_programs(known, config, root, environment))
         standings = [(path, item, _standing(known, item, config, trust)) for path, item in candidates]
-        standings.sort(key=lambda one: one[2] != "on")  # stable: the project's own first, where it may run
+        standings.sort(key=lambda one: one[2] != "on")  # a stable sort: the project's own comes first if it may run
         for path, item, standing in standings[:1]:
             command = (path, *known.command[1:])
             spec = _spec(known, command, table, config)
@@ -92,7 +92,7 @@ def _detected_servers(
 def _programs(
     known: KnownServer, config: Config, root: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, TrustItem | None]]:
-    """Its programs, the project's own first, with what has to be approved before one runs."""
+    """Yield the programs of a known server, the project's own first, with the item to approve, if any."""
     for folder in dict.fromkeys((root, config.project)):
         for name in PROJECT_FOLDERS:
             path = folder / name / known.command[0]
@@ -121,7 +121,7 @@ def _standing(known: KnownServer, item: TrustItem | None, config: Config, trust:
 
 
 def _on_path(program: str, environment: Mapping[str, str], project: Path | None) -> str | None:
-    """The absolute path of a program; never one in a relative folder, nor one that the project brings along."""
+    """The absolute path of a program; never one in a relative folder or in the project."""
     if os.sep in program:
         return program if os.access(program, os.X_OK) else None
     for folder in environment.get("PATH", os.defpath).split(os.pathsep):
@@ -154,7 +154,7 @@ def _spec(
 
 
 def _usual_settings(known: KnownServer, config: Config) -> Mapping[str, object]:
-    """What servers for Python are told: where the project's packages are, without running its interpreter."""
+    """Settings for Python servers: the folders of the project's packages, found without running its interpreter."""
     if ".py" not in known.extensions:
         return {}
     paths = [str(path) for name in _PACKAGES for path in (config.project / name).glob("lib/python3*/site-packages")]
@@ -167,7 +167,7 @@ def _words(value: object) -> tuple[str, ...]:
 
 
 def _is_server(known: KnownServer, program: Path) -> bool:
-    """Whether a program is of a version that can be a server, as its package says."""
+    """Whether the program's version can act as a language server, according to its package."""
     for folder in program.resolve().parents[:3] if known.since else ():
         with suppress(OSError, ValueError, AttributeError, RecursionError):
             package = json.loads(beginning_of(folder / "package.json", _MAX_PACKAGE_BYTES))
@@ -177,7 +177,7 @@ def _is_server(known: KnownServer, program: Path) -> bool:
 
 
 def _digest(program: Path) -> str:
-    """Of a program and of what says of its package which version it is."""
+    """Digest of a program and of the package file with its version."""
     real = program.resolve()
     digest = hashlib.sha256(os.fsencode(real))
     for path in (real, *(folder / "package.json" for folder in real.parents[:3])):

@@ -1,4 +1,4 @@
-"""The language servers of a session from its beginning to its end. Nothing of them is loaded before one is needed."""
+"""The language servers of a session. Nothing is loaded before it is needed."""
 
 import os
 from collections.abc import Container, Mapping, Sequence
@@ -13,14 +13,14 @@ from ebbtide.tools.lsp.spec import PROGRAMS, PROJECT_FOLDERS
 from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.sandbox.sandbox import Sandbox
 
-if TYPE_CHECKING:  # types only: few runs change a file that a server knows
+if TYPE_CHECKING:  # types only: few runs change a file that has a language server
     from ebbtide.agent.extensions.trust import TrustItem
     from ebbtide.tools.lsp.pool import LanguageServers, LanguageServerState
     from ebbtide.tools.lsp.spec import LanguageServerSpec
 
 
 _BUILDS = ("Cargo.toml", "tsconfig.json", "package.json")
-"""What a project has whose code is run by those who look at it."""
+"""Files of projects whose code is run by tools that analyse it."""
 
 
 def _extensions(table: Mapping[str, object]) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def _extensions(table: Mapping[str, object]) -> tuple[str, ...]:
 
 
 class SessionLanguages:
-    """Finds and starts servers for a working folder, and ends them."""
+    """Finds, starts and stops language servers for a working folder."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class SessionLanguages:
         environment: Mapping[str, str] = os.environ,
         logs: Path | None = None,
     ) -> None:
-        """`sandbox`: where commands of the session run, and so do these. `environment`: in which programs are looked
-        for. `logs`: the folder for what they print, if not the usual one."""
+        """`sandbox` is the sandbox for commands, also used for servers. `environment` is searched for programs. `logs`
+        is the folder for server output, if not the default one."""
         self._logs = logs or config.folders.logs / "language-servers"
         self._environment = environment
         self._config = config
@@ -49,7 +49,7 @@ class SessionLanguages:
         self._servers: LanguageServers | None = None
 
     def servers(self) -> "LanguageServers":
-        """Those that there are, none of them started."""
+        """The language servers; none is started yet."""
         if self._servers is None:
             from ebbtide.tools.lsp.pool import LanguageServers  # noqa: PLC0415  # deferred: see above
 
@@ -57,8 +57,8 @@ class SessionLanguages:
         return self._servers
 
     def are_there_for(self, endings: Container[str]) -> bool:
-        """Whether there seems to be a server for files with one of these endings. It is asked at every start: a few
-        names are looked for, and nothing is read."""
+        """Whether a server probably exists for files with one of these endings. Called at every start, so it only looks
+        for file names."""
         if not self._config.lsp_enabled:
             return False
         if any(ending in endings for table in self._config.language_servers.values() for ending in _extensions(table)):
@@ -70,7 +70,7 @@ class SessionLanguages:
 
     @property
     def may_want_trust(self) -> bool:
-        """Whether the project brings programs that are servers, or might be run by one without a sandbox: asked at
+        """Whether the project contains language servers, or its code could be run by one without a sandbox. Called at
         every start."""
         project = self._config.project
         folders = [project / name for name in PROJECT_FOLDERS if (project / name).is_dir()]
@@ -80,20 +80,20 @@ class SessionLanguages:
         )
 
     def items(self) -> "tuple[TrustItem, ...]":
-        """What has to be approved before it runs, of servers for files that the project has."""
+        """Items to approve for language servers of the project's file types."""
         from ebbtide.agent.lsp.find import language_server_items  # noqa: PLC0415  # deferred: see above
 
         return language_server_items(self._config, self._root, self._environment, endings_in(self._config.project))
 
     async def after_edit(self, made: Sequence[AppliedChange]) -> NewProblems | None:
-        """What changes of files have brought, for the model; None where that is nothing."""
+        """Return the new diagnostics caused by edits, for the model; None if there are none."""
         if not self._config.lsp_enabled or not any(change.path.suffix for change in made):
             return None
         return await self.servers().after_edit(made)
 
     @property
     def states(self) -> "tuple[LanguageServerState, ...]":
-        """Those that were needed so far."""
+        """The servers that were needed so far."""
         return self._servers.states if self._servers is not None else ()
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ class SessionLanguages:
             await self._servers.close()
 
     def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
-        """The servers for files with an extension that may run now."""
+        """The servers for an extension that may run now."""
         from ebbtide.agent.lsp.find import found_servers  # noqa: PLC0415  # deferred: see above
 
         found = found_servers(self._config, self._root, self._environment)

@@ -1,1 +1,1 @@
-"""MCP servers of a session: declared, approved, running, and their questions."""
+"""MCP servers of a session: declarations, approval, running servers and their requests to the user."""

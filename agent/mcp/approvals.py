@@ -1,7 +1,6 @@
-"""Which tools of servers the model may be offered: what the user is asked about them, and what the answers were, bound
-to a digest of what was shown: in a file that only its owner can read. What cannot be read was not allowed. The tools of
-the user's own servers are kept here as they were first seen. Whether a project's server may start is asked elsewhere,
-with all that the folder brings."""
+"""Stores which MCP tools the model may use, and builds the questions about them. Answers are pinned to a digest of what
+was shown, in a file that only the user can read; unreadable entries count as not approved. Tools of the user's own
+servers are pinned as first seen. Whether a project's server may start is part of the trust in the folder."""
 
 import hashlib
 import json
@@ -23,39 +22,39 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.secrets.redaction import without_password
 
 TOOL_OPTIONS = (LATER, APPROVE)
-"""What a key that is pressed by mistake answers comes first."""
+"""The safe answer comes first, in case a key is pressed by mistake."""
 
 MAX_NOTES = 40
-"""Remarks that a question shows."""
+"""Maximum number of notes in a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolApproval:
-    """What the user said of the tools of one server."""
+    """The user's decision about the tools of one server."""
 
     digest: str
-    """Of the declaration of the server."""
+    """Digest of the server's declaration."""
     tools: Mapping[str, str] = field(default_factory=dict)
-    """Of the tools that the model may be offered: the digest of each by the server's own name."""
+    """Digests of the allowed tools, by the server's own names."""
     seen: Mapping[str, str] = field(default_factory=dict)
-    """What the user saw of each tool."""
+    """The definition of each tool as the user saw it."""
 
 
 class Approvals:
-    """Those of one project."""
+    """The approvals of one project."""
 
     def __init__(self, path: Path, project: Path) -> None:
         self._table = PrivateTable(path, "projects", mend=None)
         self._project = str(project)
 
     def of(self, server: str, digest: str) -> ToolApproval | None:
-        """What the user said of this declaration; of another one of the same name nothing is known."""
+        """Return the approval for this declaration; None for a changed declaration of the same name."""
         found = _approval_from_json(self._table.read().get(self._project, {}).get(server))
         return found if found is not None and found.digest == digest else None
 
     def allow_tools(self, declared: DeclaredServer, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
-        """Keeps that the model may be offered these tools, and no others of the server. `listed`: all that it offers
-        now. Raises `ConfigError`."""
+        """Store that the model may use exactly these tools of the server. `listed` are all tools it offers now. Raises
+        `ConfigError`."""
         kept = self.of(declared.name, declared.digest)
         digests = digests_of(listed)
         seen = {
@@ -82,7 +81,7 @@ def _are_texts(values: Iterable[object]) -> bool:
 
 
 def item_of(declared: DeclaredServer) -> TrustItem:
-    """A server as something that the folder brings, with the files of the folder that it runs, as they are now."""
+    """The trust item of a server, including the project files that it runs."""
     can_do = (
         "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can "
         "do."
@@ -95,7 +94,7 @@ def item_of(declared: DeclaredServer) -> TrustItem:
 
 
 def terms(declared: DeclaredServer) -> tuple[str, ...]:
-    """What is approved, a line each."""
+    """What is approved, one line each."""
     written = declared.written
     rows = (
         ("command", " ".join(_quote_word(word) for word in written.command)),
@@ -112,11 +111,11 @@ def terms(declared: DeclaredServer) -> tuple[str, ...]:
 def tools_question(
     server: str, tools: Sequence[McpTool], notes: Sequence[str], seen: Mapping[str, str], *, has_changed: bool
 ) -> str:
-    """May the model use these tools of a server? All is shown that would be approved, and of one that was approved
-    otherwise, as `seen` has it, what has changed. `notes`: what is remarkable about what the server offers."""
+    """Build the question whether the model may use these tools, with everything that would be approved. For tools that
+    were approved in an earlier form (`seen`), the changes are shown. `notes` are remarks about the server's tools."""
     words = [tool.original for tool in tools if tool.original == INSTRUCTIONS]
     count = " and ".join((*((pluralize(len(tools) - len(words), "tool"),) if len(tools) > len(words) else ()), *words))
-    is_new = f"has {count} that you have not approved so" if has_changed else f"offers {count}"
+    is_new = f"has {count} that you have not approved in this form" if has_changed else f"offers {count}"
     remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), ""] if notes else []
     lines = [line for tool in tools for line in (*_tool_lines(tool), *_difference(tool, seen), "")]
     return "\n".join([f"The server `{server}` {is_new}:", "", *remarks, *lines, "May the model use them?"])
@@ -131,13 +130,13 @@ def _difference(tool: McpTool, seen: Mapping[str, str]) -> list[str]:
 
 
 def _definition(tool: McpTool) -> str:
-    """All that is pinned of a tool, in lines."""
+    """The pinned definition of a tool, as lines."""
     schema = json.dumps(tool.as_listed or tool.schema, indent=1, sort_keys=True, default=str, ensure_ascii=False)
     return f"{tool.description}\n{schema}\n"
 
 
 def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
-    """What is approved of each tool, by the server's own name of it: all that the model is shown."""
+    """Digests of everything that the model sees of each tool, by the server's own names."""
     written = {tool.original: [tool.original, tool.description, tool.as_listed or tool.schema] for tool in tools}
     return {
         name: hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
@@ -146,7 +145,7 @@ def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
 
 
 def _quote_word(word: str) -> str:
-    """A word of a command, or a value, so that one can see where it begins and ends."""
+    """Quote a word where needed to make its boundaries visible."""
     return word if word and not any(sign.isspace() or sign in "\"'," for sign in word) else json.dumps(word)
 
 
@@ -156,10 +155,10 @@ def _parameters(tool: McpTool) -> str:
 
 
 def _tool_lines(tool: McpTool) -> list[str]:
-    """All that the model would read of a tool: that is what is approved."""
+    """Everything that the model would read about a tool."""
     lines = [f"- {tool.original}{_parameters(tool)}", *_indent(tool.description)]
     for where, said in words_in(tool.schema):
-        if said or "." in where:  # those at the top stand in the first line
+        if said or "." in where:  # top-level names are in the first line
             lines += _indent(spelled_out(": ".join(filter(None, (where, said)))))
     return lines
 

@@ -1,5 +1,5 @@
-"""Which servers a session has: those of the user's configuration and those that the project's `.mcp.json` declares. It
-starts none of them, and does not know whether the user has approved one."""
+"""Collects the MCP servers of a session, from the user's configuration, plugins and the project's `.mcp.json`. Starts
+none, and does not check approval."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ Owner: TypeAlias = Literal["user", "project"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _FOREIGN_NAMES = {"transport": "type", "http_headers": "headers"}
-"""Keys of other programs' files, by ours."""
+"""Our keys by the keys of other programs' files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,17 @@ class DeclaredServer:
     spec: ServerSpec
     owner: Owner
     source: str
-    """The file, or the flag, that declares it."""
+    """The file or flag that declares it."""
     digest: str
-    """Of all that is declared, and of what becomes of it in this environment where that decides what is run."""
+    """Digest of the declaration, and of its expanded variables where they decide what runs."""
     written: "WrittenServer"
     ignored: tuple[str, ...] = ()
-    """Keys that mean nothing here."""
+    """Keys that are not supported."""
     required: bool = False
-    """Without it no request is sent."""
+    """Whether requests are blocked until it is ready."""
     scripts: tuple[Path, ...] = ()
-    """The files of the project that the command of a project's server names: they are approved with what they hold."""
+    """Files of the project named in the command of a project's server; they are approved together with their
+    contents."""
 
     @property
     def name(self) -> str:
@@ -51,36 +52,36 @@ class DeclaredServer:
 
 @dataclass(frozen=True, slots=True)
 class WrittenServer:
-    """What the file says, before variables are put in: for people to judge."""
+    """The declaration as written, before variables are expanded, for people."""
 
     command: tuple[str, ...] = ()
     url: str = ""
     cwd: str = ""
     env: tuple[str, ...] = ()
-    """The variables that it sets: of a project's server as `NAME=VALUE`, since they can decide what runs; of the
-    user's, which may hold keys, their names."""
+    """The variables it sets. For a project's server as `NAME=VALUE`, since values can decide what runs; for the user's
+    server only the names, since values may be keys."""
     headers: tuple[str, ...] = ()
-    """Those that are sent, likewise."""
+    """The headers it sends, in the same form."""
     reads: tuple[str, ...] = ()
-    """Names of the user's own variables that it is given."""
+    """Names of the user's variables that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusableServer:
-    """A server that cannot be started, or a file that declares none that can."""
+    """A server that cannot be started, or a file without usable servers."""
 
     name: str
-    """Empty when the whole file is meant."""
+    """Empty if the problem concerns the whole file."""
     owner: Owner
     source: str
     problem: str
     is_off: bool = False
-    """Nothing is wrong with it: the user does not want it."""
+    """Whether the user has disabled it, rather than it being broken."""
     required: bool = False
 
     @property
     def line(self) -> str:
-        """What the user is told."""
+        """The notice for the user."""
         if not self.name:
             return f"cannot use `{self.source}`: {self.problem}"
         return f"the server `{self.name}` of `{self.source}` was left out: {self.problem}"
@@ -91,8 +92,8 @@ class _InvalidEntry(Exception):
 
 
 def declared_servers(config: Config, environment: Mapping[str, str]) -> tuple[DeclaredServer | UnusableServer, ...]:
-    """The user's servers, then those of plugins and of the project; where several have one of a name, the first. Names
-    are told apart as they stand in the names of tools."""
+    """Return the user's servers, then those of plugins and of the project. If a name occurs more than once, the first
+    wins. Names are compared in the form used in tool names."""
     found = [*_of_user(config, environment), *_of_plugins(config, environment), *_of_project(config, environment)]
     chosen: dict[str, DeclaredServer | UnusableServer] = {}
     for one in found:
@@ -101,7 +102,7 @@ def declared_servers(config: Config, environment: Mapping[str, str]) -> tuple[De
         if first is None:
             chosen[key] = one
         elif first.owner == one.owner:
-            problem = f"in the names of tools it could not be told from `{first.name}`; give it another name"
+            problem = f"in tool names it would be the same as `{first.name}`; rename it"
             chosen[f"\0{one.source}\0{one.name}"] = UnusableServer(one.name, one.owner, one.source, problem)
     return tuple(chosen.values())
 
@@ -115,7 +116,7 @@ def _of_user(config: Config, environment: Mapping[str, str]) -> list[DeclaredSer
 
 
 def _of_plugins(config: Config, environment: Mapping[str, str]) -> list[DeclaredServer | UnusableServer]:
-    """Those of plugins count as the user's own, who was shown them when the plugin was added."""
+    """Servers of plugins count as the user's own, since they were shown when the plugin was added."""
     if not (config.folders.data / "plugins").is_dir():
         return []
     from ebbtide.agent.extensions.extension_files import UnusableFile  # noqa: PLC0415  # deferred: few users have plugins
@@ -143,7 +144,7 @@ def _of_project(config: Config, environment: Mapping[str, str]) -> list[Declared
     path = config.servers_file
     try:
         if not Path(os.path.realpath(path)).is_relative_to(config.project):
-            raise ConfigError("it leads out of the project")
+            raise ConfigError("it leads outside the project")
         entries = read_entries(path)
     except ConfigError as error:
         return [UnusableServer("", "project", str(path), str(error))]
@@ -159,8 +160,7 @@ def _of_project(config: Config, environment: Mapping[str, str]) -> list[Declared
 
 
 def read_entries(path: Path) -> dict[str, object]:
-    """What a project's file says of each server, by name; nothing when there is no file. Raises `ConfigError` with what
-    is wrong with it."""
+    """Return the project file's entries by server name; empty if there is no file. Raises `ConfigError`."""
     try:
         data = beginning_of(path, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
@@ -183,13 +183,13 @@ def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict[str, object]()
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"`{_one_line(name)}` stands there twice")
+            raise ValueError(f"`{_one_line(name)}` occurs twice")
         found[name] = value
     return found
 
 
 def _table_of(name: str, entry: object) -> tuple[dict[str, object], tuple[str, ...]]:
-    """An entry of a project's file by our keys, and the keys that are none of ours."""
+    """Convert an entry of a project's file to our keys; return unsupported keys as well."""
     if not isinstance(entry, dict):
         raise _InvalidEntry("it must be an object")
     table, ignored = dict[str, object](), list[str]()
@@ -219,9 +219,9 @@ def _declare_server(
 ) -> DeclaredServer | UnusableServer:
     label = _one_line(name)
     if not name.strip() or label != name:
-        return UnusableServer(label, owner, source, "its name must be one line that can be seen")
+        return UnusableServer(label, owner, source, "its name must be one line of printable characters")
     if table.get("enabled") is False or name in config.mcp_disabled:
-        said = "`mcp.disabled` names it" if name in config.mcp_disabled else "`enabled` is false"
+        said = "listed in `mcp.disabled`" if name in config.mcp_disabled else "`enabled` is false"
         return UnusableServer(name, owner, source, said, is_off=True)
     required = table.get("required") is True
     try:
@@ -239,13 +239,13 @@ def _declare_server(
 
 
 def problem_of(name: str, table: Mapping[str, object], config: Config) -> str:
-    """Why a server that somebody wants to declare could not be used, whatever the environment holds; or nothing."""
+    """Why a new server declaration would be unusable in any environment; empty if it is usable."""
     found = _declare_server(name, {**table, "enabled": True}, "user", "", config, _AnythingIsSet())
     return found.problem if isinstance(found, UnusableServer) and not found.is_off else ""
 
 
 class _AnythingIsSet(dict[str, str]):
-    """An environment in which every variable holds something."""
+    """An environment in which every variable is set."""
 
     def get(self, key: str, default: object = None) -> str:
         return "x"
@@ -257,18 +257,18 @@ def _spec_of(name: str, table: Mapping[str, object], folder: Path, environment: 
     if bool(command) == bool(url):
         raise _InvalidEntry("it needs a `command` or a `url`, and only one of them")
     if command and not command[0]:
-        raise _InvalidEntry("its `command` is empty once variables are put in")
+        raise _InvalidEntry("its `command` is empty after expanding variables")
     kind = table.get("type")
     if kind is not None and (kind == "stdio") != bool(command):
         raise _InvalidEntry(f'`type` is "{kind}", but it has a `{"command" if command else "url"}`')
     if url and not re.match(r"https?://[^/\s]+", url):
         raise _InvalidEntry("its `url` must begin with `https://` or `http://` and name a host")
     if any("\0" in word for word in (*command, url)):
-        raise _InvalidEntry("there is a NUL in it")
+        raise _InvalidEntry("it contains a NUL character")
     others = ("env", "cwd") if url else ("headers",)
     misplaced = next((key for key in others if table.get(key)), None)
     if misplaced:
-        raise _InvalidEntry(f"`{misplaced}` means nothing for a server with a `{'url' if url else 'command'}`")
+        raise _InvalidEntry(f"`{misplaced}` is not supported for a server with a `{'url' if url else 'command'}`")
     login = {
         theirs: table[ours]
         for ours, theirs in (
@@ -312,7 +312,7 @@ def _expanded_values(table: object, environment: Mapping[str, str]) -> dict[str,
 
 
 def _expand_variables(text: str, environment: Mapping[str, str]) -> str:
-    """The text with `${NAME}` and `${NAME:-otherwise}` replaced; a variable that is empty counts as not set."""
+    """Expand `${NAME}` and `${NAME:-default}`; an empty variable counts as unset."""
 
     def value(match: re.Match[str]) -> str:
         found = environment.get(match[1])
@@ -326,8 +326,8 @@ def _expand_variables(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _digest_of(table: Mapping[str, object], spec: ServerSpec) -> str:
-    """What a variable holds that goes only into `env`, `headers` or the secret of a login does not change it: who
-    renews a token has approved nothing else by that."""
+    """Digest of a declaration. Values that variables contribute only to `env`, `headers` or the login secret are
+    excluded, so that renewing a token requires no new approval."""
     decisive = [spec.name, list(spec.command), spec.url, str(spec.cwd), dict(table)]
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 

@@ -1,8 +1,7 @@
-"""What a server wants the user to fill in, as one question with a line for each field, and a question for each that is
-to be changed. Pure: schemas in, questions and values out.
+"""Forms that MCP servers ask the user to fill in, presented as one question with a line per field, and a question for
+each field to change. Pure: schemas in, questions and values out.
 
-A form is flat: texts, numbers, yes or no, and choices. What a server writes is data: it is shown, never obeyed.
-"""
+Forms are flat: strings, numbers, booleans and choices. Text from a server is data, shown but never obeyed."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,10 +15,10 @@ from ebbtide.tools.schema import mismatches
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 
 LEAVE_OUT, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
-"""Answers that are offered besides those of the field."""
+"""Answers offered in addition to those of the field."""
 
 MAX_FIELDS, MAX_CHOICES = 50, 200
-"""Of a form, and of a field."""
+"""Maximum number of fields in a form, and of choices in a field."""
 
 _KINDS: Mapping[object, FieldKind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
 _YES, _NO = "yes", "no"
@@ -33,7 +32,7 @@ class FormChoice:
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One value that is asked for."""
+    """One field of a form."""
 
     name: str
     title: str
@@ -58,7 +57,7 @@ class FormField:
         return self.title if self.title == self.name else f"{self.title} ({self.name})"
 
     def question(self) -> str:
-        """What the user is asked, a line or a few."""
+        """The question for the user, one or several lines."""
         name = self.label
         hints = {
             "text": "",
@@ -66,7 +65,7 @@ class FormField:
             "number": "a number",
             "flag": "",
             "choice": "",
-            "choices": f"any of {', '.join(choice.title for choice in self.choices)}, with commas in between",
+            "choices": f"any of {', '.join(choice.title for choice in self.choices)}, separated by commas",
         }
         told = [self.description, hints[self.kind], *_limits(self.schema)]
         if self.default is not None:
@@ -74,7 +73,7 @@ class FormField:
         return ": ".join(filter(None, (name, "; ".join(filter(None, told)))))
 
     def value(self, answer: str) -> FieldValue:
-        """What the user's words stand for. Raises `ValueError` with what is wrong with them."""
+        """Parse the user's answer. Raises `ValueError` if it is invalid."""
         found = self._parse_answer(answer)
         problems = mismatches(list(found) if isinstance(found, tuple) else found, _checkable(self.schema))
         if problems:
@@ -100,36 +99,36 @@ class FormField:
         for choice in self.choices:
             if answer in (choice.title, choice.value):
                 return choice.value
-        raise ValueError(f"`{answer}` is none of {', '.join(choice.title for choice in self.choices)}")
+        raise ValueError(f"`{answer}` is not one of {', '.join(choice.title for choice in self.choices)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """All fields, and how far they are filled in."""
+    """All fields of a form, with the values so far."""
 
     fields: tuple[FormField, ...]
     values: Mapping[str, FieldValue]
     asked: frozenset[str] = frozenset()
-    """Names of the fields that the user has been at."""
+    """Names of the fields that the user has been asked about."""
     problem: str = ""
-    """Why what the user wrote could not be taken."""
+    """Why the user's last input was rejected."""
 
     @property
     def _next(self) -> FormField | None:
-        """The field to go on with: what has to be filled in comes first."""
+        """The field to ask about next; required fields come first."""
         left = [field for field in self.fields if field.name not in self.asked]
         missing = [field for field in left if field.required and field.name not in self.values]
         return next(iter((*missing, *left)), None)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The next field, sending where nothing is missing, and every field with what it holds."""
+        """The options: the next field, sending if nothing is missing, and each field with its value."""
         onward = (f"fill in {self._next.label}",) if self._next is not None else ()
         is_whole = all(field.name in self.values for field in self.fields if field.required)
         return (*onward, *((SEND,) if is_whole else ()), *map(self._row, self.fields), DECLINE)
 
     def question(self) -> str:
-        problem = f"That cannot be: {self.problem}.\n" if self.problem else ""
+        problem = f"Invalid: {self.problem}.\n" if self.problem else ""
         return f"{problem}Choose what to fill in, or write several at once: {self.fields[0].name}=… and so on."
 
     def field_for(self, answer: str) -> FormField | None:
@@ -139,43 +138,43 @@ class Form:
         return next((field for field in self.fields if answer == self._row(field)), None)
 
     def with_value(self, field: FormField, value: FieldValue) -> "Form":
-        """With this value; None takes it out."""
+        """Return the form with a value set; None removes it."""
         others = {name: kept for name, kept in self.values.items() if name != field.name}
         values = others if value is None else {**others, field.name: value}
         return Form(self.fields, values, self.asked | {field.name})
 
     def with_assignments(self, answer: str) -> "Form":
-        """With all that the user wrote as `NAME=VALUE`, or with what is wrong with it."""
+        """Return the form with all `NAME=VALUE` assignments applied, or with the problem."""
         form, known = self, {field.name: field for field in self.fields}
         try:
             for word in shlex.split(answer):
                 name, equals, text = word.partition("=")
                 if not equals or name not in known:
-                    raise ValueError(f"`{word}` is no `NAME=VALUE` of a field")
+                    raise ValueError(f"`{word}` is not a `NAME=VALUE` for a field")
                 form = form.with_value(known[name], known[name].value(text))
         except ValueError as error:
             return replace(form, problem=str(error))
         return form
 
     def _row(self, field: FormField) -> str:
-        empty = "(has to be filled in)" if field.required else "(empty)"
+        empty = "(required)" if field.required else "(empty)"
         held = field_value_text(self.values[field.name], field) if field.name in self.values else empty
         return f"{field.label}: {held}"
 
 
 def form_of(fields: tuple[FormField, ...]) -> Form:
-    """As the server has filled it in."""
+    """The form with the server's default values."""
     return Form(fields, {field.name: field.default for field in fields if field.default is not None})
 
 
 def fields_of(schema: Mapping[str, object]) -> tuple[FormField, ...]:
-    """The fields of a form, in order. Raises `ValueError` when it asks for what no form can hold."""
+    """The fields of a form, in order. Raises `ValueError` for an unsupported schema."""
     properties = schema.get("properties", {})
     required = schema.get("required", ())
     if not isinstance(properties, Mapping) or not isinstance(required, Sequence):
-        raise ValueError("its form has no fields that can be read")
+        raise ValueError("its form has no valid fields")
     if len(properties) > MAX_FIELDS:
-        raise ValueError(f"its form has {len(properties):,} fields, and {MAX_FIELDS} are the most")
+        raise ValueError(f"its form has {len(properties):,} fields, more than the limit of {MAX_FIELDS}")
     return tuple(_field(str(name), inner, name in required) for name, inner in properties.items())
 
 
@@ -196,13 +195,15 @@ def field_value_text(value: FieldValue, field: FormField) -> str:
 
 def _field(name: str, schema: object, required: bool) -> FormField:
     if not isinstance(schema, Mapping):
-        raise ValueError(f"its form asks for `{one_line(name)}` in a way that cannot be read")
+        raise ValueError(f"its form asks for `{one_line(name)}` with an invalid schema")
     if one_line(name) != name:
-        raise ValueError(f"its form asks for `{one_line(name)}`, which is no name on one line")
+        raise ValueError(f"its form asks for `{one_line(name)}`, which is not a single-line name")
     kind, choices = _kind(name, schema)
     title, description = (one_line(str(schema.get(key) or "")) for key in ("title", "description"))
     if len(choices) > MAX_CHOICES:
-        raise ValueError(f"its form asks for `{name}` with {len(choices):,} choices, and {MAX_CHOICES} are the most")
+        raise ValueError(
+            f"its form asks for `{name}` with {len(choices):,} choices, more than the limit of {MAX_CHOICES}"
+        )
     default = schema.get("default")
     if isinstance(default, list):
         default = tuple(map(str, default))
@@ -262,5 +263,5 @@ def _limits(schema: Mapping[str, object]) -> list[str]:
 
 
 def _checkable(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """Only what says which values are right."""
+    """The part of the schema that restricts values."""
     return {key: value for key, value in schema.items() if key not in ("title", "description", "default", "enumNames")}

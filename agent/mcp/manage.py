@@ -1,5 +1,5 @@
-"""Servers one by one, apart from any session: how each stands, one started to look at it, one written into the user's
-configuration file, in which comments, order and everything else stay as they are."""
+"""Manages MCP servers outside sessions: lists them, starts one for inspection, and edits the user's configuration file
+while preserving comments, order and everything else."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ from ebbtide.tools.secrets.redaction import redact_text, without_options, withou
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """How a server stands, without it being started."""
+    """The state of a server that is not started."""
 
     name: str
     standing: Standing | Literal["off", "unusable"]
@@ -34,13 +34,13 @@ class ServerRow:
     owner: Owner
     source: str
     target: str
-    """Its command or address as it is written."""
+    """Its command or address as written."""
     ignored: tuple[str, ...] = ()
-    """Keys of its entry that mean nothing here."""
+    """Unsupported keys of its entry."""
 
 
 def rows(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
-    """Every declared server; a file that declares none that can be read is a row without a name."""
+    """Return all declared servers; a file without readable servers is a row without a name."""
     trust = FolderTrust(config)
     return tuple(_row(one, trust) for one in declared_servers(config, environment))
 
@@ -55,7 +55,7 @@ def _row(one: DeclaredServer | UnusableServer, trust: FolderTrust) -> ServerRow:
 
 
 def find_server(name: str, config: Config, environment: Mapping[str, str]) -> DeclaredServer:
-    """The server of that name. Raises `UsageError` when there is none, or none that can be started."""
+    """Return the server of that name. Raises `UsageError` if there is none, or if it cannot be started."""
     found = declared_servers(config, environment)
     for one in found:
         if one.name == name:
@@ -63,11 +63,11 @@ def find_server(name: str, config: Config, environment: Mapping[str, str]) -> De
                 raise UsageError(one.line)
             return one
     known = ", ".join(f"`{one.name}`" for one in found if one.name) or "none; `ebb mcp add` adds one"
-    raise UsageError(f"there is no server `{name}`; there are {known}")
+    raise UsageError(f"unknown server `{name}`; configured: {known}")
 
 
 def table_for(name: str, given: Mapping[str, object], config: Config) -> dict[str, object]:
-    """What is to be written of a server. Raises `UsageError` when it could not be used."""
+    """Validate the table of a new server. Raises `UsageError` if it is unusable."""
     table = {key: value for key, value in given.items() if value}
     parsed = {key: SERVER_KEYS[snake_case(key)](value) for key, value in table.items()}
     problem = problem_of(name, parsed, config)
@@ -77,40 +77,41 @@ def table_for(name: str, given: Mapping[str, object], config: Config) -> dict[st
 
 
 def make_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> Server:
-    """One that a project declares runs in a sandbox, where there is one; the user's own do not."""
+    """Create a server. A project's server runs in a sandbox if there is one; the user's own do not."""
     spec = declared.spec
     if declared.owner == "project" and spec.command and config.sandbox != "off":
         folders = config.folders
-        name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project)).hexdigest()[:12]}"  # no other project's
+        # The name is unique to the project, so that projects share no scratch folder.
+        name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project)).hexdigest()[:12]}"
         scratch, ours = folders.data / "mcp" / "tmp" / name, (folders.config, folders.data, folders.logs)
         spec = replace(spec, sandbox=Sandbox(config.project, scratch, [], ours, (config.project,)))
     return Server(spec, handlers, log_of(declared, config), login_of(declared, config))
 
 
 def log_of(declared: DeclaredServer, config: Config) -> Path:
-    """The file with what a server prints on its error output."""
+    """The log file for a server's standard error."""
     return config.folders.logs / "mcp" / f"{declared.spec.prefix}.log"
 
 
 def login_of(declared: DeclaredServer, config: Config) -> Path:
-    """The file with what a login gave. It is for one address, since it must not be shown to another."""
+    """The file with the tokens of a login. Each address has its own, since tokens must not be sent to another."""
     address = hashlib.sha256(declared.spec.url.encode()).hexdigest()[:12]
     return config.folders.data / "mcp" / "logins" / f"{declared.spec.prefix}-{address}.json"
 
 
 def approvals_of(config: Config) -> Approvals:
-    """Which tools of this project's servers the model may use."""
+    """The approved tools of this project's servers."""
     return Approvals(config.folders.data / "mcp" / "approvals.json", config.project)
 
 
 def pins_of(config: Config) -> Approvals:
-    """What the tools of the user's own servers are known to be; the same in all projects."""
+    """The pinned tools of the user's own servers, shared by all projects."""
     return Approvals(config.folders.data / "mcp" / "tools.json", Path())
 
 
 @asynccontextmanager
 async def running_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> AsyncIterator[Server]:
-    """The server, once it is known whether it can be used. It is closed in the end."""
+    """Start a server, wait until it is ready or has failed, and close it at the end."""
     server = make_server(declared, handlers, config)
     server.start()
     try:
@@ -121,7 +122,7 @@ async def running_server(declared: DeclaredServer, handlers: ClientHandlers, con
 
 
 def write_server(path: Path, name: str, table: Mapping[str, object] | None) -> None:
-    """Writes what is said of a server in place of what was; None removes it. Raises `ConfigError`."""
+    """Write a server's table in place of the old one; None removes it. Raises `ConfigError`."""
 
     def edit(document: dict[str, Any]) -> None:
         import tomlkit  # noqa: PLC0415  # deferred: only who adds or removes a server needs it

@@ -1,5 +1,5 @@
-"""What a message of the user names of servers: a prompt as its command, resources as `@SERVER:URI`. They are read when
-the turn begins and stand with the message."""
+"""Expands references to MCP servers in a user message: prompts as commands, and resources as `@SERVER:URI`. They are
+read at the start of the turn and attached to the message."""
 
 import base64
 import re
@@ -16,19 +16,19 @@ from ebbtide.tools.mcp.server import Server
 from ebbtide.tools.outputs.extent import pluralize
 
 MAX_RESOURCES = 10
-"""Resources of one message that are read."""
+"""Maximum number of resources read per message."""
 MAX_RESOURCE_CHARS = 50_000
-"""Characters of a resource that stand with the message."""
+"""Maximum number of characters attached per resource."""
 
 _MENTION = re.compile(r"(?<![\w@/])@([^\s:@]+):(\S+)")
 _COMMAND = re.compile(r"/(mcp__[A-Za-z0-9_-]+)(?:\s+(.*))?", re.DOTALL)
 _ENDS = ".,;:!?)]}>'\"`"
-"""Signs behind an address that belong to the sentence around it."""
+"""Characters after an address that belong to the surrounding sentence."""
 
 
 async def expand_mentions(said: User, servers: Sequence[Server], tell: Callable[[str], None]) -> User:
-    """The message with what it names. A resource that cannot be read is named as such, to the user, too; raises
-    `UsageError` for a prompt that cannot be had, since nothing would be left to send."""
+    """Return the message with the prompts and resources it mentions. An unreadable resource is reported to the model
+    and the user; a failing prompt raises `UsageError`, since nothing would be left to send."""
     parts: list[UserPart] = []
     command = _COMMAND.fullmatch(said.text.strip())
     if command is not None:
@@ -38,14 +38,14 @@ async def expand_mentions(said: User, servers: Sequence[Server], tell: Callable[
         parts += await _read_resource(server, uri, tell)
     if len(named) > MAX_RESOURCES:
         over = len(named) - MAX_RESOURCES
-        problem = f"{over} more resources are named than the {MAX_RESOURCES} that one message may attach: not read"
+        problem = f"the message mentions {over} resources beyond the limit of {MAX_RESOURCES}; these were not read"
         tell(problem)
         parts.append(Note(problem))
     return User((*said.parts, *parts)) if parts else said
 
 
 def mentions(text: str, servers: Sequence[Server]) -> tuple[tuple[Server, str], ...]:
-    """The resources that a text names, each once, with the server that has them."""
+    """Return the resources mentioned in a text, without duplicates, each with its server."""
     by_name = {server.spec.name: server for server in servers}
     found = {
         (match[1], uri): by_name[match[1]]
@@ -56,7 +56,7 @@ def mentions(text: str, servers: Sequence[Server]) -> tuple[tuple[Server, str], 
 
 
 def arguments_of(prompt: ServerPrompt, written: str) -> dict[str, str]:
-    """The arguments of a prompt: in its order, or as `NAME=VALUE`. The last one takes all that is left. Raises
+    """Parse the arguments of a prompt, in order or as `NAME=VALUE`. The last one takes the rest. Raises
     `UsageError`."""
     names = [each.name for each in prompt.arguments]
     given: dict[str, str] = {}
@@ -84,7 +84,7 @@ async def _named_prompt_parts(command: str, written: str, servers: Sequence[Serv
         for prompt in server.state.prompts:
             if prompt.command == command:
                 return await _prompt_parts(server, prompt, arguments_of(prompt, written))
-    raise UsageError(f"no server has a prompt `/{command}` now; `/mcp` shows what they offer")
+    raise UsageError(f"no server currently offers the prompt `/{command}`; `/mcp` lists prompts")
 
 
 async def _prompt_parts(server: Server, prompt: ServerPrompt, arguments: Mapping[str, str]) -> list[UserPart]:

@@ -1,5 +1,5 @@
-"""The servers of one session: which of them run, what they bring into it, and what its user has to know or to decide
-about them."""
+"""The running MCP servers of a session: their tools, prompts and resources, and what the user must know or decide about
+them."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,11 +26,11 @@ from ebbtide.tools.mcp.server import Server, close_all
 from ebbtide.tools.server_log import last_lines
 
 HEADLESS_WAIT = 30.0
-"""Seconds that the first request waits for servers where nobody is there to wait for it."""
+"""Seconds that the first request of a headless run waits for servers."""
 
 
 class RunningServers:
-    """Started when a session is opened, heard when its turns begin, and all closed at once."""
+    """Starts servers when a session opens, checks them at the start of turns, and closes them together."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class RunningServers:
         channel: Channel,
         trust: SessionTrust,
     ) -> None:
-        """Those of a folder, to be started. `trust`: in what the project declares."""
+        """Collect the servers of a folder. `trust` is the trust in the project's declarations."""
         found = declared_servers(config, environment)
         self.entries = {one.name: ServerEntry(one) for one in found if isinstance(one, DeclaredServer)}
         self._unusable = [one for one in found if isinstance(one, UnusableServer) and not one.is_off]
@@ -56,10 +56,10 @@ class RunningServers:
         trust.follow(partial(self.settle, first=False))
         self._watcher: Callable[[], None] | None = None
         self._has_begun = False
-        """Whether a request may be sent: all that is required was there."""
+        """Whether requests may be sent because all required servers were ready."""
 
     def start(self, env: SessionContext) -> None:
-        """Starts those that may run, in the background, to be heard in this session."""
+        """Start the approved servers in the background."""
         self._requests.env = env
         for one in self._unusable:
             if not self._turn_reports_failure(required=one.required):
@@ -71,7 +71,7 @@ class RunningServers:
         self._start_approved()
 
     def _start_approved(self) -> list[Server]:
-        """Starts those that may be and do not run."""
+        """Start approved servers that are not running."""
         started = []
         for entry in self.entries.values():
             is_new = entry.server is None and not entry.is_off
@@ -87,8 +87,8 @@ class RunningServers:
         return server
 
     async def settle(self, *, first: bool) -> None:
-        """At the start of a turn, once the user has decided about the folder: what may run is started, tools are asked
-        about, and before the first request it is waited a while, and for what is required until it is there. Raises
+        """Prepare servers at the start of a turn, after the user has decided about the folder: start approved servers,
+        ask about tools, and before the first request wait for servers (without limit for required ones). Raises
         `ServerFailed`."""
         for server in self._start_approved():
             await server.ready()
@@ -104,21 +104,21 @@ class RunningServers:
             self._has_begun = True
 
     async def expand_mentions(self, said: User) -> User:
-        """What the user said, with the prompts and resources that it names. Raises `UsageError`."""
+        """Return the message with its mentioned prompts and resources. Raises `UsageError`."""
         running = [entry.server for entry in self.entries.values() if entry.server is not None]
         return await expand_mentions(said, running, self._channel.notice)
 
     def servers(self) -> tuple[ServerStatus, ...]:
-        """All of them as their user sees them."""
+        """The status of all servers, including their tools."""
         env = self._requests.env
         return tuple(entry.status(env) for entry in self.entries.values()) if env is not None else ()
 
     def statuses(self) -> tuple[ServerStatus, ...]:
-        """The same without their tools. It is asked for at every key that is pressed."""
+        """The status of all servers without their tools. Called at every key press."""
         return tuple(entry.status() for entry in self.entries.values())
 
     def watch(self, changed: Callable[[], None] | None) -> None:
-        """`on_server_change` is called after every change of a server, until somebody else watches."""
+        """Set the callback for server changes, replacing any earlier one."""
         self._watcher = changed
 
     async def restart(self, name: str) -> None:
@@ -127,7 +127,7 @@ class RunningServers:
             await server.restart()
 
     def log(self, name: str, lines: int) -> Sequence[str]:
-        """The last lines of what a server printed on its error output; why they cannot be read, if they cannot."""
+        """The last lines of a server's standard error, or the reason why they cannot be read."""
         server = self.entries[name].server
         try:
             return last_lines(server.log, lines) if server is not None else ()
@@ -135,7 +135,7 @@ class RunningServers:
             return (f"cannot read `{error.filename}`: {error.strerror}",)
 
     async def login(self, name: str, show: Callable[[str], None]) -> None:
-        """Starts a server again and lets the user log in if it wants that, at the address that is shown."""
+        """Restart a server and let the user log in if required, at the address passed to `show`."""
         server = self.entries[name].server
         if server is None:
             return
@@ -143,12 +143,11 @@ class RunningServers:
         try:
             await server.login()
         finally:
-            if self._requests.shows_login.get(name) is show:  # no later login has taken its place
+            if self._requests.shows_login.get(name) is show:  # unless a later login replaced it
                 del self._requests.shows_login[name]
 
     async def switch(self, name: str) -> None:
-        """Ends a server that runs, and starts one that does not. One that is not approved is asked for with the next
-        turn."""
+        """Stop a running server, or start a stopped one. One that is not approved is asked about in the next turn."""
         entry = self.entries[name]
         if entry.server is not None:
             entry.is_off, server = True, entry.server
@@ -159,18 +158,18 @@ class RunningServers:
             self._start(entry)
         else:
             entry.postponed = frozenset()
-            with suppress(ConfigError):  # then it holds for this session only
+            with suppress(ConfigError):  # then it applies to this session only
                 self._folder.forget(self._items[name])
             entry.is_refused = False
         self.on_server_change(name)
 
     async def close(self) -> None:
-        """Ends them all."""
+        """Close all servers."""
         self._requests.env = self._watcher = None
         await close_all([entry.server for entry in self.entries.values() if entry.server is not None])
 
     def on_server_change(self, name: str) -> None:
-        """Something about a server is otherwise than before."""
+        """Handle a change of a server's state."""
         self._update_tools()
         if self._watcher is not None:
             self._watcher()
@@ -181,9 +180,9 @@ class RunningServers:
             case "failed":
                 self._trust.notice_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
             case "needs_login":
-                self._trust.notice_once(entry, f"the server `{name}` wants you to log in: run `ebb mcp login {name}`")
+                self._trust.notice_once(entry, f"the server `{name}` requires a login: run `ebb mcp login {name}`")
             case "starting" if entry.state.detail:
-                self._trust.notice_once(entry, f"the server `{name}` has broken down: {entry.state.detail}")
+                self._trust.notice_once(entry, f"the server `{name}` crashed: {entry.state.detail}")
             case "ready":
                 for note in entry.state.notes:
                     self._trust.notice_once(entry, f"the server `{name}`: {note}")
@@ -191,17 +190,17 @@ class RunningServers:
                 pass
 
     def _turn_reports_failure(self, *, required: bool) -> bool:
-        """Whether the first turn fails by what is wrong with a server: a script is not told of it twice."""
+        """Whether the first turn will fail because of this server; a script should not be told twice."""
         return required and not self._channel.is_interactive and not self._has_begun
 
     def _update_tools(self) -> None:
-        """What servers offer now is what may be called."""
+        """Make the tools that servers offer now available to the model."""
         for entry in self.entries.values():
             if entry.declared.owner == "user":
                 self._trust.pin(entry)
         offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered_tools()]
         withheld = {tool.name: entry.name for entry in self.entries.values() for tool in entry.withheld()}
-        why = "its server `{}` has changed it, and the user has not approved that yet"
+        why = "its server `{}` has changed it, and the user has not approved the change yet"
         self._served.instructions = tuple(
             (entry.name, entry.instructions) for entry in self.entries.values() if entry.instructions
         )
@@ -219,13 +218,13 @@ class RunningServers:
                         await entry.server.ready()
         for entry in starting:
             if wait > 0 and entry.state.phase == "starting":
-                late = f"the server `{entry.name}` was not ready within {wait:g} s: its tools come later"
+                late = f"the server `{entry.name}` was not ready within {wait:g} s; its tools will be added later"
                 self._trust.notice_once(entry, late)
 
 
 async def require(entries: Iterable[ServerEntry], unusable: Iterable[UnusableServer]) -> None:
-    """Returns once every server that is `required` is there with its tools, however long each may take to start. Raises
-    `ServerFailed` for one that is not, `LoginNeeded` for one that wants a login."""
+    """Wait until every `required` server is ready, without a time limit. Raises `ServerFailed` for one that fails, and
+    `LoginNeeded` for one that needs a login."""
     for one in unusable:
         if one.required:
             raise ServerFailed(f"{one.line}; it is `required`")
@@ -238,7 +237,7 @@ async def _require(entry: ServerEntry) -> None:
     name = entry.name
     state = await entry.server.ready() if entry.server is not None else entry.state
     if state.phase == "needs_login":
-        raise LoginNeeded(f"the server `{name}` is `required` and wants you to log in: run `ebb mcp login {name}`")
+        raise LoginNeeded(f"the server `{name}` is `required` and needs a login: run `ebb mcp login {name}`")
     if state.phase != "ready":
         why = state.detail or f"it is {state.phase}"
         raise ServerFailed(f"the server `{name}` is `required` and cannot be used: {why}")

@@ -1,5 +1,5 @@
-"""Where the servers of a session turn to: the user, through the session's own questions, and its model, once the user
-has said so. It starts no server."""
+"""Handles requests of MCP servers: questions to the user through the session, and sampling with the session's model
+after the user's approval. Starts no server."""
 
 import asyncio
 import base64
@@ -32,34 +32,34 @@ from ebbtide.tools.mcp.client_handlers import (
 from ebbtide.tools.outputs.extent import pluralize
 
 ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
-YES, OPENED_ANSWER = "yes", "I have done so"
+YES, OPENED_ANSWER = "yes", "I have opened it"
 MAX_FORM_ANSWERS = 200
-"""Answers to one form."""
+"""Maximum number of answers to one form."""
 MAX_FIELD_ATTEMPTS = 5
-"""Answers to one field that are read before the whole form counts as not answered."""
+"""Maximum number of invalid answers to a field before the form is dismissed."""
 MAX_SHOWN_CHARS = 4000
-"""Characters of a request to the model that the user is shown."""
+"""Maximum length of a sampling request as shown to the user, in characters."""
 
 
 class ServerRequests(ClientHandlers):
-    """What a server asks while nobody is there, or between two turns, is not answered."""
+    """Requests outside a turn, or without a user, are not answered."""
 
     def __init__(self, root: Path, channel: Channel, changed: Callable[[str], None]) -> None:
-        """`notify_change` is told of every change of a server, by its name."""
+        """`changed` is called with a server's name after each of its changes."""
         self.env: SessionContext | None = None
-        """What the session is made of; None until servers are started, and when they are closed."""
+        """The session's context; None before servers are started and after they are closed."""
         self.shows_login: dict[str, Callable[[str], None]] = {}
-        """Who is to be shown where to log in to a server, by its name."""
+        """Callbacks that show a login address, by server name."""
         self._root = root
         self._channel = channel
         self._changed = changed
         self.services = frozenset(("elicitation", "sampling", "roots") if channel.is_interactive else ("roots",))
         self._trusted: set[str] = set()
-        """Servers for which the model may write without a question."""
+        """Servers that may use the model without asking."""
         self._turn = asyncio.Lock()
 
     async def answer(self, question: str, options: tuple[str, ...], *, takes_words: bool = False) -> str:
-        """The user's answer; empty when there is none, as between two turns."""
+        """The user's answer; empty if there is none, for example between turns."""
         if not self._channel.is_interactive or not self._channel.is_open:
             return ""
         asked = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=takes_words)
@@ -72,17 +72,17 @@ class ServerRequests(ClientHandlers):
         self._changed(server)
 
     async def open_login(self, server: str, url: str) -> None:
-        """Shown to whoever has asked for the login; nobody else is sent anywhere."""
+        """Pass the address to the callback that requested the login; ignored without one."""
         if (show := self.shows_login.get(server)) is not None:
             show(url)
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
-        """Puts a form to the user, or asks to open an address."""
-        async with self._turn:  # questions of two forms must not come in between each other
+        """Present a form to the user, or ask to open an address."""
+        async with self._turn:  # questions of two forms must not interleave
             return await (self._ask_to_open(server, message, url) if url else self._filled_in(server, message, schema))
 
     async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefusal:
-        """Has the session's model write, once the user has allowed it."""
+        """Let the session's model answer a sampling request, if the user allows it."""
         if (env := self.env) is None:
             return SamplingRefusal("no session is open")
         async with self._turn:
@@ -143,7 +143,7 @@ class ServerRequests(ClientHandlers):
         return DismissedAnswer()
 
     async def _field(self, said: str, field: FormField) -> FieldValue | DeclinedAnswer | DismissedAnswer:
-        """The user's value; None when it is left out."""
+        """The user's value; None if left out."""
         problem = ""
         for _ in range(MAX_FIELD_ATTEMPTS):
             answer = await self.answer(f"{said}\n\n{problem}{field.question()}", field.options, takes_words=True)
@@ -156,20 +156,20 @@ class ServerRequests(ClientHandlers):
             try:
                 return field.value(answer)
             except ValueError as error:
-                problem = f"That cannot be: {error}.\n"
+                problem = f"Invalid: {error}.\n"
         return DismissedAnswer()
 
 
 def _host(url: str) -> str:
-    """Where an address leads, which what stands in front of an `@` can hide."""
+    """The real host of an address, which text before an `@` could disguise."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2]
     except ValueError:
-        return "no host at all"
+        return "an invalid host"
 
 
 async def write_sample(request: SampleRequest, env: SessionContext) -> Sample | SamplingRefusal:
-    """What the session's model writes, at the user's expense. It says why not when it is not asked."""
+    """Answer a sampling request with the session's model, at the user's expense. Return the reason if it is refused."""
     provider, messages = env.provider, _messages(request, images=env.provider.facts.images)
     if env.limits.cost is not None and env.cost_so_far >= env.limits.cost:
         return SamplingRefusal("the limit of what this run may cost is reached")
@@ -195,12 +195,12 @@ async def write_sample(request: SampleRequest, env: SessionContext) -> Sample | 
 
 
 def size_of(request: SampleRequest) -> int:
-    """Estimated tokens of what the model would be sent."""
+    """Estimated tokens of a sampling request."""
     return estimate_text(request.system) + sum(map(estimate_message, _messages(request, images=True)))
 
 
 def sample_text(request: SampleRequest) -> str:
-    """What the model would be sent, for the user to judge."""
+    """The text of a sampling request, for the user."""
     texts = [f"[system] {request.system}"] if request.system else []
     for said in request.messages:
         pictures = f" [{pluralize(len(said.pictures), 'picture')}]" if said.pictures else ""
@@ -211,7 +211,7 @@ def sample_text(request: SampleRequest) -> str:
 
 
 def _messages(request: SampleRequest, *, images: bool) -> tuple[Message, ...]:
-    """The messages in turns: neighbours of one role as one, from the first of the user on."""
+    """Merge consecutive messages of the same role, starting with the first user message."""
     joined: list[SamplingMessage] = []
     for said in request.messages:
         if joined and joined[-1].role == said.role:
@@ -240,7 +240,7 @@ def _until(text: str, stops: tuple[str, ...]) -> tuple[str, bool]:
 
 
 def _quietly(emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Tells of a sample only what it cost, and that it takes longer."""
+    """Forward only the cost of a sample and retries."""
 
     def tell(event: Event) -> None:
         if isinstance(event, ReplyFinished):

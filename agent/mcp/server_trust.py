@@ -1,4 +1,4 @@
-"""The questions about the tools of a session's servers, and what becomes of the answers: may the model use them."""
+"""Asks the user which tools of MCP servers the model may use, and applies the answers."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ _DECIDE_ON_TOOLS = "start `ebb` in a terminal to decide, or run `ebb mcp test {}
 
 
 class ServerTrust:
-    """What the user has decided of servers, and is asked about them."""
+    """The user's decisions about servers, and the questions about them."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class ServerTrust:
         requests: ServerRequests,
         channel: Channel,
     ) -> None:
-        """`pins`: of the user's own servers, as they were first seen."""
+        """`pins` are the tools of the user's own servers as first seen."""
         self.approvals, self.pins = approvals, pins
         self._requests, self._channel = requests, channel
 
@@ -49,7 +49,7 @@ class ServerTrust:
             entry.postponed |= digests
 
     def pin(self, entry: ServerEntry) -> None:
-        """What a server of the user's own offers is kept as it was first seen; what is new later is told."""
+        """Pin the tools of a user's server as first seen, and report new ones."""
         was_known = bool(entry.allowed)
         new, allowed = entry.note_new(), entry.allowed
         if not new or allowed is None:
@@ -57,7 +57,7 @@ class ServerTrust:
         self._keep(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.approvable))
         if was_known:
             names = ", ".join(f"`{tool.original}`" for tool in new[:5]) + (" and others" if len(new) > 5 else "")
-            self.notice_once(entry, f"the server `{entry.name}` offers what it did not before: {names}")
+            self.notice_once(entry, f"the server `{entry.name}` has new tools: {names}")
 
     def approvals_for(self, entry: ServerEntry) -> Approvals:
         return self.pins if entry.declared.owner == "user" else self.approvals
@@ -72,11 +72,11 @@ class ServerTrust:
             self._channel.notice(line)
 
     async def _answer(self, question: str, options: tuple[str, ...]) -> str | None:
-        """None when nobody is there to ask."""
+        """The answer; None if nobody can be asked."""
         return await self._requests.answer(question, options) if self._channel.is_interactive else None
 
     def _keep(self, write: Callable[[], None]) -> None:
         try:
             write()
         except ConfigError as error:
-            self.notice(f"what you approved holds for this session only: {error}")
+            self.notice(f"your approval applies to this session only: {error}")

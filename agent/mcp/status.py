@@ -1,4 +1,4 @@
-"""How each server of a session stands: what is known of it, and what its user sees of that. It decides nothing."""
+"""The state of each MCP server in a session, and its display for the user. Makes no decisions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,30 +13,30 @@ from ebbtide.tools.mcp.offers import McpTool, ReadResource, ServerState
 from ebbtide.tools.mcp.server import Server
 
 ToolOffer: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
-"""Whether the model is shown a tool; held back, it finds it by a search; due, it is shown it from the next request on;
-late, after the next rewrite of the view; away, the server that offered it is not ready."""
+"""Whether the model sees a tool. held back: found by search only; due: offered from the next request; late: offered
+after the next rewrite of the context; away: the server is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStatus:
     name: str
-    """The server's own name of it."""
+    """The server's own name of the tool."""
     description: str
     tokens: int
-    """Estimated, of its definition."""
+    """Estimated tokens of its definition."""
     offer: ToolOffer
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server as its user sees it."""
+    """A server's status for display."""
 
     declared: DeclaredServer
     state: ServerState
     log: Path | None
-    """What it printed on its error output; None while it does not run."""
+    """The file with its standard error; None if it is not running."""
     tools: tuple[ToolStatus, ...] = ()
-    """Those that it brings into the session, where that was asked for."""
+    """Its tools in the session, if they were requested."""
 
     @property
     def name(self) -> str:
@@ -44,42 +44,41 @@ class ServerStatus:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Its command or address and all that goes with it, a line each."""
+        """Its command or address with all settings, one line each."""
         return terms(self.declared)
 
     @property
     def is_on(self) -> bool:
-        """Whether it is to run in this session."""
+        """Whether it should run in this session."""
         return self.log is not None
 
     @property
     def tokens(self) -> int:
-        """What its definitions take of every request."""
+        """Tokens of its definitions in every request."""
         return sum(tool.tokens for tool in self.tools if tool.offer == "offered")
 
 
 @dataclass(slots=True)
 class ServerEntry:
-    """One server and what is known of it in this session."""
+    """A server and its state in this session."""
 
     declared: DeclaredServer
     server: Server | None = None
     """None while it may not be started."""
     is_refused: bool = False
-    """The user does not want it in this project."""
+    """Whether the user refused it in this project."""
     allowed: Mapping[str, str] | None = None
-    """The digests of the tools that may be offered, by the server's own names; None where none needs to be approved:
-    the user has said so for this run."""
+    """Digests of the allowed tools, by the server's own names; None if the user allowed all tools for this run."""
     postponed: frozenset[str] = frozenset()
-    """Digests of the tools that the user did not want to decide about now."""
+    """Digests of the tools that the user postponed."""
     reported_lines: set[str] = field(default_factory=set)
-    """What the user was told of it in this session."""
+    """Notices already shown in this session."""
     is_off: bool = False
-    """The user has ended it for this session."""
+    """Whether the user stopped it for this session."""
     _known: tuple[tuple[McpTool, ...], McpTool | None, Mapping[str, str]] = field(
         default_factory=lambda: ((), None, {})
     )
-    """The tools that were looked at last and their digests, which take too long to be made at every look."""
+    """The latest tools and their digests, cached since computing them takes long."""
 
     @property
     def name(self) -> str:
@@ -95,7 +94,7 @@ class ServerEntry:
         return "refused in this project" if self.is_refused else "not approved"
 
     def offered_tools(self) -> tuple[McpTool | ReadResource, ...]:
-        """Tools that may be called now: the server's own, and one for its resources where it has any."""
+        """Tools that may be called now: the server's own, and a reader if it has resources."""
         state = self.state
         own: tuple[McpTool | ReadResource, ...] = tuple(
             tool for tool in self._listed_tools() if tool.name and self._is_allowed(tool)
@@ -107,12 +106,12 @@ class ServerEntry:
 
     @property
     def instructions(self) -> str:
-        """What the server says of itself, where the user has approved that."""
+        """The server's instructions, if the user approved them."""
         said = self.state.instructions
         return said.description if said is not None and said in self._listed_tools() and self._is_allowed(said) else ""
 
     def withheld(self) -> tuple[McpTool, ...]:
-        """Tools that the user has not approved, or not so, and instructions."""
+        """Tools, and instructions, that are not approved in their current form."""
         return tuple(tool for tool in self._listed_tools() if not self._is_allowed(tool))
 
     def _listed_tools(self) -> tuple[McpTool, ...]:
@@ -122,7 +121,7 @@ class ServerEntry:
         return self.allowed is None or self.allowed.get(tool.original) == self._digests()[tool.original]
 
     def note_new(self) -> tuple[McpTool, ...]:
-        """The tools of a server of the user's own that were never seen before: they may be offered from now on."""
+        """Allow tools of the user's own server that were never seen before, and return them."""
         new = tuple(
             tool for tool in self._listed_tools() if self.allowed is not None and tool.original not in self.allowed
         )
@@ -136,7 +135,7 @@ class ServerEntry:
         return self._known[2]
 
     def status(self, env: SessionContext | None = None) -> ServerStatus:
-        """As its user sees it; with an `env` also its tools, with what their definitions take there."""
+        """The status for display; with an `env` including the tools and their sizes."""
         log = self.server.log if self.server is not None else None
         return ServerStatus(self.declared, self.state, log, tuple(self._tools(env)) if env is not None else ())
 

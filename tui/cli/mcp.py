@@ -95,7 +95,7 @@ def _list(arguments: Sequence[str]) -> int:
 
 def _row_line(row: ServerRow) -> str:
     detail = f"  ({row.detail})" if row.detail else ""
-    ignored = f"  [means nothing here: {', '.join(row.ignored)}]" if row.ignored else ""
+    ignored = f"  [not supported: {', '.join(row.ignored)}]" if row.ignored else ""
     return f"{row.standing:<12}  {row.name or row.source:<16}  {row.owner:<7}  {row.target}{detail}{ignored}"
 
 

@@ -147,7 +147,7 @@ async def test_a_project_calls_no_tool_of_a_server_by_a_hook(home: Hooked) -> No
     home.replies(DONE)
     assert (await home.run()).told == [
         "the hook `calls `search` of the server `forge`` for Stop is left out: hooks of a project cannot call tools "
-        "without a question"
+        "without asking"
     ]
 
 

@@ -98,12 +98,12 @@ def test_each_program_s_servers_are_read_in_our_terms(user: User) -> None:
         "gemini:g": {"url": "https://g.example/${SITE}", "call_timeout": 30.0, "enabled_tools": ["a"]},
     }  # fmt: skip
     assert {name: one.problem for name, one in offers.items() if one.problem} == {
-        "vscode:asks": "`${command:pick}` means nothing here; write it as `${NAME}` of your environment",
+        "vscode:asks": "`${command:pick}` is not supported; use an environment variable, `${NAME}`",
         "gemini:bad": "`command` must be a list of texts in quotes",
         "gemini:worse": "it must be an object",
     }
-    assert offers["vscode:files"].notes == ("means nothing here: `envFile`",)
-    assert offers["vscode:hub"].notes == ("it is asked for `gh-key` there; set `GH_KEY` in your environment instead",)
+    assert offers["vscode:files"].notes == ("not supported: `envFile`",)
+    assert offers["vscode:hub"].notes == ("it prompts for `gh-key` there; set `GH_KEY` in your environment instead",)
     assert offers["codex:docs"].reads == ("TEAM", "DOCS_TOKEN")
     (problem,) = problems
     assert problem.startswith(f"`{user.home}/.config/Claude/claude_desktop_config.json` cannot be read: ")
@@ -121,13 +121,13 @@ def test_what_is_chosen_is_written_and_what_is_not_is_named_without_a_secret(use
 
     several = user.ebb("mcp", "import", "hub", env=env)
     assert (several.code, several.err.splitlines()[-1]) == (
-        2, "ebb: there are several servers `hub`: `vscode:hub`, `cursor:hub`, or the number in the list"
+        2, "ebb: several servers are named `hub`: use `vscode:hub`, `cursor:hub`, or the number in the list"
     )  # fmt: skip
 
     added = json.loads(user.ebb("mcp", "import", "cursor:hub", "1", "docs", "gemini:bad", "--json", env=env).out)
     assert (added["written"], added["left"]) == (
         ["hub", "docs"],
-        {"vscode:hub": "there is a server `hub`", "gemini:bad": "`command` must be a list of texts in quotes"},
+        {"vscode:hub": "the server `hub` exists", "gemini:bad": "`command` must be a list of texts in quotes"},
     )
     assert read_toml(config) == {"mcp": {"servers": {
         "hub": {"command": "docker", "args": ["--token=abc123def456"], "enabled": False},

@@ -45,9 +45,9 @@ def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_
     offers, problems = setting_offers(agent_folders({"HOME": str(tmp_path)}), tmp_path / "app")
     opus = next(one.value for one in offers if one.original == "model `opus[1m]`")
     assert opus.removeprefix("anthropic/") in known_models("anthropic")
-    not_here, asked = "nothing here means the same", "asked here, too, as whatever no rule allows"
-    in_place = "it holds here as it stands there"
-    in_part = "it would allow what `{}` has you asked about there"
+    not_here, asked = "no equivalent here", "also asked here, as are all calls that no rule allows"
+    in_place = "already applies here, read from that file"
+    in_part = "it would allow calls that `{}` asks about there"
     assert [(one.agent, one.line) for one in offers] == [
         ("claude", f"model `opus[1m]` → agent.model {opus}"),
         ("claude", "allow `Bash(npm run test:*)` → permissions.allow bash(npm run test)"),
@@ -69,8 +69,8 @@ def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_
         ("claude", f"ask `mcp__wiki`: {in_place}"),
         ("codex", "model `gpt-test` → agent.model openai/gpt-test"),
         ("codex", "reasoning effort `high` → agent.reasoning_effort high"),
-        ("codex", "approval_policy `never`: here a mode says what runs unasked: `/mode`, `--permission-mode`"),
-        ("opencode", "model `google/x`: its provider is none of anthropic, openai, openai-chat, ollama"),
+        ("codex", "approval_policy `never`: use a permission mode instead: `/mode`, `--permission-mode`"),
+        ("opencode", "model `google/x`: its provider is not one of anthropic, openai, openai-chat, ollama"),
         ("opencode", f"ask `bash(*)`: {asked}"),
         ("opencode", f"allow `bash(git *)`: {in_part.format('git push *')}"),
         ("opencode", f"ask `bash(git push *)`: {asked}"),
@@ -79,7 +79,7 @@ def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_
         ("gemini", "allow `run_shell_command(git)` → permissions.allow bash(git)"),
         ("gemini", "allow `replace` → permissions.allow edit"),
         ("aider", "model `ollama_chat/x` → agent.model ollama/x"),
-        ("aider", "reasoning effort `odd`: there is no such effort here"),
+        ("aider", "reasoning effort `odd`: unknown effort"),
     ]
     assert problems == []
 
@@ -101,7 +101,7 @@ def test_what_is_set_here_stays_and_what_is_not_is_taken_with_yes(tmp_path: Path
     assert (done["model"]["written"], done["rules"]["written"]) == (
         ["agent.model openai/gpt-test", "agent.reasoning_effort high"], [f"permissions.deny {tool}" for tool in WRITERS]
     )  # fmt: skip
-    assert done["rules"]["left"]["allow `bash(ls)`"] == "it is there already"
+    assert done["rules"]["left"]["allow `bash(ls)`"] == "already configured"
     assert config.read_text().startswith("# mine\n")
     assert read_toml(config) == {
         "permissions": {"allow": ["glob", "bash(=ls)"], "deny": [*WRITERS]},

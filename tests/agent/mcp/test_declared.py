@@ -91,13 +91,13 @@ def test_a_projects_file_is_read_as_other_programs_write_it(house: House) -> Non
         ({"command": "x", "type": "sse"}, '`type` is "sse", but it has a `command`'),
         ({"url": "file:///etc/passwd"}, "its `url` must begin with `https://` or `http://` and name a host"),
         ({"url": "${NAME}"}, "its `url` must begin with `https://` or `http://` and name a host"),
-        ({"url": "http://h", "env": {"A": "1"}}, "`env` means nothing for a server with a `url`"),
-        ({"command": "x", "headers": {"A": "1"}}, "`headers` means nothing for a server with a `command`"),
+        ({"url": "http://h", "env": {"A": "1"}}, "`env` is not supported for a server with a `url`"),
+        ({"command": "x", "headers": {"A": "1"}}, "`headers` is not supported for a server with a `command`"),
         ({"command": "x", "args": "y"}, "`args` must be a list of texts in quotes"),
         ({"command": ["x", 3]}, "`command` must be a list of texts in quotes"),
         ({"command": "x", "env": {"PORT": 3}}, "`env` must be a table of quoted strings"),
-        ({"command": "x\0y"}, "there is a NUL in it"),
-        ({"command": "${EMPTY:-}"}, "its `command` is empty once variables are put in"),
+        ({"command": "x\0y"}, "it contains a NUL character"),
+        ({"command": "${EMPTY:-}"}, "its `command` is empty after expanding variables"),
         ({"command": "x", "args": ["${NOT_THERE}"]},
          "`NOT_THERE` is not set in the environment; set it, or write `${NOT_THERE:-…}`"),
         ("x", "it must be an object"),
@@ -115,7 +115,7 @@ def test_an_entry_that_cannot_be_used_is_named_and_the_others_are_used(house: Ho
         ("", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("[]", 'it must be an object with one object per server, {"mcpServers": {"NAME": {…}}}'),
         ('{"servers": {}}', 'it must be an object with one object per server, {"mcpServers": {"NAME": {…}}}'),
-        ('{"mcpServers": {"a": {}, "a": {}}}', "it is not JSON: `a` stands there twice"),
+        ('{"mcpServers": {"a": {}, "a": {}}}', "it is not JSON: `a` occurs twice"),
         (b"\xff{", "it is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (" " * 1_000_001, "it is larger than 1,000,000 bytes"),
     ],
@@ -179,9 +179,9 @@ def test_a_server_of_the_user_goes_before_the_projects_of_that_name(house: House
 def test_names_that_tools_could_not_be_told_apart_by_are_named(house: House) -> None:
     house.declares(**{"my server": {"command": "a"}, "my__server": {"command": "b"}, "x\x1b[2J": {"command": "c"}})
     assert lines(house) == [
-        "the server `my__server` of `/project/.mcp.json` was left out: in the names of tools it could not be told from "
-        "`my server`; give it another name",
-        "the server `x?[2J` of `/project/.mcp.json` was left out: its name must be one line that can be seen",
+        "the server `my__server` of `/project/.mcp.json` was left out: in tool names it would be the same as "
+        "`my server`; rename it",
+        "the server `x?[2J` of `/project/.mcp.json` was left out: its name must be one line of printable characters",
     ]
 
 

@@ -66,7 +66,7 @@ async def test_no_more_resources_are_read_than_one_message_may_bring(house: Hous
 
     events = await say(session, " ".join(f"@docs:docs://{number}" for number in range(MAX_RESOURCES + 2)))
 
-    told = f"2 more resources are named than the {MAX_RESOURCES} that one message may attach: not read"
+    told = f"the message mentions 2 resources beyond the limit of {MAX_RESOURCES}; these were not read"
     assert told in notices(events)
     assert told in notes(session)
     assert len([text for text in notes(session) if "could not be read" in text]) == MAX_RESOURCES
@@ -106,7 +106,7 @@ async def test_a_prompt_is_what_its_command_stands_for(house: House) -> None:
     ("text", "why"),
     [
         ("/mcp__docs__review", "the prompt `review` needs `file`: its arguments are FILE [STYLE]"),
-        ("/mcp__docs__none", "no server has a prompt `/mcp__docs__none` now; `/mcp` shows what they offer"),
+        ("/mcp__docs__none", "no server currently offers the prompt `/mcp__docs__none`; `/mcp` lists prompts"),
     ],
 )
 async def test_a_prompt_that_cannot_be_had_ends_the_turn_before_anything_is_sent(

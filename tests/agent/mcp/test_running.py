@@ -59,7 +59,9 @@ async def test_the_first_request_waits_no_longer_than_it_was_told(house: House) 
     house.user(slow=command(house.server("slow")))
     house.approval("slow")
     session = await house.open({"text": "done"}, settings=("mcp.wait=0.05",))
-    assert notices(await say(session)) == ["the server `slow` was not ready within 0.05 s: its tools come later"]
+    assert notices(await say(session)) == [
+        "the server `slow` was not ready within 0.05 s; its tools will be added later"
+    ]
 
 
 async def test_without_a_server_that_is_required_nothing_is_sent(house: House) -> None:
@@ -162,7 +164,7 @@ async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(hou
     assert (failed, again) == ("failed", ("mcp__forge__echo", "done", "again"))
     assert "forge" in why
     (line,) = notices(events)
-    assert line.startswith("the server `forge` has broken down: ")
+    assert line.startswith("the server `forge` crashed: ")
     assert line.endswith("it is started again (1 of 5)")
 
 

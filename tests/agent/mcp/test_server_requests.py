@@ -58,7 +58,7 @@ FIELDS = {
     "sure": ("yes", "no", LEAVE_OUT, DECLINE),
     "color": ("red", "green", LEAVE_OUT, DECLINE),
     "taste": ("sweet", "bitter", LEAVE_OUT, DECLINE),
-    "days: any of mo, tu, we, with commas in between; at most 2 of them": (LEAVE_OUT, DECLINE),
+    "days: any of mo, tu, we, separated by commas; at most 2 of them": (LEAVE_OUT, DECLINE),
     "mail: as email": (LEAVE_OUT, DECLINE),
 }
 
@@ -76,10 +76,10 @@ async def test_a_form_is_one_question_in_which_fields_are_chosen_or_written(hous
         "The server `forge` asks: Who are you?\n\nChoose what to fill in, or write several at once: name=… and so on."
     )
     assert first.options == (
-        "fill in age", "Name (name): Ann", "age: (has to be filled in)", "size: (empty)", "sure: (empty)",
+        "fill in age", "Name (name): Ann", "age: (required)", "size: (empty)", "sure: (empty)",
         "color: (empty)", "taste: (empty)", "days: (empty)", "mail: (empty)", DECLINE,
     )  # fmt: skip
-    assert again.question.splitlines()[2] == "That cannot be: `old` is not a whole number."
+    assert again.question.splitlines()[2] == "Invalid: `old` is not a whole number."
     assert filled.options[:4] == ("fill in mail", SEND, "Name (name): Bob", "age: 44")
     assert color.question.splitlines()[-1] == "color"
     assert last.options[6] == "color: red"
@@ -190,7 +190,7 @@ def test_what_a_form_says_stands_on_one_line_each_and_has_an_end() -> None:
     assert (field.title, field.description) == ("Size of it", "x y")
     assert field.options == ("A send it", "B", LEAVE_OUT, DECLINE)
     assert field.value("A send it") == "a"
-    with pytest.raises(ValueError, match="its form has 51 fields, and 50 are the most"):
+    with pytest.raises(ValueError, match="its form has 51 fields, more than the limit of 50"):
         fields_of({"properties": {f"f{number}": {"type": "string"} for number in range(51)}})
     with pytest.raises(ValueError, match="its form asks for `a` with 201 choices"):
         fields_of({"properties": {"a": {"enum": list(range(201))}}})
