@@ -1,8 +1,8 @@
-"""What a batch adds to the runs that it consists of: `python -m bench.batch [TASKS]`.
+"""Measures the overhead of a batch over its runs: `python -m bench.batch [TASKS]`.
 
-Each task asks a scripted model that reads a file and answers. The runs alone are the same sessions one after the other
-in one process, as a Python program has them; processes of their own are `ebb -p`, of which a few are timed. Processor
-time, as it does not depend on what else the machine does."""
+Each task uses a scripted model that reads a file and answers. The baseline runs the same sessions sequentially in one
+process through the Python API; a few separate `ebb -p` processes are measured as well. Times are processor time, to be
+independent of other load."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 from ebbtide import Agent
 
 ALONE = 30
-"""`ebb -p` that are timed."""
+"""Number of `ebb -p` processes measured."""
 
 
 def main(tasks: int = 1000) -> None:
@@ -59,7 +59,7 @@ def _environment(folder: Path, home: str) -> Mapping[str, str]:
 
 
 def _seconds_of(folder: Path, arguments: list[str], times: int) -> float:
-    """Processor time of commands, run one after the other."""
+    """Processor time of commands that run sequentially."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "ebbtide.tui.cli.main", *arguments, "-C", str(folder / "project")]
     env = {**_environment(folder, "home"), "PYTHONPATH": str(Path.cwd())}

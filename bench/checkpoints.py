@@ -1,10 +1,10 @@
-"""What checkpoints of a large folder cost: the first, later ones with ten files changed, and a thousand on the disk.
+"""Measures checkpoints of a large folder: the first, later ones after ten changed files, and the disk space of a
+thousand.
 
     python -m bench.checkpoints [FILES [POINTS]]
 
-The folder is made of the Python sources on this machine, each file another one, fifty to a folder. Reading it once
-comes first, so that nothing waits for the disk.
-"""
+The folder contains copies of this machine's Python sources, each made unique, fifty per folder. It is read once first,
+so that it is in the page cache."""
 
 import os
 import statistics
@@ -22,16 +22,16 @@ from ebbtide.agent.checkpoints.work_tree import Limits
 
 LIMITS = Limits(files=100_000, file_bytes=10_000_000, all_bytes=2_000_000_000)
 CHANGED_FILES = 10
-"""Files that each turn changes."""
+"""Files changed in each turn."""
 IN_FOLDER = 50
 MAX_SOURCE_BYTES = 30_000
-"""Bytes of a source that is taken."""
+"""Maximum size of a source file."""
 MAX_FIRST_S, MAX_LATER_S, MAX_DISK_MB = 5.0, 0.150, 200.0
-"""What is held: seconds, seconds, and megabytes."""
+"""Limits: seconds, seconds, and megabytes."""
 
 
 def sources() -> Iterator[bytes]:
-    """Python sources of this machine, again and again."""
+    """Yield Python sources of this machine, repeatedly."""
     paths = [
         path
         for top in dict.fromkeys((sys.base_prefix, sys.prefix))
@@ -43,7 +43,7 @@ def sources() -> Iterator[bytes]:
 
 
 def make_tree(root: Path, files: int) -> int:
-    """Files with text of which no two are the same; their bytes together."""
+    """Create files with unique contents; return their total size."""
     whole = 0
     for number, text in zip(range(files), sources(), strict=False):
         at = number // IN_FOLDER
@@ -57,7 +57,7 @@ def make_tree(root: Path, files: int) -> int:
 
 
 def change(root: Path, turn: int, files: int) -> None:
-    """One line more in each of ten files, as an agent would write it."""
+    """Append a line to each of ten files, like an agent's edit."""
     for each in range(CHANGED_FILES):
         number = (turn * 7_919 + each * 4_999) % files
         at = number // IN_FOLDER
@@ -67,7 +67,7 @@ def change(root: Path, turn: int, files: int) -> None:
 
 
 def disk_megabytes(folder: Path) -> float:
-    """Megabytes of the disk."""
+    """Disk space in megabytes."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
         print(
             f"{files:,} files, {whole / 1e6:,.0f} MB, read by tar in {time.perf_counter() - began:.1f} s, load {load}"
         )
-        time.sleep(2.2)  # what is as new as the look is read again; nobody's project is
+        time.sleep(2.2)  # recently modified files are read again, unlike in real projects
         project = ProjectCheckpoints(data, root, LIMITS, LIMITS.all_bytes)
         began, cpu = time.perf_counter(), time.process_time()
         assert project.begin(TurnPlace("s", 0, "first"), in_job=False, stopped=lambda: False) == ""

@@ -1,1 +1,1 @@
-"""The documentation, and what writes the parts of it that the code knows better."""
+"""The documentation, and the code that generates parts of it."""

@@ -1,4 +1,4 @@
-"""The manual page of `ebb`, made from the tables that the program itself uses."""
+"""Generates the manual page of `ebb` from the tables that the program itself uses."""
 
 import argparse
 import re
@@ -11,13 +11,13 @@ from ebbtide.tui.cli.arguments import SUBCOMMANDS, ShowVersions
 from ebbtide.tui.cli.command_tree import all_parsers
 
 _OTHER_VARIABLES = {
-    "ANTHROPIC_API_KEY, OPENAI_API_KEY": "the keys of the providers; `ebb key set` keeps them elsewhere",
-    "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST": "where the providers are reached",
+    "ANTHROPIC_API_KEY, OPENAI_API_KEY": "API keys of the providers; `ebb key set` stores them instead",
+    "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST": "addresses of the providers",
     "EBB_HOME": "one folder for the configuration, all data and the logs",
-    "EBB_PASS_ENV": "further variables that commands see, with commas between them",
-    "HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE": "the way to servers",
-    "NO_COLOR, COLORTERM": "whether and how the terminal is coloured",
-    "VISUAL, EDITOR": "the editor that prompts, plans and files are opened in",
+    "EBB_PASS_ENV": "additional variables passed to commands, separated by commas",
+    "HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE": "proxies and certificates",
+    "NO_COLOR, COLORTERM": "colours of the output",
+    "VISUAL, EDITOR": "editor for prompts, plans and files",
 }
 
 _SYNOPSIS = (
@@ -33,18 +33,23 @@ _SYNOPSIS = (
 
 
 def man_page() -> str:
-    """The page in the language of man(7)."""
+    """Return the page in man(7) format."""
     lines = [f'.TH EBB 1 "" "ebbtide {VERSION}" "User Commands"', *_section("NAME")]
-    lines.append(r"ebb \- a coding agent for the terminal whose context window never overflows and never forgets")
+    lines.append(
+        r"ebb \- a coding agent for the terminal that never overflows its context window and never loses anything"
+    )
     parsers = list(all_parsers())
     own = parsers[0][1]
     lines += [*_section("SYNOPSIS"), *_SYNOPSIS, *_section("DESCRIPTION")]
     lines += [
-        _text("Without `-p` it opens a terminal, with PROMPT as its first message. With `-p` it answers and ends."),
+        _text(
+            "Without `-p` it starts an interactive session, with PROMPT as the first message. With `-p` it prints the "
+            "answer and exits."
+        ),
         *_section("OPTIONS"),
         *_arguments(own),
         *_section("COMMANDS"),
-        _text("`ebb COMMAND --help` tells the same. All commands take `-C`, `-m`, `--config` and `--debug`, too."),
+        _text("See also `ebb COMMAND --help`. All commands accept `-C`, `-m`, `--config` and `--debug`."),
     ]
     common = {"-h", "--help", "-m", "--model", "--context-window", "-C", "--cd", "--config", "--debug"}
     for words, parser in parsers[1:]:
@@ -60,9 +65,9 @@ def man_page() -> str:
         if option.environment:
             lines += _row(option.environment, f"`{option.key}`: {option.help}")
     lines += [row for names, told in _OTHER_VARIABLES.items() for row in _row(names, told)]
-    lines += [*_section("FILES"), *_row("config.toml", "yours; `ebb config` says where it is and what each key holds")]
-    lines += _row(".ebb/config.toml", "of a project, which may only tighten what is allowed")
-    lines += [*_section("SEE ALSO"), _text("the pages in `docs/` of its source")]
+    lines += [*_section("FILES"), *_row("config.toml", "your settings; `ebb config` shows its path and all values")]
+    lines += _row(".ebb/config.toml", "settings of a project; may only tighten permissions")
+    lines += [*_section("SEE ALSO"), _text("the pages in `docs/` of the source code")]
     return "\n".join(lines) + "\n"
 
 
@@ -71,7 +76,7 @@ def _section(name: str) -> Sequence[str]:
 
 
 def _arguments(parser: argparse.ArgumentParser, without: Set[str] = frozenset()) -> Iterator[str]:
-    """A row for each argument that is not shared by all commands."""
+    """Yield a row for each argument that is not shared by all commands."""
     for action in parser._actions:
         if action.help != argparse.SUPPRESS and without.isdisjoint(action.option_strings):
             yield from _row(_name(action), _help(action))
@@ -97,7 +102,7 @@ def _row(name: str, told: str) -> Sequence[str]:
 
 
 def _text(words: str) -> str:
-    """A paragraph; what stands between backticks is bold."""
+    """Format a paragraph; text in backticks becomes bold."""
     escaped = re.sub("`([^`]*)`", r"\\fB\1\\fR", _escape_roff(words))
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 

@@ -1,8 +1,7 @@
-"""The pictures of the terminal, made by the program itself: `make pictures`.
+"""Generates the screenshots with the program itself: `make pictures`.
 
-A scripted model repairs a small project. How that ends is `docs/terminal.svg`, the picture of the README; each moment
-of it at which there is something to look at is in `docs/pictures/ours`, in two sizes.
-"""
+A scripted model fixes a small project. The final screen is `docs/terminal.svg`, the picture in the README; screens from
+earlier moments are in `docs/pictures/ours`, in two sizes."""
 
 import asyncio
 import re
@@ -31,13 +30,13 @@ SIZES = ((120, 40), (200, 60))
 _DEMO = ROOT / "tui" / "session" / "demo_project"
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _DISPLAY_FOLDER = "~/shop"
-"""What the folder is called in the pictures."""
+"""The name of the folder in the pictures."""
 _ANSWER = "tests pass now"  # how the script ends
 
 
 @asynccontextmanager
 async def running(size: tuple[int, int], mode: str, message: str | None) -> AsyncIterator[tuple[EbbApp, Pilot[str]]]:
-    """The program in a terminal of such a size, in a project laid out in a folder of its own."""
+    """Run the program in a terminal of this size, in a temporary project."""
     with tempfile.TemporaryDirectory(prefix="ebb-picture-") as home:
         project = Path(home) / "shop"
         project.mkdir()
@@ -49,7 +48,7 @@ async def running(size: tuple[int, int], mode: str, message: str | None) -> Asyn
         sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=True)
         app = EbbApp(sessions, first_message=message, guard=0.0)
         try:
-            with chdir(home):  # where the script has a short name
+            with chdir(home):  # so that the script has a short name
                 async with app.run_test(size=size) as pilot:
                     yield app, pilot
         finally:
@@ -57,7 +56,7 @@ async def running(size: tuple[int, int], mode: str, message: str | None) -> Asyn
 
 
 async def turn() -> str:
-    """The terminal as SVG after a turn, with the diff of its edit open."""
+    """Return the screen as SVG after a turn, with the diff of its edit open."""
     async with running(SIZE, "auto", PROMPT) as (app, pilot):
         while app.is_working or not _is_answered(app):
             await pilot.pause()
@@ -73,7 +72,7 @@ async def turn() -> str:
 
 
 async def moments(size: tuple[int, int]) -> dict[str, str]:
-    """What somebody sees who is asked before each step: a picture by its name, in the order of time."""
+    """Return the screens of a session that asks before each step, by name, in order."""
     seen: dict[str, str] = {}
     async with running(size, "ask", None) as (app, pilot):
         while app.is_working:
@@ -83,7 +82,7 @@ async def moments(size: tuple[int, int]) -> dict[str, str]:
         seen["greeting"] = _svg(app)
         app.main.prompt.insert(PROMPT)
         await pilot.press("enter")
-        for name in ("command", "edit", None):  # of the last question, for the tests again, there is no picture
+        for name in ("command", "edit", None):  # the last question, to run the tests again, needs no picture
             while not app.screen.query(QuestionPanel):
                 await pilot.pause()
             await pilot.pause()
@@ -103,14 +102,12 @@ def _is_answered(app: EbbApp) -> bool:
 
 
 def _svg(app: EbbApp) -> str:
-    """Without fonts to fetch, and without the name of the folder that was made for the picture."""
+    """Export the screen as SVG, without fonts to download and with the temporary folder renamed."""
     folder = str(app.controller.session.root) if app.controller.session else ""
     svg = _FONTS.sub("", app.export_screenshot(title="ebb"))
     if not folder:
         return svg
-    blank = "\N{NO-BREAK SPACE}" * (
-        len(folder) - len(_DISPLAY_FOLDER)
-    )  # what follows keeps its place in a text as long as before
+    blank = "\N{NO-BREAK SPACE}" * (len(folder) - len(_DISPLAY_FOLDER))  # padding keeps the following text in place
     return re.sub(rf"{re.escape(folder)}([^<]*)", rf"{_DISPLAY_FOLDER}\g<1>{blank}", svg)
 
 

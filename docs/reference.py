@@ -1,7 +1,6 @@
-"""The tables of the documentation, made from those in the code: `python -m docs.reference`, or `make docs`.
+"""Generates the tables of the documentation from those in the code: `python -m docs.reference`, or `make docs`.
 
-A page names a table between two marks, `<!-- keys -->` and `<!-- end -->`; what stands between them is replaced.
-"""
+A page marks a table with `<!-- keys -->` and `<!-- end -->`; the text between these marks is replaced."""
 
 import argparse
 import dataclasses
@@ -31,7 +30,7 @@ _TABLE_MARK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- end -->\n", re.
 
 
 def fill_tables(page: str) -> str:
-    """A page with its tables as the code has them now. Raises `KeyError` for a table that there is not."""
+    """Return a page with up-to-date tables. Raises `KeyError` for an unknown table."""
 
     def table(mark: re.Match[str]) -> str:
         return f"<!-- {mark['name']} -->\n\n{TABLES[mark['name']]()}\n<!-- end -->\n"
@@ -52,17 +51,17 @@ def commands() -> str:
 
 
 def flags() -> str:
-    """Every flag of `ebb` without a subcommand."""
+    """The flags of `ebb` without a subcommand."""
     return _rows(("flag", "what it does"), (_flag(action) for action in _actions() if action.option_strings))
 
 
 def settings() -> str:
-    """Every key, table by table."""
+    """The settings."""
     return _rows(("key", "default", "what it is"), (_setting(option) for option in OPTIONS))
 
 
 def other_names() -> str:
-    """Every name by which other programs call a key, and what it is taken for."""
+    """The aliases of settings used by other programs, with the settings they stand for."""
 
     def rows() -> Iterator[Sequence[str]]:
         for name, key in (KEY_ALIASES | TABLE_ALIASES).items():
@@ -82,7 +81,7 @@ def exit_codes() -> str:
 
 
 def events() -> str:
-    """Every kind of line that `stream-json` prints, with its fields."""
+    """The kinds of lines that `stream-json` prints, with their fields."""
 
     def rows() -> Iterator[Sequence[str]]:
         for kind in LINES:
@@ -93,7 +92,7 @@ def events() -> str:
 
 
 def errors() -> str:
-    """Every error code, with its exit code and what to do."""
+    """The error codes, with exit code and advice."""
     codes = {kind.code: kind.exit_code for kind in _family(AgentError)}
     told = ((f"`{code}`", str(codes[code]), ADVICE.get(code, "")) for code in codes if ADVICE.get(code))
     return _rows(("code", "exit code", "what to do in the terminal"), told)
@@ -147,7 +146,7 @@ GENERATED_FILES: Mapping[str, Callable[[], str]] = {
     "stream.schema.json": stream_schema,
     "stream-input.schema.json": stream_input_schema,
 }
-"""Files of `docs/` that are made as a whole."""
+"""Files in `docs/` that are generated as a whole."""
 
 
 def main() -> int:

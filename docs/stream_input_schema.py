@@ -1,4 +1,4 @@
-"""JSON Schema of what `--input-format stream-json` takes, made from what lines are checked with."""
+"""Generates the JSON Schema of `--input-format stream-json` from the schemas that validate the input."""
 
 import json
 
@@ -6,7 +6,7 @@ from ebbtide.agent.headless.input_messages import INPUT_LINES
 
 
 def stream_input_schema() -> str:
-    """That of a line."""
+    """Return the schema of an input line."""
     lines = {}
     for name, line in INPUT_LINES.items():
         properties = line["properties"]
@@ -14,7 +14,7 @@ def stream_input_schema() -> str:
         lines[name] = {**line, "properties": {**properties, "type": {"const": name}}}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A line that `ebb -p --input-format stream-json` takes",
+        "title": "An input line of `ebb -p --input-format stream-json`",
         "anyOf": [{"$ref": f"#/$defs/{name}"} for name in lines],
         "$defs": lines,
     }

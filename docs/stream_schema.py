@@ -1,4 +1,4 @@
-"""JSON Schema of what `stream-json` prints, made from the classes of its lines."""
+"""Generates the JSON Schema of `stream-json` output from the classes of its lines."""
 
 import ast
 import inspect
@@ -14,15 +14,15 @@ from ebbtide.agent.headless.json_output import event_type
 from ebbtide.agent.headless.result import RunResult
 from ebbtide.agent.headless.stream_events import SCHEMA_VERSION, StreamEvent
 
-if TYPE_CHECKING:  # a type only, which there is nowhere else
+if TYPE_CHECKING:  # a type that exists only in type stubs
     from _typeshed import DataclassInstance
 
 LINES: tuple[type["DataclassInstance"], ...] = (*get_args(StreamEvent), *get_args(Event), RunResult)
-"""The classes whose values are lines."""
+"""The classes whose instances are printed as lines."""
 
 
 def stream_schema() -> str:
-    """That of a line, with a definition for each kind of line and of value in it."""
+    """Return the schema of an output line, with a definition for each kind of line and nested value."""
     line: Any = Union[LINES]  # noqa: UP007  # the classes are in a tuple
     made = TypeAdapter(line).json_schema(mode="serialization")
     classes = _classes()
@@ -44,7 +44,7 @@ def stream_schema() -> str:
 
 
 def _object(definition: Mapping[str, Any], kind: type[object]) -> dict[str, Any]:
-    """What is known of a class: every field is printed, whatever its value is."""
+    """Return the schema of a class; every field is required, since all are always printed."""
     told = dict(_field_texts(kind))
     properties = {
         name: {**_plain(schema), **({"description": told[name]} if name in told else {})}
@@ -55,14 +55,14 @@ def _object(definition: Mapping[str, Any], kind: type[object]) -> dict[str, Any]
 
 
 def _plain(schema: Any) -> Any:  # noqa: ANN401  # any part of a schema
-    """Without the titles and defaults that pydantic adds."""
+    """Remove the titles and defaults that pydantic adds."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name not in ("title", "default")}
     return [_plain(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def _field_texts(kind: type[object]) -> Iterator[tuple[str, str]]:
-    """What stands below the fields of a class."""
+    """Yield the fields of a class that have a docstring."""
     (made,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(made, ast.ClassDef)
     for field, text in zip(made.body, made.body[1:], strict=False):
@@ -71,7 +71,7 @@ def _field_texts(kind: type[object]) -> Iterator[tuple[str, str]]:
 
 
 def _classes() -> Mapping[str, type[object]]:
-    """Those of lines and of the values in them, by name."""
+    """Return the classes of lines and nested values, by name."""
     found: dict[str, type[object]] = {}
     waiting: list[object] = [*LINES]
     while waiting:

@@ -1,10 +1,10 @@
-"""Ebbtide in a Python program: an `Agent`, its tools, the answers to its questions (`ebbtide.sdk`), and what happens in
-`ebbtide.events`.
+"""The public API of Ebbtide: `Agent`, tools and answers to questions (`ebbtide.sdk`), and session events
+(`ebbtide.events`).
 
-`ebbtide.agent`, `ebbtide.tui`, `ebbtide.tools` and `ebbtide.store` are the program itself and may change with every
-version. What is imported from here is loaded when it is first used, since `ebb` starts through this module, too."""
+`ebbtide.agent`, `ebbtide.tui`, `ebbtide.tools` and `ebbtide.store` are internal and may change in any version. Names
+are imported lazily, since `ebb` starts through this module as well."""
 
-TYPE_CHECKING = False  # to readers of types it is true; to import `typing` would take longer than all of this
+TYPE_CHECKING = False  # True for type checkers; importing `typing` would take longer than the rest of this module
 
 if TYPE_CHECKING:
     from ebbtide.sdk import *  # noqa: F403  # what its `__all__` names

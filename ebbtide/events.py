@@ -1,5 +1,5 @@
-"""Everything that happens in a session, as `Agent.send` tells it. `Event` is the union of all; docs/scripts.md lists
-them with their fields."""
+"""The session events that `Agent.send` yields. `Event` is the union of all; docs/scripts.md lists them with their
+fields."""
 
 from ebbtide.agent.events.permissions import *  # noqa: F403  # all that is defined there is meant to be imported from here
 from ebbtide.agent.events.plan import *  # noqa: F403  # as above

@@ -1,4 +1,5 @@
-"""An agent in a program: a session whose questions a function answers, and whose tools may be functions."""
+"""An agent as part of a program: a session whose questions are answered by a function, and whose tools may be
+functions."""
 
 import asyncio
 import inspect
@@ -40,43 +41,43 @@ AnswerQuestion: TypeAlias = Callable[[Question], Answer | Awaitable[Answer]]
 
 @dataclass(kw_only=True, eq=False)
 class Agent:
-    """An agent that works in a folder, with the user's configuration. `async with` opens a session, in which `send` and
-    `ask` have turns, one at a time; `run` does all of that for a script. Opening raises `AgentError`: `UsageError` for
-    what is wrong here or in the configuration."""
+    """An agent that works in a folder, with the user's configuration. `async with` opens a session; `send` and `ask`
+    then run turns, one at a time. `run` does all of this for a script. Opening raises `AgentError`, in particular
+    `UsageError` for invalid arguments or configuration."""
 
     root: str | Path = "."
     """The folder to work in."""
     model: str | None = None
-    """PROVIDER/NAME; None: the configured one, or that of the session that goes on."""
+    """PROVIDER/NAME; None for the configured model, or that of the resumed session."""
     mode: Mode | None = None
-    """What may run without a question; None: as configured."""
+    """The permission mode; None for the configured one."""
     allow: Sequence[str] = ()
-    """Permission rules besides the configured ones, such as `bash(pytest)`."""
+    """Permission rules in addition to the configured ones, such as `bash(pytest)`."""
     deny: Sequence[str] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Other settings by their keys in the configuration, such as `{"agent.max_cost": 0.5}`."""
+    """Other settings by key, such as `{"agent.max_cost": 0.5}`."""
     tools: Sequence[FunctionTool] = ()
-    """Functions of the program, besides the tools that are there already."""
+    """Functions of the program, in addition to the built-in tools."""
     answer: AnswerQuestion | None = None
-    """Answers a question, with a `Decision` to `PermissionAsked`, a `PlanDecision` to `PlanSubmitted`, and words to
-    `QuestionAsked`; words alone deny a call and reject a plan. None: nobody is there, and what is asked about is
-    denied. One that is not async runs in a thread, so it may wait for somebody who types. What it raises ends the turn
-    and is raised from there."""
+    """Answers questions: `PermissionAsked` with a `Decision`, `PlanSubmitted` with a `PlanDecision`, `QuestionAsked`
+    with a string; a string also denies a call or rejects a plan, with that note. None denies everything that would be
+    asked. A function that is not async runs in a thread, so it may block. An exception ends the turn and is raised from
+    it."""
     resume: str | None = None
-    """The beginning of the id of a session to go on with; empty for the newest of the project. None: a new one."""
+    """Prefix of the id of the session to resume; empty for the project's latest, None for a new session."""
     ephemeral: bool = False
-    """Keep nothing of the session."""
+    """Do not store the session."""
     trust_project: bool = False
-    """Use the servers that the project declares, unasked."""
+    """Use the project's MCP servers without asking."""
     environment: Mapping[str, str] | None = None
-    """Keys and settings, in place of the process's own environment."""
+    """Environment with API keys and settings, instead of `os.environ`."""
 
     _opened: Session | None = field(default=None, init=False, repr=False)
     _closing: AsyncExitStack = field(default_factory=AsyncExitStack, init=False, repr=False)
 
     async def __aenter__(self) -> Self:
         if self._opened is not None:
-            raise UsageError("the agent is open already")
+            raise UsageError("the agent is already open")
         async with AsyncExitStack() as closing:
             sessions = self._sessions()
             closing.push_async_callback(sessions.close)
@@ -92,8 +93,8 @@ class Agent:
         await self._closing.aclose()
 
     async def send(self, prompt: str) -> AsyncGenerator[Event, None]:
-        """The events of a turn as they happen, from `TurnStarted` to `TurnFinished` or `TurnFailed`; questions are
-        among them. Leaving the loop early ends the turn as an interruption does."""
+        """Run a turn and yield its events as they happen, from `TurnStarted` to `TurnFinished` or `TurnFailed`,
+        including questions. Leaving the loop early interrupts the turn."""
         answers = _Answers(self._session, self.answer)
         try:
             async with aclosing(self._session.send(prompt)) as events:
@@ -105,8 +106,8 @@ class Agent:
         answers.raise_failure()
 
     async def ask(self, prompt: str) -> RunOutcome:
-        """What a turn comes to, whatever its end: `result` is the answer, `stop_reason` is `answered` where all is
-        well, and `error` says why not."""
+        """Run a turn and return its outcome: `result` is the answer, `stop_reason` is `answered` on success, and
+        `error` contains the reason for a failure."""
         outcome = RunOutcome(session=self.session, mode=self._session.mode)
         async with aclosing(self.send(prompt)) as events:
             async for event in events:
@@ -114,10 +115,12 @@ class Agent:
         return outcome
 
     def run(self, prompt: str) -> RunOutcome:
-        """As `ask`, in a session that is opened for it and closed again: for programs that are not async. Raises
-        `UsageError` in one that is."""
+        """Open a session, `ask`, and close it, for programs that are not async. Raises `UsageError` in a running event
+        loop."""
         if _is_in_a_loop():
-            raise UsageError("a loop runs here already: write `async with Agent(…) as agent` and `await agent.ask(…)`")
+            raise UsageError(
+                "an event loop is already running: use `async with Agent(…) as agent` and `await agent.ask(…)`"
+            )
 
         async def asked() -> RunOutcome:
             async with self:
@@ -126,33 +129,31 @@ class Agent:
         return asyncio.run(asked())
 
     def interrupt(self) -> None:
-        """Ends the turn soon: every call gets an output, and the conversation can go on."""
+        """Interrupt the turn. Every call gets an output, so the conversation can be continued."""
         self._session.interrupt()
 
     async def change_mode(self, mode: Mode) -> None:
-        """What may run without a question from now on, also in a turn that runs."""
+        """Change the permission mode, with immediate effect, also during a turn."""
         await self._session.change_mode(mode)
 
     @property
     def session(self) -> str:
-        """The id of the session, to `resume` it with."""
+        """The id of the session, for `resume`."""
         return self._session.id
 
     @property
     def _session(self) -> Session:
         if self._opened is None:
-            raise UsageError("the agent is not open: write `async with Agent(…) as agent`")
+            raise UsageError("the agent is not open: use `async with Agent(…) as agent`")
         return self._opened
 
     def _sessions(self) -> Sessions:
         root = Path(self.root).expanduser()
         if not root.is_dir():
-            raise UsageError(f"there is no folder `{root}` to work in")
+            raise UsageError(f"the folder `{root}` does not exist")
         for each in self.tools:
             if not isinstance(each, FunctionTool):
-                raise UsageError(
-                    f"{each!r} is no tool yet: put `@tool` before the function, or write `tool(…)` around it"
-                )
+                raise UsageError(f"{each!r} is not a tool: decorate the function with `@tool`, or wrap it in `tool(…)`")
         config = self._config(root)
         environment = with_stored_keys(config.folders.config, self._environment)
         return Sessions(
@@ -187,7 +188,7 @@ def _is_in_a_loop() -> bool:
 
 
 class _Answers:
-    """Answers the questions of a turn while it goes on."""
+    """Answers the questions of a turn while it runs."""
 
     def __init__(self, session: Session, answer: AnswerQuestion | None) -> None:
         self._session, self._answer = session, answer
@@ -202,7 +203,9 @@ class _Answers:
         try:
             said = await call_function(partial(answer, question), is_async=inspect.iscoroutinefunction(answer))
             if not isinstance(said, Decision | PlanDecision | str):
-                raise TypeError(f"a question is answered with a Decision, a PlanDecision or words, not with {said!r}")
+                raise TypeError(
+                    f"a question must be answered with a Decision, a PlanDecision or a string, not with {said!r}"
+                )
         except Exception as error:  # noqa: BLE001  # the program's own, which is raised where it waits for the turn
             self._failure = error
             self._session.interrupt()
@@ -210,7 +213,7 @@ class _Answers:
             self._session.answer(question.id, said)
 
     async def close(self) -> None:
-        """Nobody waits for what is not answered yet."""
+        """Cancel unfinished answers."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

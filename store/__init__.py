@@ -1,1 +1,1 @@
-"""SQLite and blobs: rows and bytes by their digest, not what they mean."""
+"""Storage in SQLite and blobs: rows, and bytes addressed by digest, independent of their meaning."""

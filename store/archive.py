@@ -1,5 +1,5 @@
-"""What left the view and can be had again: outputs found by their numbers, summaries, and the bytes that nobody needs
-any more removed. It knows rows and digests, not texts."""
+"""Retrieves outputs and summaries that left the context, and removes stored bytes that are no longer needed. Works on
+rows and digests, not on their texts."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,10 @@ from ebbtide.store.session_rows import MessageRow, OutputRow, SummaryRow
 from ebbtide.store.sessions import SessionStore
 
 ORPHAN_SECONDS = 86_400.0
-"""How long what was put and never settled is left alone: its step may still run."""
+"""Minimum age of unsettled blobs before removal, in seconds; a younger one may belong to a running step."""
 
 REMOVED_OUTPUT = "removed"
-"""The kind of the facts that tell why the bytes of an output were removed, by its number."""
+"""Kind of the facts that record why an output's bytes were removed, by output number."""
 REMOVED_BY_AGE, REMOVED_BY_SIZE = "age", "size"
 
 _COLUMNS = "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, removed"
@@ -43,18 +43,17 @@ class OutputPosition(NamedTuple):
 class ExpiryResult:
     collected: FreedSpace = FreedSpace()
     spared: int = 0
-    """Bytes on disk that would have gone and are in use."""
+    """Bytes on disk that are over the limits but in use."""
     stored_size: int = 0
-    """Bytes on disk that all outputs take now."""
+    """Bytes on disk of all outputs now."""
 
 
 class ArchiveStore:
-    """Finds outputs, and removes stored bytes that nobody needs. Raises `StoreError`; to be called in the thread of the
+    """Finds outputs and removes stored bytes that are not needed. Raises `StoreError`; call it in the thread of the
     session store.
 
-    Bytes are settled and removed only inside a write transaction of the database, which holds one at a time: nothing is
-    removed that another process is just writing down.
-    """
+    Bytes are settled and removed only inside a database write transaction, of which there is one at a time, so nothing
+    is removed while another process records it."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -64,33 +63,33 @@ class ArchiveStore:
         return self._store.blobs
 
     def find(self, session: str, number: int) -> tuple[OutputRow, ...]:
-        """The parts of an output, the text first. Empty when the session has no such output."""
+        """Return the parts of an output, the text first; empty if the session has no such output."""
         return self._rows("where session = ? and number = ? order by part", session, number)
 
     def all(self, session: str) -> tuple[OutputRow, ...]:
         return self._rows("where session = ? order by number, part", session)
 
     def larger_than(self, session: str, size: int) -> tuple[int, ...]:
-        """The numbers of the outputs that have more bytes and are still there, newest first."""
+        """Return the numbers of outputs with more than `size` bytes that were not removed, newest first."""
         rows = self._rows(
             "where session = ? and part = 0 and size > ? and removed is null order by number desc", session, size
         )
         return tuple(row.number for row in rows)
 
     def count_before(self, session: str, position: int) -> int:
-        """How many outputs the messages before a position hold."""
+        """Return the number of outputs in the messages before a position."""
         found = self._store.query(
             "select coalesce(max(number), 0) from outputs where session = ? and position < ?", session, position
         )
         return int(found[0][0])
 
     def last_position(self, session: str) -> int:
-        """Of the message with the newest output; -1 where there is none."""
+        """Return the position of the message with the latest output; -1 if there is none."""
         rows = self._store.query("select position from outputs where session = ? order by number desc limit 1", session)
         return int(rows[0][0]) if rows else -1
 
     def calls(self, session: str, positions: range) -> Mapping[int, Sequence[str]]:
-        """The ids of the calls whose outputs the messages at these positions held, by their positions."""
+        """Return the ids of the calls whose outputs are in the messages at these positions, by position."""
         found = dict[int, list[str]]()
         for row in self._rows("where session = ? and part = 0 order by number", session):
             if row.position in positions:
@@ -98,7 +97,7 @@ class ArchiveStore:
         return found
 
     def touch(self, session: str, number: int) -> None:
-        """Counts an access, where that can be written."""
+        """Count an access, unless the store is read-only."""
         if self._store.is_read_only:
             return
         with self._store.transaction() as db:
@@ -108,21 +107,21 @@ class ArchiveStore:
             )
 
     def summaries(self, session: str) -> tuple[SummaryRow, ...]:
-        """Oldest first."""
+        """Return the summaries, oldest first."""
         rows = self._store.query(
             "select number, position, body, created from summaries where session = ? order by number", session
         )
         return tuple(SummaryRow(*row) for row in rows)
 
     def messages_without_ref(self, session: str) -> tuple[MessageRow, ...]:
-        """Messages that cannot be referred to yet."""
+        """Return the messages that have no reference yet."""
         rows = self._store.query(
             "select position, role, body, created from messages where session = ? and ref is null", session
         )
         return tuple(MessageRow(*row) for row in rows)
 
     def name(self, session: str, refs: Sequence[tuple[int, str]]) -> None:
-        """Positions of messages, and what they are referred to by."""
+        """Store the references of messages, by position."""
         with self._store.transaction() as db:
             db.executemany(
                 "update messages set ref = ? where session = ? and position = ?",
@@ -130,7 +129,7 @@ class ArchiveStore:
             )
 
     def messages_called(self, session: str, prefix: str) -> tuple[tuple[int, str], ...]:
-        """Position and name of the messages whose name starts so, the oldest first."""
+        """Return position and reference of the messages whose reference starts with `prefix`, oldest first."""
         rows = self._store.query(
             "select position, ref from messages where session = ? and ref >= ? and ref < ? order by position",
             session,
@@ -140,7 +139,7 @@ class ArchiveStore:
         return tuple((int(position), str(ref)) for position, ref in rows)
 
     def name_of(self, session: str, position: int) -> str:
-        """What the message at a position is referred to by; empty when that was not written down."""
+        """Return the reference of the message at a position; empty if it has none."""
         rows = self._store.query("select ref from messages where session = ? and position = ?", session, position)
         return str(rows[0][0] or "") if rows else ""
 
@@ -152,9 +151,9 @@ class ArchiveStore:
         spares: Callable[[Sequence[OutputPosition]], bool] | None = None,
         is_open: Callable[[str], bool] = lambda session: False,
     ) -> ExpiryResult:
-        """Removes stored bytes that were last needed before that time, in Unix seconds, and then the oldest until the
-        rest takes at most `most_bytes` on disk; not those that `spares` says, by the outputs that they are, are in use.
-        Their rows stay and say so, and a fact tells why. `is_open`: as for `collect`."""
+        """Remove stored bytes last needed before `older_than` (Unix seconds), then the oldest until the rest takes at
+        most `most_bytes` on disk, except those that `spares` reports as in use. Their rows stay and are marked, with a
+        fact that records the reason. `is_open` is passed to `collect`."""
         if self.blobs is None:
             return ExpiryResult()
         sizes = self.blobs.sizes()
@@ -185,7 +184,7 @@ class ArchiveStore:
         return ExpiryResult(self.collect(is_open), spared, held)
 
     def _by_need(self) -> dict[str, tuple[float, list[OutputPosition]]]:
-        """Digests with when they were last needed, the longest ago first, and the outputs that they are."""
+        """Return digests in order of their last use, oldest first, with the time and the outputs that use them."""
         found = dict[str, tuple[float, list[OutputPosition]]]()
         for digest, last, *need in self._store.query(
             "select digest, coalesce(accessed, created), session, number, position from outputs "
@@ -197,12 +196,12 @@ class ArchiveStore:
         return dict(sorted(found.items(), key=lambda one: one[1][0]))
 
     def collect(self, is_open: Callable[[str], bool] = lambda session: False) -> FreedSpace:
-        """Removes stored bytes that no output of any session needs, among them what killed processes left. `is_open`:
-        whether a session is running, so that what it has put is still to be written down."""
+        """Remove stored bytes that no output needs, including those left by killed processes. `is_open` returns whether
+        a session is running, since its unsettled bytes are still needed."""
         blobs = self.blobs
         if blobs is None:
             return FreedSpace()
-        freed, sizes = FreedSpace(), blobs.sizes()  # looked up before others have to wait; what comes later stays
+        freed, sizes = FreedSpace(), blobs.sizes()  # listed before the transaction blocks others; newer blobs stay
         with self._store.transaction() as db:
             needed = {row[0] for row in db.execute("select distinct digest from outputs where digest is not null")}
             needed |= version_digests(db)

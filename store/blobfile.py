@@ -1,9 +1,8 @@
-"""The file of a blob: written in one go, read from any place in it, and believed in nothing that was not checked.
+"""Reads and writes blob files. A blob is written in one pass, can be read from any position, and is verified when read.
 
-It is a row of frames, each compressed by itself, and an index of them behind the last: a part in the middle of a
-gigabyte is read without the rest. The index has a check sum of each frame and one of itself; files of earlier versions
-have none, and are checked by the number of their line ends and, where they are small, by their digest.
-"""
+The file consists of separately compressed frames, followed by an index, so that a part of a large blob can be read
+without the rest. The index has a checksum for each frame and one for itself. Files of earlier versions have no
+checksums and are verified by their line count and, if small, by their digest."""
 
 import hashlib
 import os
@@ -22,10 +21,10 @@ from typing import NamedTuple
 from ebbtide.store.errors import StoreError
 
 FRAME = 1 << 18
-"""Bytes that are compressed together. Decompressing them takes about a millisecond."""
+"""Size of a frame before compression; decompressing one takes about a millisecond."""
 
 _AT_ONCE = 2
-"""Frames that are compressed at the same time; zlib lets other threads run."""
+"""Frames compressed in parallel; zlib releases the GIL."""
 
 _MAX_FRAME_BYTES = 1 << 24
 _MAGIC = b"EBB2"
@@ -35,9 +34,9 @@ _OLD_MAGIC = b"EBB1"
 _OLD_ENTRY = struct.Struct("<II")
 _OLD_END = struct.Struct("<QQQI4s")
 _AS_IT_IS = 1 << 31
-"""Set in a frame's length when it is stored without compression."""
+"""Set in a frame's length if it is stored uncompressed."""
 _SAMPLE = 1 << 12
-"""Bytes of a frame that tell whether compressing the rest is worth the time."""
+"""Bytes of a frame that are compressed to decide whether compression is worthwhile."""
 
 
 class Blob(NamedTuple):
@@ -45,16 +44,16 @@ class Blob(NamedTuple):
     size: int
     """Bytes."""
     lines: int
-    """The last one counts also when no line end follows it."""
+    """A last line without a line end is counted."""
 
 
 def write_blob(write: Callable[[memoryview], int], chunks: Iterable[bytes]) -> Blob:
-    """Writes the bytes as a blob, without ever holding more than a few frames."""
+    """Write chunks as a blob, with only a few frames in memory."""
     return _Writer(write).take(chunks)
 
 
 class _Writer:
-    """Writes one blob: two threads compress, this one hashes and writes."""
+    """Writes one blob: two threads compress, the caller's thread hashes and writes."""
 
     def __init__(self, write: Callable[[memoryview], int]) -> None:
         self._write = write
@@ -125,8 +124,8 @@ def _index_check(index: bytes | bytearray, *numbers: int) -> int:
 
 
 class BlobReader:
-    """The bytes of a blob, from any place in it. To be used by one thread at a time and closed in the end. Raises
-    `StoreError` ("corrupt", or "unreadable" when the system says no), and `FileNotFoundError` when there is no file."""
+    """Reads the bytes of a blob from any position. Use it from one thread at a time and close it. Raises `StoreError`
+    ("corrupt", or "unreadable" after a system error), and `FileNotFoundError` if the file does not exist."""
 
     size: int
     lines: int
@@ -134,7 +133,7 @@ class BlobReader:
     def __init__(self, path: Path, digest: str) -> None:
         self._digest = digest
         with self._translate_errors():
-            # Without blocking: what stands there may be a pipe that nobody writes to.
+            # Non-blocking, since the path may be a pipe without a writer.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             with self._translate_errors():
@@ -147,10 +146,10 @@ class BlobReader:
     def _read_index(self) -> None:
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise self._corrupt_error("what stands in its place is not a file")
+            raise self._corrupt_error("its path is not a regular file")
         magic = self._bytes_at(0, len(_MAGIC))
         if magic not in (_MAGIC, _OLD_MAGIC):
-            raise self._corrupt_error("its beginning is not that of a stored output")
+            raise self._corrupt_error("it does not start like a stored output")
         entry, end = (_ENTRY, _END) if magic == _MAGIC else (_OLD_ENTRY, _OLD_END)
         footer = status.st_size - end.size
         if footer < len(magic):
@@ -159,7 +158,7 @@ class BlobReader:
         length = footer - at
         is_sound = last == magic and 0 < frame <= _MAX_FRAME_BYTES and at >= len(magic) and length >= 0
         if not is_sound or length % entry.size or length // entry.size != -(-self.size // frame):
-            raise self._corrupt_error("its end is missing, or not what was written")
+            raise self._corrupt_error("its end is missing or damaged")
         index = self._bytes_at(at, length)
         if check and check[0] != _index_check(index, at, self.size, self.lines, frame):
             raise self._corrupt_error("the index of its parts is not what was written")
@@ -167,7 +166,7 @@ class BlobReader:
         self._take(list(entry.iter_unpack(index)), at)
 
     def _take(self, entries: list[tuple[int, ...]], end: int) -> None:
-        """The index, when all that it says agrees."""
+        """Load the index and check that its entries are consistent."""
         self._as_it_is = [bool(entry[0] & _AS_IT_IS) for entry in entries]
         self._at = list(accumulate((entry[0] & ~_AS_IT_IS for entry in entries), initial=len(_MAGIC)))
         self._newlines: list[int] = list(accumulate((entry[1] for entry in entries), initial=0))
@@ -177,11 +176,11 @@ class BlobReader:
             raise self._corrupt_error("the index of its parts is not what was written")
 
     def read(self, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes from an offset on; fewer only at the end."""
+        """Read at most `limit` bytes from an offset; fewer only at the end."""
         return b"".join(self.chunks(offset, offset + limit))
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` up to `end`, a frame or less at a time."""
+        """Yield the bytes from `start` to `end` in chunks of at most one frame."""
         end = self.size if end is None else min(end, self.size)
         while start < end:
             number, skip = divmod(start, self._frame)
@@ -190,7 +189,7 @@ class BlobReader:
             start += len(frame)
 
     def line_start(self, line: int) -> int:
-        """Where a line begins, counted from 1; the size of the blob for lines that it does not have."""
+        """Return the offset of a line, counted from 1; the size of the blob if there is no such line."""
         if line <= 1:
             return 0
         if line > self.lines:
@@ -201,7 +200,7 @@ class BlobReader:
         return number * self._frame + len(frame) - len(rest)
 
     def line_end(self, offset: int) -> int:
-        """Where the line that holds an offset ends, without its line end."""
+        """Return where the line containing an offset ends, excluding the line end."""
         number, skip = divmod(offset, self._frame)
         while number < len(self._as_it_is):
             if self._newlines[number + 1] > self._newlines[number]:
@@ -212,7 +211,7 @@ class BlobReader:
         return self.size
 
     def close(self) -> None:
-        """Closing twice does nothing."""
+        """Close the file; closing twice is allowed."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -231,7 +230,7 @@ class BlobReader:
         newlines = self._newlines[number + 1] - self._newlines[number]
         check = self._checks[number]
         if len(frame) != size or frame.count(b"\n") != newlines or (check is not None and check != zlib.crc32(frame)):
-            raise self._corrupt_error("a part of it is not what was written")
+            raise self._corrupt_error("a part of it is damaged")
         if check is None and len(self._checks) == 1 and hashlib.sha256(frame).hexdigest() != self._digest:
             raise self._corrupt_error("it is not what was written")
         return frame
@@ -256,7 +255,7 @@ class BlobReader:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Turns the system's errors into ours."""
+        """Translate system errors to `StoreError`."""
         try:
             yield
         except FileNotFoundError:

@@ -1,8 +1,7 @@
-"""Bytes on disk, named by what they are. It knows files, not what refers to them.
+"""Stores bytes on disk by their digest. Independent of what refers to them.
 
-A blob is written under another name and gets its own when it is settled, so a file that carries a digest was whole when
-it got it. What has become of it since is checked by whoever reads it.
-"""
+A blob is written under a temporary name and renamed to its digest when it is settled, so a file named by a digest was
+complete at that time. Later damage is detected by the reader."""
 
 import os
 import secrets
@@ -15,15 +14,15 @@ from ebbtide.store.errors import StoreError, translate_os_errors
 
 
 class Blobs:
-    """Blobs in a folder. Its methods raise `StoreError`; they may be called from any thread."""
+    """The blobs in a folder. Methods raise `StoreError` and may be called from any thread."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._incoming = folder / "incoming"
 
     def put(self, chunks: Iterable[bytes], owner: str) -> Blob:
-        """Stores the bytes for an owner, without ever holding more than a few frames. The blob can be opened at once;
-        it stays only if it is settled."""
+        """Store chunks for an owner, with only a few frames in memory. The blob can be opened immediately, but is kept
+        only if it is settled."""
         with translate_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
@@ -41,12 +40,12 @@ class Blobs:
         return blob
 
     def settle(self, digest: str, owner: str) -> None:
-        """Gives what the owner has put its place, also where a damaged file stands there. To be called in the
-        transaction that writes down who needs it."""
+        """Move a blob that the owner put to its final place, replacing a damaged file there. Call this in the
+        transaction that records its use."""
         with translate_os_errors(self.folder):
             unsettled, place = self._unsettled_path(digest, owner), self._place(digest)
             place.parent.mkdir(mode=0o700, exist_ok=True)
-            with suppress(FileNotFoundError):  # was settled before
+            with suppress(FileNotFoundError):  # settled before
                 try:
                     os.replace(unsettled, place)
                 except IsADirectoryError:
@@ -54,32 +53,32 @@ class Blobs:
                     os.replace(unsettled, place)
 
     def discard(self, digest: str, owner: str) -> None:
-        """Removes what the owner has put and not settled."""
+        """Remove a blob that the owner put but has not settled."""
         with translate_os_errors(self.folder):
             self._unsettled_path(digest, owner).unlink(missing_ok=True)
 
     def open(self, digest: str) -> BlobReader:
-        """Raises `StoreError`: "missing" when there is no such blob, "corrupt" when it is damaged."""
+        """Open a blob. Raises `StoreError`: "missing" if it does not exist, "corrupt" if it is damaged."""
         for path in (self._place(digest), *self._incoming.glob(f"{digest}.*")):
             with suppress(FileNotFoundError):
                 return BlobReader(path, digest)
-        raise StoreError("missing", f"the stored output `{digest[:12]}` is not there any more")
+        raise StoreError("missing", f"the stored output `{digest[:12]}` no longer exists")
 
     def remove(self, digest: str) -> int:
-        """Bytes on disk that this made free."""
+        """Remove a blob and return the bytes freed on disk."""
         with translate_os_errors(self.folder):
             place = self._place(digest)
             try:
                 size = place.lstat().st_size
                 place.unlink()
-            except (FileNotFoundError, IsADirectoryError):  # what is no file is none of ours
+            except (FileNotFoundError, IsADirectoryError):  # a folder is not a blob
                 return 0
-            with suppress(OSError):  # other blobs are in it
+            with suppress(OSError):  # contains other blobs
                 place.parent.rmdir()
             return size
 
     def sizes(self) -> dict[str, int]:
-        """The digests of all settled blobs, and what each takes on disk."""
+        """Return the digests of all settled blobs, with their size on disk."""
         with translate_os_errors(self.folder):
             return {
                 path.name: path.lstat().st_size
@@ -88,8 +87,8 @@ class Blobs:
             }
 
     def forget_unsettled(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
-        """Removes what was put before that time, in Unix seconds, and never settled, when its owner is not open any
-        more: its process was killed."""
+        """Remove blobs put before a time (Unix seconds) and never settled, if their owner is no longer open: its
+        process was killed."""
         with translate_os_errors(self.folder):
             for path in self._incoming.glob("*"):
                 with suppress(FileNotFoundError, IsADirectoryError):

@@ -1,5 +1,5 @@
-"""Calls across the sessions of a project: the replies that hold them, and when tools were used last. It knows rows, not
-what they mean."""
+"""Tool calls across the sessions of a project: replies with calls, and the last use of tools. Works on rows,
+independent of their meaning."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,12 @@ from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 
 MAX_SESSIONS = 100
-"""Sessions that are looked at, those that were changed last: however many there are, somebody waits for this."""
+"""Maximum number of sessions examined, the most recently updated ones; keeps the query fast."""
 
 
 def replies_with_calls(store: SessionStore, project: str, session: str, limit: int) -> tuple[MessageRow, ...]:
-    """The newest replies that hold calls of the sessions that were changed last, the newest first. `session`: its last
-    reply is left out."""
+    """Return the newest replies with calls from the most recently updated sessions, newest first, without the last
+    reply of `session`."""
     rows: list[MessageRow] = []
     newest = store.query(
         "select id from sessions where project = ? order by updated desc limit ?", project, MAX_SESSIONS
@@ -34,13 +34,13 @@ def replies_with_calls(store: SessionStore, project: str, session: str, limit: i
 
 
 def tool_uses(store: SessionStore, project: str) -> dict[str, float]:
-    """Unix seconds of the last use of each tool in a project. Raises `StoreError`."""
+    """Return the last use of each tool in a project, in Unix seconds. Raises `StoreError`."""
     found = store.query("select tool, used from tool_uses where project = ? and typeof(used) = 'real'", project)
     return {str(tool): used for tool, used in found}
 
 
 def save_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:
-    """Keeps uses, each unless a later one is known. Raises `StoreError`."""
+    """Store tool uses, unless later ones are stored. Raises `StoreError`."""
     with store.transaction() as db:
         db.executemany(
             "insert into tool_uses (project, tool, used) values (?, ?, ?) "

@@ -1,4 +1,4 @@
-"""The list of all sessions, a page at a time, however many there are."""
+"""Lists all sessions, page by page."""
 
 from dataclasses import dataclass
 
@@ -6,48 +6,48 @@ from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import IS_LISTED, SessionStore
 
 ORIGIN = "origin"
-"""The kind of the fact that tells where a session comes from that was not begun here; its key says it."""
+"""Kind of the fact that records the origin of a session created elsewhere; the key is the origin."""
 
 TAG = "tag"
-"""The kind of the facts that are the user's words for a session; each one's key is the word."""
+"""Kind of the facts that are the user's tags; the key is the tag."""
 
 _HAS_TAG_SQL = f"exists (select 1 from situation where session = s.id and kind = '{TAG}' and"
 _AT_ONCE = 500
-"""Sessions that one statement names."""
+"""Maximum number of sessions in one statement."""
 _WILD = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
 
 
 @dataclass(frozen=True, slots=True)
 class ListedRow:
-    """A session as a list shows it."""
+    """A session as shown in a list."""
 
     session: SessionRow
     cost: float | None
-    """US dollars; None when the cost of any request is not known."""
+    """US dollars; None if the cost of any request is unknown."""
     place: int
-    """Tells sessions apart that were changed at the same moment."""
+    """Orders sessions that were updated at the same moment."""
     origin: str = ""
-    """Where it comes from, where it was not begun here."""
+    """The origin of a session created elsewhere; empty otherwise."""
     tags: tuple[str, ...] = ()
-    """In the order of their signs."""
+    """Sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which sessions: those for which all of it is true. Those of agents are in it with the ones that sent them off."""
+    """Criteria that a session must all meet. Sessions of sub-agents are included with their owners."""
 
     project: str | None = None
-    """The folder of theirs; None for any."""
+    """The project folder; None for any."""
     before: float | None = None
-    """Nothing has happened in it since then, in Unix seconds."""
+    """Only sessions not updated since, in Unix seconds."""
     tags: tuple[str, ...] = ()
     untagged: bool = False
     unanswered: bool = False
-    """No model has said anything in it."""
+    """Only sessions without a reply."""
 
 
 class Catalogue:
-    """Raises `StoreError`; to be called in the thread of the session store."""
+    """Reads the list of sessions and their tags. Raises `StoreError`; call it in the thread of the session store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -60,9 +60,9 @@ class Catalogue:
         words: tuple[str, ...] = (),
         tags: tuple[str, ...] = (),
     ) -> tuple[ListedRow, ...]:
-        """The sessions of a project, or of all, the newest first. `after`: only those behind one in the list, by when
-        it was changed and its place. `words`: parts of the title, of which all must be there, capitals or not; `#` and
-        the beginning of a tag finds by that, too. `tags`: all of which it must have."""
+        """Return sessions, newest first, of one project or of all. `after` is the update time and place of the last row
+        of the previous page. `words` are parts of the title that must all occur, ignoring case; `#` with the start of a
+        tag matches tags as well. `tags` are all required."""
         clause, values = f"{IS_LISTED} and s.owner is null", list[object]()
         if project is not None:
             clause += " and s.project = ?"
@@ -84,13 +84,13 @@ class Catalogue:
         return self._read(clause, values, limit)
 
     def sessions_by_id(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
-        """Those of the sessions that are there, in that order."""
+        """Return the existing sessions among these, in the given order."""
         clause = f"s.id in ({', '.join('?' * len(ids))})"
         found = {row.session.id: row for row in self._read(clause, list(ids), len(ids))}
         return tuple(found[id] for id in ids if id in found)
 
     def agent_sessions(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
-        """The sessions that agents of these have had, the newest first of each few hundred."""
+        """Return the sessions of sub-agents of these sessions, newest first within each batch of ids."""
         return tuple(
             row
             for start in range(0, len(ids), _AT_ONCE)
@@ -102,7 +102,7 @@ class Catalogue:
         )
 
     def matching_sessions(self, wanted: Selection) -> tuple[ListedRow, ...]:
-        """The sessions of a selection, the newest first."""
+        """Return the sessions that match a selection, newest first."""
         clause, values = "s.owner is null", list[object]()
         if wanted.project is not None:
             clause += " and s.project = ?"
@@ -120,12 +120,12 @@ class Catalogue:
         return self._read(clause, values, -1)
 
     def tags(self) -> tuple[tuple[str, int], ...]:
-        """Every tag with how many sessions have it, in the order of their signs."""
+        """Return every tag with its number of sessions, sorted."""
         rows = self._store.query(f"select key, count(*) from situation where kind = '{TAG}' group by key order by key")
         return tuple((str(tag), int(count)) for tag, count in rows)
 
     def change_tags(self, session: str, added: tuple[str, ...], removed: tuple[str, ...]) -> tuple[str, ...]:
-        """Gives a session tags and takes others from it; those that it has then."""
+        """Add and remove tags of a session; return the resulting tags."""
         with self._store.transaction() as db:
             db.executemany(
                 "delete from situation where session = ? and kind = ? and key = ?",
@@ -138,7 +138,7 @@ class Catalogue:
         return tuple(fact.key for fact in self._store.facts(session, TAG))
 
     def _read(self, clause: str, values: list[object], limit: int) -> tuple[ListedRow, ...]:
-        # The page is chosen before anything is counted: a count for every session of years would take long.
+        # The page is selected before anything is counted, since counting for every session would take long.
         rows = self._store.query(
             "select p.id, p.project, p.title, p.model, p.mode, p.created, p.updated, "
             "(select coalesce(max(position) + 1, 0) from messages where session = p.id), "

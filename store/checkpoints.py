@@ -1,5 +1,5 @@
-"""What files of a project held before they were changed: bytes by their digests, what a walk of its folder found last,
-and the points to which it can be taken back. It knows rows and bytes, not what they mean."""
+"""Stores checkpoints of a project's files: contents by digest, the result of the last scan of its folder, and the
+restore points. Works on rows and bytes, independent of their meaning."""
 
 import os
 import sqlite3
@@ -18,13 +18,13 @@ from ebbtide.store.open_databases import OpenDatabase, is_open_here, opening
 from ebbtide.store.write_ahead import synchronise, use_log
 
 MIN_FREE_BYTES = 1 << 20
-"""Bytes of the disk that are left to the session, whose own rows matter more."""
+"""Disk space reserved for the session's own rows, in bytes."""
 _MAX_DEAD_SHARE = 0.5
-"""Share of a frame that nobody needs from which on the rest of it is written anew."""
+"""Unused share of a frame above which the rest is rewritten."""
 _THREADS = max(2, min(4, os.cpu_count() or 1))
-"""Threads that compress: more of them would wait for the one that reads."""
+"""Compression threads; more would wait for the reading thread."""
 VERSION = 2
-"""Since 2, frames are compressed by Zstandard; those of 1 by deflate stay as they are."""
+"""Since version 2, frames are compressed with Zstandard; deflate frames of version 1 are kept."""
 
 
 class FolderRow(NamedTuple):
@@ -36,14 +36,14 @@ class PointRow(NamedTuple):
     id: int
     session: str
     position: int
-    """How many messages the session had when the turn began."""
+    """Number of messages when the turn began."""
     at: float
     """Unix seconds."""
     kind: str
     state: str
     title: str
     others: tuple[int, ...]
-    """Other points that it is about."""
+    """Other points that it refers to."""
 
 
 class PathRow(NamedTuple):
@@ -54,8 +54,8 @@ class PathRow(NamedTuple):
 
 
 class CheckpointStore:
-    """The checkpoints of one project. Every method raises `StoreError`; all are called from one thread, which opened
-    it. Other processes may have it open, too."""
+    """The checkpoints of one project. Every method raises `StoreError`, and all must be called from the thread that
+    opened it. Other processes may have it open as well."""
 
     def __init__(self, path: Path, *, busy_timeout: float = 10.0) -> None:
         self.path = path
@@ -92,7 +92,7 @@ class CheckpointStore:
 
     def _translate_errors(self) -> AbstractContextManager[None]:
         return translate_sqlite_errors(
-            self.path, "database of checkpoints", "it is set aside for a new one when it is opened next"
+            self.path, "database of checkpoints", "it will be replaced by a new one when it is next opened"
         )
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class CheckpointStore:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """All or nothing; inside another one, with that. `durable`: it survives a loss of power."""
+        """A transaction; a nested one joins the outer one. With `durable` it survives a power loss."""
         if self._db.in_transaction:
             yield
             return
@@ -125,20 +125,20 @@ class CheckpointStore:
         if durable:
             synchronise(self.path)
 
-    # Bytes
+    # Contents
 
     def lacks(self, digest: bytes) -> bool:
         with self._translate_errors():
             return self._db.execute("select 1 from contents where digest = ?", (digest,)).fetchone() is None
 
     def digests(self) -> set[bytes]:
-        """Those of all that is kept."""
+        """Return the digests of all stored contents."""
         with self._translate_errors():
             return {digest for (digest,) in self._db.execute("select digest from contents")}
 
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[int, bytes] | None = None) -> None:
-        """Keeps bytes with their digests as one frame; what is there already stays where it is. To be called in a
-        transaction. `packed`: what `pack` made of all of them."""
+        """Store contents with their digests as one frame; existing contents are not moved. Call it in a transaction.
+        `packed` is the result of `pack` for all of them."""
         how, data = packed or pack(b"".join(content for _, content in contents))
         frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (how, data)).lastrowid
         at, rows = 0, []
@@ -148,32 +148,33 @@ class CheckpointStore:
         self._db.executemany("insert or ignore into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
 
     def require_disk_space(self, size: int) -> None:
-        """Raises `StoreError`, "full", where so many bytes would leave no room on the disk for the session itself: they
-        are written twice, into the log and from there into the database."""
+        """Raise `StoreError` ("full") if writing this many bytes would leave too little disk space for the session.
+        They are written twice, to the log and to the database."""
         disk = os.statvfs(self.path.parent)
         if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + MIN_FREE_BYTES:
             raise StoreError(
-                "full", f"nothing more is kept in `{self.path.parent}`: the disk is as good as full; free some space"
+                "full",
+                f"no more checkpoints are stored in `{self.path.parent}`: the disk is almost full; free some space",
             )
 
     @contextmanager
     def frame_writer(self) -> Iterator[Callable[[bytes, bytes], None]]:
-        """What takes bytes with their digest; all of them are kept when this is left. Threads compress them, and
-        other processes can write in between."""
+        """Yield a function that takes digests and contents; everything is stored on exit. Threads compress, and other
+        processes can write in between."""
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="checkpoint") as threads:
             keeper = FrameWriter(self, threads)
             yield keeper.take
             keeper.finish()
 
     def content(self, digest: bytes) -> bytes:
-        """Raises `StoreError`, "missing" where it was not kept."""
+        """Return the content for a digest. Raises `StoreError` ("missing") if it is not stored."""
         with self._translate_errors():
             row = self._db.execute(
                 "select start, size, packed, data from contents join frames on frames.id = frame where digest = ?",
                 (digest,),
             ).fetchone()
         if row is None:
-            raise StoreError("missing", "what the file held is not kept any more")
+            raise StoreError("missing", "the file's previous content is no longer stored")
         start, size, how, data = row
         try:
             whole = unpack(how, data)
@@ -181,7 +182,7 @@ class CheckpointStore:
             raise StoreError("corrupt", f"`{self.path}` is damaged: {error}") from error
         return bytes(whole[start : start + size])
 
-    # What a walk found
+    # Scan results
 
     def folders(self) -> Iterator[FolderRow]:
         with self._translate_errors():
@@ -189,14 +190,14 @@ class CheckpointStore:
                 yield FolderRow(path, body)
 
     def put_folders(self, rows: Iterable[FolderRow], gone: Iterable[bytes]) -> None:
-        """To be called in a transaction."""
+        """Replace and delete folder rows. Call it in a transaction."""
         self._db.executemany("delete from folders where path = ?", [(path,) for path in gone])
         self._db.executemany("insert or replace into folders (path, body) values (?, ?)", rows)
 
     # Points
 
     def points(self, session: str | None = None) -> tuple[PointRow, ...]:
-        """The oldest first."""
+        """Return the points, oldest first."""
         where, values = ("where session = ?", (session,)) if session is not None else ("", ())
         with self._translate_errors():
             rows = self._db.execute(
@@ -208,13 +209,13 @@ class CheckpointStore:
         )
 
     def newest_point(self) -> int:
-        """Its id; 0 where there is none."""
+        """Return the id of the newest point; 0 if there is none."""
         with self._translate_errors():
             (newest,) = self._db.execute("select coalesce(max(id), 0) from points").fetchone()
             return int(newest)
 
     def sessions_since(self, point: int, session: str) -> set[str]:
-        """Other sessions that have a newer point, or one that runs."""
+        """Return the other sessions that have a newer point or a running one."""
         asked = "select distinct session from points where session != ? and (id > ? or state = 'running')"
         with self._translate_errors():
             return {other for (other,) in self._db.execute(asked, (session, point))}
@@ -222,7 +223,7 @@ class CheckpointStore:
     def add_point(
         self, session: str, position: int, kind: str, state: str, title: str, of: Sequence[int] = (), at: float = 0.0
     ) -> int:
-        """The id of the new point. To be called in a transaction."""
+        """Add a point and return its id. Call it in a transaction."""
         made = self._db.execute(
             "insert into points (session, position, at, kind, state, title, others) values (?, ?, ?, ?, ?, ?, ?)",
             (session, position, at or time.time(), kind, state, title, " ".join(map(str, of))),
@@ -231,7 +232,7 @@ class CheckpointStore:
         return made.lastrowid
 
     def set_state(self, states: Mapping[int, str]) -> None:
-        """To be called in a transaction."""
+        """Update the states of points. Call it in a transaction."""
         self._db.executemany("update points set state = ? where id = ?", [(state, id) for id, state in states.items()])
 
     def paths(self, point: int) -> tuple[PathRow, ...]:
@@ -240,7 +241,7 @@ class CheckpointStore:
             return tuple(PathRow(*row) for row in rows.fetchall())
 
     def add_paths(self, point: int, rows: Iterable[PathRow], digests: Iterable[bytes]) -> None:
-        """`digests`: the bytes that stay as long as the point does. To be called in a transaction."""
+        """Add paths to a point. `digests` are kept as long as the point exists. Call it in a transaction."""
         self._db.executemany(
             "insert into paths (point, path, before, after, told) values (?, ?, ?, ?, ?)",
             [(point, *row) for row in rows],
@@ -249,11 +250,11 @@ class CheckpointStore:
             "insert or ignore into needed (point, digest) values (?, ?)", [(point, digest) for digest in digests]
         )
 
-    # Garbage
+    # Garbage collection
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, without what could be given back."""
+        """Size in bytes, without free pages."""
         with self._translate_errors():
             pages, free, page = (
                 self._db.execute(f"pragma {name}").fetchone()[0]
@@ -262,8 +263,8 @@ class CheckpointStore:
         return int((pages - free) * page)
 
     def collect(self, most_bytes: int, found: Iterable[bytes]) -> int:
-        """Removes the oldest points while it takes more, then all bytes that neither a point nor what a walk found
-        last (`found`) needs. How many points went."""
+        """Remove the oldest points while the database is larger than `most_bytes`, then all contents needed neither by
+        a point nor by the last scan (`found`). Return the number of removed points."""
         with self.transaction():
             self._db.execute("create temp table if not exists found (digest blob primary key) without rowid")
             self._db.execute("delete from found")
@@ -282,11 +283,11 @@ class CheckpointStore:
                 gone += len(oldest)
             self._sweep()
         with self._translate_errors():
-            self._db.executescript("pragma incremental_vacuum")  # `execute` takes one step, which frees one page
+            self._db.executescript("pragma incremental_vacuum")  # `execute` runs one step, which frees only one page
         return gone
 
     def _sweep(self) -> None:
-        """Removes bytes that nobody needs, and frames of which most went."""
+        """Remove unneeded contents, and rewrite frames that are mostly unused."""
         with self.transaction():
             self._db.execute(
                 "delete from contents where digest not in (select digest from needed)"

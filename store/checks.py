@@ -1,4 +1,4 @@
-"""Whether a session database and the bytes beside it are as they should be. It changes nothing, and knows no text."""
+"""Checks the integrity of a session database and its blobs. Changes nothing."""
 
 import hashlib
 import os
@@ -18,30 +18,30 @@ from ebbtide.store.sessions import SessionStore
 
 MAX_PROBLEMS = 20
 _MESSAGES = 200
-"""That are looked at at a time."""
+"""Messages read at a time."""
 _STEPS = 50_000
-"""Of SQLite's machine, between two calls of `tick`."""
+"""SQLite virtual machine steps between calls of `tick`."""
 _INDEX_TABLES = ("words", "parts", "fts5", "vectors")
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseReport:
-    """A database as SQLite finds it."""
+    """The result of SQLite's integrity check."""
 
     version: int
     newest: int
-    """The version that this program writes."""
+    """The schema version that this program writes."""
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
     problems: tuple[str, ...]
-    """What is damaged in the tables that cannot be made again."""
+    """Damage in tables that cannot be rebuilt."""
     index_problems: tuple[str, ...]
-    """What is damaged in the search index, which can."""
+    """Damage in the search index, which can be rebuilt."""
 
 
 def examine_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
-    """What SQLite says of a database that is there, without bringing it to a newer version. Raises `StoreError` when it
-    cannot be read at all. `tick` is called again and again meanwhile."""
+    """Check an existing database without migrating it. Raises `StoreError` if it cannot be read at all. `tick` is
+    called repeatedly during the check."""
 
     def ticking() -> int:
         tick()
@@ -49,10 +49,10 @@ def examine_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
 
     refuse_damaged_log(path)
     if path.exists() and not path.is_file():
-        raise StoreError("unreadable", f"`{path}` is no file; move it away")
+        raise StoreError("unreadable", f"`{path}` is not a file; move it away")
     with translate_sqlite_errors(path):
         is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-        # Where SQLite can write nothing beside it, it cannot check an index of words.
+        # In a read-only folder, SQLite cannot check a full-text index.
         uri = f"{path.absolute().as_uri()}?mode=ro"
         db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else open_copy(path, 5.0)
         with closing(db):
@@ -60,7 +60,7 @@ def examine_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
             version = int(db.execute("pragma user_version").fetchone()[0])
             found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MAX_PROBLEMS})")]
             found += [
-                f"a row of {table} belongs to nothing that is there"
+                f"a row of {table} refers to a row that does not exist"
                 for (table,) in db.execute('select distinct "table" from pragma_foreign_key_check')
             ]
     problems = [problem for problem in found if problem != "ok"]
@@ -75,27 +75,27 @@ def examine_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
 
 
 class ReferenceChecks:
-    """Which outputs can be had. Raises `StoreError`."""
+    """Checks which outputs and messages are intact. Raises `StoreError`."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def sessions(self) -> tuple[str, ...]:
-        """The ids of all, the oldest first."""
+        """Return the ids of all sessions, oldest first."""
         return tuple(str(row[0]) for row in self._store.query("select id from sessions order by created, id"))
 
     def referenced_blobs(self) -> Mapping[str, int]:
-        """The digests of all bytes that outputs need, and how many bytes each stands for."""
+        """Return the digests of all blobs referenced by outputs, with their sizes."""
         rows = self._store.query("select digest, max(size) from outputs where digest is not null group by digest")
         return {str(digest): int(size) for digest, size in rows}
 
     def file_version_digests(self) -> frozenset[str]:
-        """The digests of what files held before sessions changed them."""
+        """Return the digests of all stored file versions."""
         with self._store.transaction() as db:
             return frozenset(version_digests(db))
 
     def altered_messages(self, session: str) -> tuple[int, ...]:
-        """The positions of messages that are not what was written."""
+        """Return the positions of messages that differ from what was written."""
         found, start = list[int](), -1
         while rows := self._store.query(
             "select position, role, body, digest from messages where session = ? and position > ? "
@@ -104,15 +104,15 @@ class ReferenceChecks:
             start,
             _MESSAGES,
         ):
-            # Not by a function in SQL: it is not called for bytes that are no text.
+            # Not done by an SQL function, since that is not called for invalid text.
             found += [position for position, role, body, digest in rows if not is_as_written(role, body, digest)]
-            if rows[-1][0] <= start:  # a damaged index gives them in any order, some again and again
+            if rows[-1][0] <= start:  # a damaged index may return rows in any order and repeatedly
                 break
             start = rows[-1][0]
         return tuple(dict.fromkeys(found))
 
     def orphaned_outputs(self, session: str) -> tuple[int, ...]:
-        """The numbers of outputs that should stand in a message that is not there."""
+        """Return the numbers of outputs whose message is missing."""
         rows = self._store.query(
             "select o.number from outputs o left join messages m on m.session = o.session and m.position = o.position "
             "where o.session = ? and o.digest is null and o.removed is null and m.id is null order by o.number",
@@ -121,7 +121,7 @@ class ReferenceChecks:
         return tuple(dict.fromkeys(int(row[0]) for row in rows))
 
     def gaps(self, session: str) -> bool:
-        """Whether a message is missing between the first and the last."""
+        """Whether messages are missing between the first and the last."""
         rows = self._store.query(
             "select count(*), coalesce(max(position) + 1, 0) from messages where session = ?", session
         )
@@ -129,7 +129,8 @@ class ReferenceChecks:
 
 
 def unsound_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
-    """The digests whose files do not say that they hold so many bytes. Only the ends of files are read."""
+    """Yield the digests of blobs that cannot be opened or have the wrong size. Only the start and end of files are
+    read."""
     for digest, size in sizes.items():
         try:
             reader = blobs.open(digest)
@@ -143,7 +144,7 @@ def unsound_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
 
 
 def damaged_blobs(blobs: Blobs, digests: frozenset[str], tick: Callable[[int], None]) -> Iterator[str]:
-    """The digests whose bytes are not what they say; `tick` is told how many have been read."""
+    """Yield the digests of blobs whose content does not match. `tick` is called with the number read so far."""
     for number, digest in enumerate(sorted(digests)):
         tick(number)
         if not _is_whole(blobs, digest):

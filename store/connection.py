@@ -1,5 +1,4 @@
-"""How a session database is opened: to be written, or only to be read where nothing can be written; and how it is kept
-aside before a newer version changes it."""
+"""Opens a session database for writing, or read-only where writing is impossible, and backs it up before migrations."""
 
 import errno
 import fcntl
@@ -21,19 +20,19 @@ from ebbtide.store.open_databases import OpenDatabase, is_open_here
 
 _LOG_HEADER = 32
 _SHARED_BYTES = (0x40000002, 510)
-"""Where in the file, and how many of them, whoever has a database open has locked."""
+"""Offset and length of SQLite's shared lock, which every connection holds."""
 _REPAIR = "`ebb doctor --repair` saves what can be read"
 
 _PIECE = 1 << 20
-"""Bytes of a file that are copied at once."""
+"""Bytes copied at a time."""
 _STALE_COPY_S = 300.0
-"""Seconds after which a copy that nobody has finished is one that a killed process left."""
+"""Age after which an unfinished copy is considered abandoned, in seconds."""
 MAX_BACKUPS = 2
-"""Copies from before migrations that stay, the newest."""
+"""Number of backups from before migrations that are kept."""
 
 
 def open_connection(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
-    """A connection. Bytes of a text that are no UTF-8 are replaced: they are damage that is found by digests."""
+    """Open a connection. Invalid UTF-8 in text is replaced; such damage is detected by digests."""
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=OpenDatabase)
     if isinstance(path, Path):
         db.note(path)
@@ -43,15 +42,16 @@ def open_connection(path: Path | str, timeout: float, *, uri: bool = False) -> O
 
 
 def make_file(path: Path) -> bool:
-    """Whether the database can be written; it is made when it is not there. Raises `StoreError` when it can be neither
-    made nor read, and when its log has to be saved first. One that is open here is not touched."""
+    """Create the database file if it does not exist, and return whether it can be written. Raises `StoreError` if it
+    can be neither created nor read, or if its log needs repair first. A database that is open in this process is not
+    touched."""
     if is_open_here(path):
         return os.access(path.parent, os.W_OK)
     refuse_damaged_log(path)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        return os.access(path.parent, os.W_OK)  # SQLite makes files beside it
+        return os.access(path.parent, os.W_OK)  # SQLite creates files next to it
     except OSError as error:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and os.access(path, os.R_OK):
             return False
@@ -60,8 +60,8 @@ def make_file(path: Path) -> bool:
 
 
 def refuse_damaged_log(path: Path) -> None:
-    """Raises `StoreError` when SQLite would drop transactions that the log of a database still holds: behind a damage
-    in it, or because the database itself is gone. One that is open here was looked at then."""
+    """Raise `StoreError` if SQLite would discard transactions in the log, because of damage in it or because the
+    database is missing. A database that is open in this process was checked when it was opened."""
     if is_open_here(path):
         return
     log = path.with_name(f"{path.name}-wal")
@@ -69,7 +69,7 @@ def refuse_damaged_log(path: Path) -> None:
         if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and is_open_elsewhere(path)):
             return
         if not path.exists() or path.stat().st_size == 0:
-            raise StoreError("corrupt", f"the session database `{path}` is gone, but its log is there; {_REPAIR}")
+            raise StoreError("corrupt", f"the session database `{path}` is missing, but its log exists; {_REPAIR}")
         known = _frames_read(path)
         if _has_commits_behind(log, known):
             from ebbtide.store.salvage import BytesOnDisk, loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
@@ -78,11 +78,11 @@ def refuse_damaged_log(path: Path) -> None:
                 if loses_commits(data, known):
                     raise StoreError("corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR}")
     except (OSError, sqlite3.Error):
-        return  # whoever opens it is told
+        return  # reported when it is opened
 
 
 def is_open_elsewhere(path: Path) -> bool:
-    """Whether another process has the database open: it reads and writes the log meanwhile."""
+    """Whether another process has the database open, and therefore uses the log."""
     handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES[1], _SHARED_BYTES[0])
@@ -94,7 +94,7 @@ def is_open_elsewhere(path: Path) -> bool:
 
 
 def _frames_read(path: Path) -> int:
-    """How many frames of the log SQLite reads. Nothing is changed by looking."""
+    """Return how many frames of the log SQLite reads, without changing anything."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
         db.execute("select count(*) from sqlite_master").fetchall()
         with path.with_name(f"{path.name}-shm").open("rb") as index:
@@ -102,7 +102,7 @@ def _frames_read(path: Path) -> int:
 
 
 def _has_commits_behind(log: Path, known: int) -> bool:
-    """Whether the log says that it holds more transactions than are read of it."""
+    """Whether the log contains more transactions than SQLite reads."""
     if known == 0:
         return True  # its header may be damaged
     with log.open("rb", buffering=0) as file:
@@ -117,20 +117,19 @@ def _has_commits_behind(log: Path, known: int) -> bool:
 
 
 def written_size(path: Path) -> int:
-    """Where a file ends, without what was never written at its end. Raises `OSError`."""
+    """Return the size of a file without a trailing hole. Raises `OSError`."""
     with path.open("rb", buffering=0) as file:
         size, end = path.stat().st_size, 0
         try:
             while end < size:
                 end = file.seek(file.seek(end, os.SEEK_DATA), os.SEEK_HOLE)
         except OSError as error:
-            return end if error.errno == errno.ENXIO else size  # a place that knows no holes
+            return end if error.errno == errno.ENXIO else size  # a file system without support for holes
         return size
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copies what was ever written to a file, to the same places of another one: a log can have holes of any size, for
-    which no disk has room. Raises `OSError`."""
+    """Copy a file without its holes, which can be larger than any disk in a log. Raises `OSError`."""
     with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as copy:
         size, end = os.fstat(read.fileno()).st_size, 0
         while end < size:
@@ -138,9 +137,9 @@ def copy_file(source: Path, target: Path) -> None:
                 start = read.seek(end, os.SEEK_DATA)
                 end = min(read.seek(start, os.SEEK_HOLE), size)
             except OSError as error:
-                if error.errno == errno.ENXIO:  # there is nothing behind it
+                if error.errno == errno.ENXIO:  # only a hole follows
                     break
-                start, end = end, size  # a place that knows no holes
+                start, end = end, size  # a file system without support for holes
             read.seek(start)
             copy.seek(start)
             while (left := end - read.tell()) > 0 and (data := read.read(min(left, _PIECE))):
@@ -150,8 +149,8 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
-    """A connection to a database that cannot be written. What SQLite could not read without writing beside it, or what
-    an earlier version made, is read from a copy, which goes with the connection."""
+    """Open a database that cannot be written. If SQLite could not read it without writing, or if it needs migration, a
+    temporary copy is opened, which is deleted with the connection."""
     with translate_sqlite_errors(path):
         wal = path.with_name(f"{path.name}-wal")
         has_more = wal.exists() and wal.stat().st_size > 0
@@ -164,7 +163,7 @@ def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
-    """A connection to a copy of a database, with what its log holds; the copy goes with the connection."""
+    """Open a temporary copy of a database and its log; it is deleted with the connection."""
     folder = Path(tempfile.mkdtemp(prefix="ebb-store-"))
     try:
         for each in (path, path.with_name(f"{path.name}-wal")):
@@ -179,8 +178,8 @@ def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
-    """Copies the database beside itself before it is changed; what there is to tell, which is nothing when another
-    process has changed it meanwhile. Raises `StoreError`."""
+    """Back up the database before a migration. Return a message for the user; empty if another process has migrated it
+    meanwhile. Raises `StoreError`."""
     copy, part = path.with_name(f"{path.name}.v{version}-backup"), None
     try:
         for left in path.parent.glob(f"{path.name}.v*-backup.*.part"):
@@ -190,7 +189,7 @@ def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
         os.close(handle)
         part = Path(name)
         with translate_sqlite_errors(copy), closing(sqlite3.connect(part)) as to:
-            to.execute("pragma journal_mode = off")  # half of a copy is none
+            to.execute("pragma journal_mode = off")  # an incomplete copy is discarded anyway
             db.backup(to)
             ((copied,),) = to.execute("pragma user_version").fetchall()
         if copied != version:
@@ -203,9 +202,9 @@ def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
                 part.unlink(missing_ok=True)
         raise StoreError(
             getattr(error, "reason", "unreadable"),
-            f"the session database `{path}` is of an older version, and no copy of it can be kept aside: {error}",
+            f"the session database `{path}` is of an older version and cannot be backed up: {error}",
         ) from error
     copies = sorted(path.parent.glob(f"{path.name}.v*-backup"), key=lambda each: each.stat().st_mtime)
     for old in copies[:-MAX_BACKUPS]:
         old.unlink(missing_ok=True)
-    return f"the session database was upgraded; a copy from before is in `{copy}`"
+    return f"the session database was upgraded; a backup is in `{copy}`"

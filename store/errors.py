@@ -1,4 +1,4 @@
-"""How a database and stored files fail, in words that are not SQLite's. It knows no user and no session."""
+"""Errors of databases and stored files, independent of SQLite's error classes."""
 
 import errno
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 MIN_FREE_BYTES = 1 << 16
-"""Bytes that SQLite needs beside a database to open it."""
+"""Disk space that SQLite needs next to a database to open it, in bytes."""
 
 Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
 
 
 class StoreError(Exception):
-    """The store cannot do what was asked. The text says why, and what to do."""
+    """The store cannot do what was requested. The text contains the reason and what to do."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -29,23 +29,27 @@ _REASONS: dict[str, tuple[Reason, str]] = {
     "SQLITE_FULL": ("full", "cannot grow: the disk is full; free some space and resume the session"),
     "SQLITE_CORRUPT": ("corrupt", "is damaged; {mend}"),
     "SQLITE_NOTADB": ("corrupt", "is not a {what}; {mend}"),
-    "SQLITE_CONSTRAINT": ("unreadable", "was changed by another program: the session is not there as it was"),
-    "SQLITE_READONLY": ("unreadable", "can only be read: nothing is stored there"),
+    "SQLITE_CONSTRAINT": (
+        "unreadable",
+        "was changed by another program: the session no longer exists in its previous state",
+    ),
+    "SQLITE_READONLY": ("unreadable", "is read-only: nothing can be stored"),
     "SQLITE_IOERR": ("unreadable", "cannot be read or written: the disk reports an error"),
 }
 
 
 @contextmanager
 def translate_sqlite_errors(path: Path | str, what: str = "session database", mend: str = _REPAIR) -> Iterator[None]:
-    """Turns SQLite's errors into `StoreError`s that name the file, and `what` it is. `mend`: what becomes of damage."""
+    """Translate SQLite errors to `StoreError` with the file's path and type (`what`). `mend` is the advice for
+    damage."""
     try:
         yield
-    except UnicodeDecodeError as error:  # SQLite tells of damage in bytes that were damaged, and Python cannot say them
+    except UnicodeDecodeError as error:  # SQLite's message contains damaged bytes that Python cannot decode
         raise StoreError("corrupt", f"the {what} `{path}` is damaged; {mend}") from error
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", None) or ""
         if name.startswith("SQLITE_IOERR") and isinstance(path, Path) and _is_full(path.parent):
-            name = "SQLITE_FULL"  # it has no room for what it makes beside the database
+            name = "SQLITE_FULL"  # no space for SQLite's files next to the database
         for known, (reason, text) in _REASONS.items():
             if name.startswith(known):
                 raise StoreError(reason, f"the {what} `{path}` {text.format(what=what, mend=mend)}") from error
@@ -55,7 +59,7 @@ def translate_sqlite_errors(path: Path | str, what: str = "session database", me
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether it is SQLite that has found the disk full."""
+    """Whether SQLite reported a full disk."""
     return isinstance(error, StoreError) and error.reason == "full" and isinstance(error.__cause__, sqlite3.Error)
 
 
@@ -68,7 +72,7 @@ def _is_full(folder: Path) -> bool:
 
 @contextmanager
 def translate_os_errors(folder: Path) -> Iterator[None]:
-    """Turns the system's errors about stored files into `StoreError`s that name their folder."""
+    """Translate system errors about stored files to `StoreError` with their folder."""
     try:
         yield
     except OSError as error:

@@ -1,5 +1,5 @@
-"""What was in files before a session changed them: a row for each file and turn, and the bytes. It knows digests and
-keys, not what they mean."""
+"""Stores the contents of files before a session changed them: one row per file and turn, and the bytes. Works on
+digests and keys, independent of their meaning."""
 
 import json
 import sqlite3
@@ -13,19 +13,19 @@ KIND = "change"
 
 class ChangeRow(NamedTuple):
     turn: int
-    """How many messages the session had when the turn began."""
+    """Number of messages when the turn began."""
     path: str
     before: str | None
-    """The digest of what was in the file; empty when there was no file, None when that was not kept."""
+    """Digest of the previous content; empty if there was no file, None if the content was not stored."""
     after: str
-    """The SHA-256 of what was put into it last in the turn; empty when it was removed."""
+    """SHA-256 of the content at the end of the turn; empty if the file was removed."""
     at: float = 0.0
     """Unix seconds."""
 
 
 def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
-    """Adds the row, or puts it in the place of the one of that turn and file. Its bytes, which were put for the
-    session, stay as long as it."""
+    """Add a row, or replace the one for the same turn and file. Its bytes, which were put for the session, are kept as
+    long as the row."""
     body = json.dumps({"before": row.before, "after": row.after, "at": row.at})
     with store.transaction() as db:
         db.execute(
@@ -37,7 +37,7 @@ def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
 
 
 def changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
-    """In the order of turns. What cannot be read is left out."""
+    """Return the changes in turn order; unreadable rows are skipped."""
     found = []
     for fact in store.facts(session, KIND):
         try:
@@ -50,8 +50,8 @@ def changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
 
 
 def facts_before(store: SessionStore, session: str, position: int) -> tuple[FactRow, ...]:
-    """The rows of turns that began before a position, as another session can have them: bytes that both need stay as
-    long as one of them does."""
+    """Return the rows of turns that began before a position, for a fork. Shared bytes are kept as long as one session
+    needs them."""
     return tuple(fact for fact in store.facts(session, KIND) if _turn_of(fact) < position)
 
 
@@ -63,7 +63,7 @@ def _turn_of(fact: FactRow) -> int:
 
 
 def version_digests(db: sqlite3.Connection) -> set[str]:
-    """The digests that rows of any session need."""
+    """Return the digests needed by the rows of all sessions."""
     rows = db.execute(
         "select json_extract(body, '$.before') from situation where kind = ? and json_valid(body)", (KIND,)
     )

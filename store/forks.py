@@ -1,4 +1,4 @@
-"""Sessions that were forked from others. The store copies rows and knows whose they were, not what they mean."""
+"""Forks of sessions. Copies rows, independent of their meaning."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,20 @@ _COPIED_COLUMNS = {
     "outputs": "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, "
     "removed",
 }
-"""Columns of what a fork has in common with its parent before the position where it begins."""
+"""Columns of the rows that a fork copies from before its position."""
 _COPIED_COLUMNS_UP_TO = {"summaries": "number, position, body, created", "views": "number, position, body, created"}
-"""The same of what was written when the session had no more messages than that."""
+"""Columns of the rows that a fork copies up to and including its position."""
 
 
 class Forks:
-    """Forks sessions, and finds what was forked. Raises `StoreError`; to be called in the thread of the session
-    store."""
+    """Creates and finds forks. Raises `StoreError`; call it in the thread of the session store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def fork(self, row: SessionRow, snapshot: SnapshotRow | None, facts: Sequence[FactRow]) -> None:
-        """Adds a session with the first `row.forked` messages of `row.parent`, their outputs under the same numbers,
-        and the summaries and views of that time. Bytes that are kept apart are shared."""
+        """Add a session with the first `row.forked` messages of `row.parent`, their outputs with the same numbers, and
+        its summaries and views up to there. Stored bytes are shared."""
         with self._store.transaction() as db:
             insert_session(db, row)
             for bound, tables in (("<", _COPIED_COLUMNS), ("<=", _COPIED_COLUMNS_UP_TO)):
@@ -45,14 +44,14 @@ class Forks:
             )
 
     def drafts(self) -> tuple[str, ...]:
-        """The drafts in which nothing was said."""
+        """Return the unused drafts."""
         return tuple(
             str(id) for (id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED}")
         )
 
     def ancestry(self, session: str) -> dict[str, int]:
-        """The ids of a session and of those that it was forked from, each with how many of its messages are in it; a
-        position below is in all of them."""
+        """Return a session and its ancestors, each with the number of its messages that the session contains: lower
+        positions exist in all of them."""
         found, id, most = {}, session, 1 << 62
         while id and id not in found:
             found[id] = most
@@ -61,7 +60,7 @@ class Forks:
         return found
 
     def family(self, session: str) -> tuple[str, ...]:
-        """The ids of a session and of all that were forked from each other with it, the oldest first."""
+        """Return a session and all its relatives by forking, oldest first."""
         rows = self._store.query(
             "select id from sessions where id = ?1 or id = (select family from sessions where id = ?1) "
             "or family = coalesce((select family from sessions where id = ?1), ?1) order by created, rowid",
@@ -70,7 +69,8 @@ class Forks:
         return tuple(str(id) for (id,) in rows)
 
     def holding(self, session: str, role: str, text: str, start: int = 0) -> tuple[tuple[int, str, float], ...]:
-        """Position, body and time of the messages of a role from a position on whose body holds a text, in order."""
+        """Return position, body and time of the messages of a role, from a position on, whose body contains a text, in
+        order."""
         rows = self._store.query(
             "select position, body, created from messages "
             "where session = ? and role = ? and position >= ? and instr(body, ?) order by position",

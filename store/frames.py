@@ -1,5 +1,5 @@
-"""Frames: contents of files that are compressed together, which takes less than each alone. It knows bytes, and no
-database."""
+"""Compresses the contents of several files together in frames, which takes less space than separately. Independent of
+the database."""
 
 import sys
 import zlib
@@ -15,23 +15,23 @@ else:
     from backports import zstd
 
 FRAME = 1 << 18
-"""Bytes of files that are compressed together."""
+"""Bytes compressed together."""
 _SAMPLE = 1 << 12
-"""Bytes of a frame that tell whether compressing the rest is worth the time."""
+"""Bytes of a frame that are compressed to decide whether compression is worthwhile."""
 _AT_ONCE = 32
-"""Frames that wait to be written, at most."""
+"""Maximum number of frames waiting to be written."""
 _BULK_LOOKUP_MIN = 500
-"""Contents from which on it is quicker to know all that is kept than to ask about each."""
+"""Number of contents above which loading all digests is faster than asking for each."""
 _RAW, _DEFLATE, _ZSTD = 0, 1, 2
-"""How a frame is kept."""
+"""Storage formats of a frame."""
 _LEVEL = 3
 
 DECOMPRESS_ERRORS = (zlib.error, zstd.ZstdError)
-"""What is raised of a frame that is not as it was."""
+"""Errors raised for a damaged frame."""
 
 
 class FrameStore(Protocol):
-    """Where frames are kept."""
+    """Stores frames."""
 
     def lacks(self, digest: bytes) -> bool: ...
 
@@ -45,7 +45,7 @@ class FrameStore(Protocol):
 
 
 class FrameWriter:
-    """Gathers contents, has threads compress them, and writes the frames in their order."""
+    """Collects contents, compresses them in threads, and writes the frames in order."""
 
     def __init__(self, store: FrameStore, threads: ThreadPoolExecutor) -> None:
         self._store = store
@@ -95,7 +95,7 @@ def _pack_contents(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]
 
 
 def pack(data: bytes) -> tuple[int, bytes]:
-    """How the bytes are to be kept, compressed where that makes them smaller, and as what."""
+    """Return the storage format and the bytes, compressed if that makes them smaller."""
     sample = data[:_SAMPLE]
     if len(zstd.compress(sample, 1)) < len(sample) * 0.95:
         packed = zstd.compress(data, _LEVEL)
@@ -105,7 +105,7 @@ def pack(data: bytes) -> tuple[int, bytes]:
 
 
 def unpack(how: int, data: bytes) -> bytes:
-    """What was packed. Raises one of `DECOMPRESS_ERRORS`."""
+    """Return the original bytes. Raises one of `DECOMPRESS_ERRORS`."""
     if how == _ZSTD:
         return zstd.decompress(data)
     return zlib.decompress(data, -15) if how == _DEFLATE else data

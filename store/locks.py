@@ -1,4 +1,5 @@
-"""One process a session. A lock is a file that the operating system lets go of when its process ends."""
+"""Session locks: one process per session. A lock is a file lock, which the operating system releases when the process
+ends."""
 
 import fcntl
 import os
@@ -8,11 +9,11 @@ from pathlib import Path
 from ebbtide.store.errors import StoreError
 
 MAX_TRIES, RETRY_PAUSE_S = 3, 0.02
-"""Who asks whether a session is open holds its lock for a moment; seconds between two tries."""
+"""Attempts and the pause between them in seconds, since `is_open` holds the lock for a moment."""
 
 
 def is_open(folder: Path, session: str) -> bool:
-    """Whether a process has the session open. Where that cannot be told, it is."""
+    """Whether a process has the session open; True if unknown."""
     try:
         handle = os.open(folder / f"{session}.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -29,7 +30,7 @@ def is_open(folder: Path, session: str) -> bool:
 
 
 class SessionLock:
-    """Held from `acquire` to `release`, or to the end of the process, however it ends."""
+    """A lock held from `acquire` to `release`, or until the process ends."""
 
     def __init__(self, folder: Path, session: str) -> None:
         self._path = folder / f"{session}.lock"
@@ -37,7 +38,7 @@ class SessionLock:
         self._handle: int | None = None
 
     def acquire(self) -> None:
-        """Raises `StoreError` ("in use") when another process has the session open."""
+        """Acquire the lock. Raises `StoreError` ("in use") if another process has the session open."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         tries = 0
         while True:
@@ -56,7 +57,7 @@ class SessionLock:
             if self._is_still_there(handle):
                 self._handle = handle
                 return
-            # Its last owner removed the file between our open and our lock: this lock would keep nobody out.
+            # The last owner removed the file between our open and our lock, so this lock would not exclude anyone.
             os.close(handle)
 
     def _is_still_there(self, handle: int) -> bool:
@@ -66,7 +67,7 @@ class SessionLock:
             return False
 
     def release(self) -> None:
-        """Lets go; releasing twice does nothing."""
+        """Release the lock; releasing twice is allowed."""
         if self._handle is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._handle)

@@ -1,4 +1,5 @@
-"""The schema, one function a version. `PRAGMA user_version` counts how many have run."""
+"""The schema as migrations, one function per version. `PRAGMA user_version` is the number of migrations that have
+run."""
 
 import json
 import sqlite3
@@ -8,7 +9,7 @@ from typing import Any
 from ebbtide.store.search_tables import create_tables
 
 SQLITE = sqlite3.sqlite_version
-"""Of the library that runs."""
+"""Version of the SQLite library in use."""
 
 
 def _sessions(db: sqlite3.Connection) -> None:
@@ -51,7 +52,7 @@ def _situation(db: sqlite3.Connection) -> None:
             before integer not null, after integer not null, cost real, created real not null)"""
     )
     db.execute("create index rewrites_by_session on rewrites (session)")
-    # With the numbers in it, the index alone answers what a session has used.
+    # A covering index: a session's usage can be computed from the index alone.
     db.execute("drop index usage_by_session")
     db.execute("create index usage_by_session on usage (session, input, cache_read, cache_write, output, cost)")
 
@@ -85,7 +86,7 @@ def _outputs(db: sqlite3.Connection) -> None:
 
 
 def _number_earlier_outputs(db: sqlite3.Connection) -> None:
-    """Gives each output in the messages so far its row."""
+    """Insert a row for each output in the existing messages."""
     last, number, names = "", 0, dict[str, str]()
     rows = db.execute("select session, position, body, created from messages order by session, position")
     for session, position, body, created in rows:
@@ -107,7 +108,7 @@ def _number_earlier_outputs(db: sqlite3.Connection) -> None:
 
 
 def _pieces(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Size, lines and type of an output's text and of its pictures."""
+    """Yield size, line count and type of an output's text and images."""
     text = str(output.get("text", ""))
     size = len(text.encode("utf-8", "surrogatepass"))
     yield size, text.count("\n") + (not text.endswith("\n") and size > 0), "text/plain"
@@ -117,7 +118,7 @@ def _pieces(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
 
 
 def _parse_body(body: str) -> dict[str, Any]:
-    """What a body holds; nothing when it cannot be read, which whoever needs it will say."""
+    """Parse a body; empty if that fails, which is reported when it is used."""
     try:
         parsed = json.loads(body)
     except ValueError:
@@ -142,7 +143,7 @@ def _search(db: sqlite3.Connection) -> None:
 
 
 def _references(db: sqlite3.Connection) -> None:
-    # Null in rows of before; whoever knows what messages are called fills it in.
+    # Null in older rows; filled in later by code that knows the references.
     db.execute("alter table messages add column ref text")
     db.execute("create index messages_by_ref on messages (session, ref)")
 
@@ -164,7 +165,7 @@ def _branches(db: sqlite3.Connection) -> None:
 
 
 def _digests(db: sqlite3.Connection) -> None:
-    # Null in rows of before: what they were when they were written is not known any more.
+    # Null in older rows, whose original content is unknown.
     db.execute("alter table messages add column digest text")
 
 

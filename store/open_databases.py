@@ -1,8 +1,8 @@
-"""Which databases this process has open.
+"""Tracks which databases this process has open.
 
-Where a process opens and closes the file of one itself, the system lets go of every lock that SQLite has on it in this
-process, as POSIX wants it. Another process then takes the database for one that nobody uses: it removes the log, and
-what is written to it from then on is lost. So whoever wants to look at such a file asks here first."""
+If a process opens and closes a database file itself, POSIX releases all locks that SQLite holds on the file in that
+process. Another process could then consider the database unused and remove its log, and later writes would be lost.
+Code that reads such a file must therefore check here first."""
 
 import os
 import sqlite3
@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import TypeAlias
 
 _Place: TypeAlias = tuple[int, int]
-"""Device and number of a file: it may have several names."""
+"""Device and inode of a file, which may have several names."""
 
 _counts: Counter[_Place] = Counter()
 
 opening = threading.RLock()
-"""Held from the question whether a database is open here until it is: no other thread opens it meanwhile."""
+"""Held from checking whether a database is open here until it is opened, so that no other thread opens it meanwhile."""
 
 
 class OpenDatabase(sqlite3.Connection):
-    """A connection that is known here until it is closed, and whose end something else can wait for."""
+    """A connection that is tracked until it is closed, and that supports weak references."""
 
     _place: _Place | None = None
 
     def note(self, path: Path) -> None:
-        """It is one to this file."""
+        """Register the connection for this file."""
         with opening:
             self._place = _place_of(path)
             if self._place is not None:

@@ -1,4 +1,4 @@
-"""The database in which opencode keeps its sessions, only read. It knows its tables, not what they mean."""
+"""Reads opencode's session database. Knows its tables, not their meaning."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,17 +7,17 @@ from pathlib import Path
 from ebbtide.store.errors import translate_sqlite_errors
 
 _MAX_PART_CHARS = 12 << 20
-"""Characters of a row that is read."""
+"""Maximum length of a row that is read, in characters."""
 _SIZE = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
-"""The first one reads no texts."""
+"""`octet_length` does not need to read the text."""
 
 
 class OpencodeDatabase:
-    """Raises `StoreError`. To be closed in the end."""
+    """Reads the database. Raises `StoreError`. Must be closed."""
 
     def __init__(self, path: Path) -> None:
         wal = path.with_name(f"{path.name}-wal")
-        # Without a log nothing beside it is needed, and none is made there.
+        # Without a log, `immutable` avoids creating files next to it.
         how = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
         self._path = path
         with translate_sqlite_errors(path):
@@ -25,8 +25,7 @@ class OpencodeDatabase:
             self._db.text_factory = lambda data: data.decode("utf-8", "replace")
 
     def sessions(self) -> list[tuple[str, str, str, int, int]]:
-        """Id, the parent's id, folder, when it was changed in milliseconds, and how much was said in it, of each
-        session."""
+        """Return id, parent id, folder, update time in milliseconds and content size of each session."""
         with translate_sqlite_errors(self._path):
             return self._db.execute(
                 "select id, coalesce(parent_id, ''), directory, time_updated, "
@@ -35,7 +34,7 @@ class OpencodeDatabase:
             ).fetchall()
 
     def session(self, id: str) -> tuple[str, str, str, int] | None:
-        """Title, version, what was reverted, and when it was made in milliseconds."""
+        """Return title, version, revert information and creation time in milliseconds."""
         with translate_sqlite_errors(self._path):
             found: tuple[str, str, str, int] | None = self._db.execute(
                 "select title, version, coalesce(revert, ''), time_created from session where id = ?", (id,)
@@ -43,14 +42,14 @@ class OpencodeDatabase:
         return found
 
     def messages(self, session: str) -> Iterator[tuple[str, str]]:
-        """Id and JSON of its messages, in order."""
+        """Yield id and JSON of a session's messages, in order."""
         with translate_sqlite_errors(self._path):
             yield from self._db.execute(
                 "select id, data from message where session_id = ? order by time_created, id", (session,)
             ).fetchall()
 
     def parts(self, message: str) -> Iterator[str]:
-        """The JSON of its parts, in order; an empty text for one that is too long."""
+        """Yield the JSON of a message's parts, in order; empty for one that is too long."""
         with translate_sqlite_errors(self._path):
             rows = self._db.execute(
                 "select case when length(data) <= ? then data else '' end from part where message_id = ? order by id",

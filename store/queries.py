@@ -1,5 +1,5 @@
-"""What is looked for, and how the full-text index is asked for it. Whatever a user writes is a word: nothing of it can
-be an operator or a mistake in the index's language."""
+"""Search queries and their translation to FTS5 syntax. Everything the user writes is treated as words, so it cannot
+contain operators or syntax errors."""
 
 import re
 from collections.abc import Sequence
@@ -7,54 +7,55 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 MatchMethod: TypeAlias = Literal["words", "parts", "some", "meaning", "newest"]
-"""How something was found: it holds all words; all of them as parts of longer words; some of them; it is only near in
-meaning; nothing was asked for but the newest."""
+"""How a match was found: it contains all words; all of them as parts of longer words; some of them; it is similar in
+meaning; or the query only asked for the newest."""
 
 MAX_PIECES = 32
-"""Words of a query that count."""
+"""Maximum number of words in a query."""
 MAX_PIECE_CHARS = 200
-"""Characters of a word of a query that count."""
+"""Maximum length of a word in a query, in characters."""
 
 MAX_TERM_CHARS = 40
-"""Characters of a word that is found by its parts; longer ones with digits are keys and encoded bytes."""
+"""Maximum length of a word that can be found by its parts, in characters; longer words with digits are keys or encoded
+bytes."""
 MAX_NAME_CHARS = 200
-"""Characters of one without digits, which is a name: its parts are words themselves."""
+"""The same limit for words without digits, which are names."""
 
 _WILD = set("*?[")
-"""What makes a pattern of a path."""
+"""Characters that make a path a pattern."""
 
 _UNSPACED_SCRIPTS = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-"""Characters of scripts that are written without blanks, or with endings where a word would end."""
+"""Characters of scripts written without spaces, or with suffixes attached to words."""
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED_SCRIPTS}]+")
 _WORD = re.compile(rf"(?<![^\W_])(?:[^\W_]{{4,{MAX_TERM_CHARS}}}|[^\W\d_]{{4,{MAX_NAME_CHARS}}})(?![^\W_])")
 _NAME = re.compile(r"\w+(?:-\w+)*")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_-]+")
-"""Where one word of a name ends and the next begins."""
+"""Boundaries between the words of a name."""
 _PHRASE = re.compile(r'"([^"]*)"|(\S+)')
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     words: str = ""
-    """Separated by blanks; between quotation marks several stand in that order."""
+    """Separated by spaces; quotation marks enclose a phrase."""
     kinds: tuple[str, ...] = ()
-    """`user`, `assistant`, `output` or `summary`; all when it is empty."""
+    """`user`, `assistant`, `output` or `summary`; empty for all."""
     tool: str = ""
     path: str = ""
-    """Part of a path, or a pattern for all of it."""
+    """Part of a path, or a pattern for the whole path."""
     since: float | None = None
     """Unix seconds."""
     until: float | None = None
     sessions: tuple[str, ...] = ()
-    """In one of these; empty: in any."""
+    """Sessions to search; empty for all."""
     project: str | None = None
     limit: int = 10
     larger_than: int = 0
-    """Bytes that it must have more of."""
+    """Minimum size in bytes, exclusive."""
 
 
 def pieces_of(words: str) -> tuple[str, ...]:
-    """The words and phrases of a query, without those that hold nothing that is indexed."""
+    """Return the words and phrases of a query that contain indexed characters."""
     text = re.sub(r"[\x00-\x1f\x7f]", " ", words).encode("utf-8", "replace").decode("utf-8")
     found = dict[str, None]()
     for phrase, word in _PHRASE.findall(text):
@@ -66,7 +67,7 @@ def pieces_of(words: str) -> tuple[str, ...]:
 
 
 def expression(pieces: Sequence[str], which: Literal["all", "some"], wider: Sequence[Sequence[str]] = ()) -> str:
-    """The query in the index's language. `wider`: for each piece, what also stands for it, in that language."""
+    """Return the query as an FTS5 expression. `wider` are alternative FTS5 terms for each piece."""
     parts = []
     for index, piece in enumerate(pieces):
         forms = [_form(piece), *(wider[index] if wider else ())]
@@ -81,14 +82,14 @@ def _form(piece: str) -> str:
 
 
 def spellings(piece: str) -> tuple[str, str]:
-    """A name of several words in the two ways in which texts may have it besides: with a blank where its words meet,
-    and glued together. Two empty texts when it is none."""
+    """Return two alternative spellings of a compound name: with spaces between its words, and joined. Both are empty
+    for any other text."""
     words = [word for word in _HUMP.split(piece) if word] if _NAME.fullmatch(piece) else []
     return (" ".join(words), "".join(words)) if len(words) > 1 else ("", "")
 
 
 def prefix(piece: str) -> str:
-    """The piece, with its last word only begun."""
+    """A prefix query for the piece's last word."""
     return quote_fts(piece) + "*"
 
 
@@ -97,8 +98,8 @@ def quote_fts(text: str) -> str:
 
 
 def pairs_of(text: str) -> str:
-    """Each two neighbouring characters of what is written without blanks, as words. The last of a run stands alone,
-    too: then each begins a word, and a search for one finds it."""
+    """Return all pairs of neighbouring characters in text without spaces, as words. The last character of a run is
+    added, so that every character starts a word and a search for one finds it."""
     return " ".join(word for run in _UNSPACED_RUN.findall(text) for word in (*_pairs(run), run[-1]))
 
 
@@ -107,24 +108,24 @@ def _pairs(run: str) -> list[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """The words of a text that others may be parts of."""
+    """Return the words of a text that are indexed by their parts."""
     return {word for word in _WORD.findall(text.lower()) if not _UNSPACED_RUN.search(word)}
 
 
 def clean(text: str) -> str:
-    """The text as a database takes it."""
+    """Remove characters that the database cannot store."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
 
 
 def words_of_path(path: str) -> tuple[str, ...]:
-    """What a path with that part in it surely holds, in the index's language: its words but the first, of which it may
-    be the end."""
+    """Return the FTS5 terms that a path containing this part must match: its words except the first, which may be the
+    end of a longer word."""
     words = [] if set(path) & _WILD else re.findall(r"[^\W_]+", path)
     return (prefix(" ".join(words[1:])),) if len(words) > 1 else ()
 
 
 def filters(wanted: SearchQuery) -> tuple[str, list[object]]:
-    """What only the documents themselves can tell."""
+    """Return the SQL conditions that are not covered by the full-text index."""
     clause, values = "", list[object]()
     if wanted.since is not None:
         clause += " and d.created >= ?"
@@ -142,5 +143,5 @@ def filters(wanted: SearchQuery) -> tuple[str, list[object]]:
 
 
 def path_pattern(path: str) -> str:
-    """What all of a path must match that has this part or matches this pattern."""
+    """Return a glob pattern for paths that contain this part or match this pattern."""
     return clean(path if set(path) & _WILD else f"*{path}*")

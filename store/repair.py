@@ -1,4 +1,4 @@
-"""What can be read of a damaged session database, saved into a new one. The damaged one is set aside, never deleted."""
+"""Saves what is readable in a damaged session database to a new one. The damaged one is moved aside, never deleted."""
 
 import fcntl
 import os
@@ -21,31 +21,31 @@ TABLES = (
     "sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "views",
     "calibrations", "tool_uses", "accesses",
 )  # fmt: skip
-"""What cannot be made again, sessions first. The index of the search can."""
+"""Tables that cannot be rebuilt, sessions first. The search index can."""
 
 NOT_SALVAGED = ("calibrations", "tool_uses", "accesses")
-"""What is only read as SQLite reads it: it is learned again."""
+"""Tables that are only copied through SQLite and not salvaged, since their data is learned again."""
 
 _ROWS = 500
 _TEMP_PREFIX = "repair-"
-"""How the folders begin in which repairs are made."""
+"""Name prefix of temporary repair folders."""
 _LOG = "-wal"
 
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What became of a damaged database."""
+    """The result of a repair."""
 
     damaged_path: Path
-    """Where it is now."""
+    """Where the damaged database is now."""
     saved: Mapping[str, int]
-    """Rows of each table that are in the new one."""
+    """Number of rows in the new database, by table."""
     lost: tuple[str, ...]
-    """What could not be saved, as far as that can be told, a phrase each."""
+    """Known losses, one phrase each."""
 
 
 def is_damaged(path: Path, problems: Iterable[str]) -> bool:
-    """Whether there is something to repair. `problems`: what SQLite found."""
+    """Whether the database needs repair. `problems` are those found by SQLite."""
     log = path.with_name(f"{path.name}-wal")
     with translate_os_errors(path.parent):
         if not log.exists() or log.stat().st_size == 0:
@@ -56,8 +56,8 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
 
 
 def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> RepairResult:
-    """Saves what can be read into a new database in the place of the damaged one. `tick` is called again and again
-    meanwhile. Raises `StoreError`, also when another program has the database open; everything is then as it was."""
+    """Replace a damaged database by a new one with everything that is readable. `tick` is called repeatedly. Raises
+    `StoreError`, also if another program has the database open; in that case nothing is changed."""
     with _alone(path.parent):
         before = _state_of(path)
         with translate_os_errors(path.parent):
@@ -66,13 +66,15 @@ def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repa
             with translate_os_errors(path.parent):
                 copy, new = folder / "damaged.db", folder / "sessions.db"
                 for ending in ("", _LOG):
-                    if path.with_name(path.name + ending).is_file():  # a device would be read without end
+                    if path.with_name(path.name + ending).is_file():  # a device could be read endlessly
                         copy_file(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
                 copy.touch()
             saved, lost = _save(copy, new, tick)
             with translate_os_errors(path.parent):
                 if _state_of(path) != before or (path.exists() and is_open_elsewhere(path)):
-                    raise StoreError("in use", f"another program uses the session database `{path}`; close it first")
+                    raise StoreError(
+                        "in use", f"another program is using the session database `{path}`; close it first"
+                    )
                 return RepairResult(_exchange(path, new), saved, lost)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -80,7 +82,7 @@ def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repa
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keeps other repairs out, and removes what killed ones have left."""
+    """Exclude other repairs, and remove what killed ones left behind."""
     with translate_os_errors(folder):
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -96,7 +98,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _state_of(path: Path) -> tuple[tuple[int, int] | None, ...]:
-    """What changes whenever somebody writes to a database: size and time of it and its log."""
+    """Size and modification time of the database and its log, which change with every write."""
     files = [path.with_name(path.name + ending) for ending in ("", _LOG)]
     with translate_os_errors(path.parent):
         states = [file.stat() if file.exists() else None for file in files]
@@ -104,8 +106,8 @@ def _state_of(path: Path) -> tuple[tuple[int, int] | None, ...]:
 
 
 def _exchange(path: Path, new: Path) -> Path:
-    """Where the damaged database is now. It has both names before the new one takes its own, so that whoever is killed
-    here leaves one in its place."""
+    """Move the damaged database aside and the new one in its place; return the new path of the damaged one. It is
+    linked under both names first, so that a database exists at the old path even if the process is killed."""
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     number = 1
     while aside.exists():
@@ -115,7 +117,7 @@ def _exchange(path: Path, new: Path) -> Path:
         _link(path, aside)
     with suppress(FileNotFoundError):
         os.replace(path.with_name(path.name + _LOG), aside.with_name(aside.name + _LOG))
-    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # made anew from the log
+    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # recreated from the log
     os.replace(new, path)
     return aside
 
@@ -125,7 +127,7 @@ def _link(path: Path, name: Path) -> None:
         os.link(path, name, follow_symlinks=False)
     except FileNotFoundError:
         raise
-    except OSError:  # a file system that knows no second names
+    except OSError:  # a file system without hard links
         os.replace(path, name)
 
 
@@ -137,7 +139,7 @@ def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str,
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
     with ExitStack() as stack:
         log_data: Bytes = b""
-        if log.exists():  # open, since SQLite takes it away where there is no database
+        if log.exists():  # opened first, since SQLite deletes it if there is no database
             log_data = stack.enter_context(closing(BytesOnDisk(log, written_size(log))))
         return _salvage_rows(copy, new, data, log_data, tick)
 
@@ -161,14 +163,14 @@ def _salvage_rows(
 
 
 def _page_sizes(data: Bytes) -> tuple[int, ...]:
-    """The page size that the header says, or those that may be."""
+    """Return the page size in the header, or the most likely ones."""
     said = int.from_bytes(data[16:18], "big") if data[:6] == b"SQLite" else 0
     said = 65536 if said == 1 else said
     return (said,) if said in PAGE_SIZES else PAGE_SIZES[:3]
 
 
 def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> frozenset[str]:
-    """Copies what SQLite reads; the tables of which it does not read all."""
+    """Copy what SQLite can read; return the tables that were not read completely."""
     unread = set[str]()
     try:
         source = open_connection(copy, 1.0)
@@ -176,7 +178,7 @@ def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> fro
         return frozenset(TABLES)
     with closing(source):
         with suppress(sqlite3.Error):
-            source.execute("pragma writable_schema = on")  # a schema that is damaged in part is read in part
+            source.execute("pragma writable_schema = on")  # allows reading the intact part of a damaged schema
         for table in TABLES:
             try:
                 columns = _common_columns(source, store, table)
@@ -195,7 +197,7 @@ def _common_columns(source: sqlite3.Connection, store: SessionStore, table: str)
 def _copy_table(
     store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str], tick: Callable[[], None]
 ) -> bool:
-    """Whether all of it could be read: from its beginning and, where that breaks off, from its end."""
+    """Copy a table from its start and, if that fails, from its end. Return whether it was read completely."""
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     insert = f"insert or ignore into {table} ({names}) values ({marks})"
     for order in ("", " order by 1 desc, 2 desc"):
@@ -209,7 +211,7 @@ def _copy_table(
 
 
 def _read(source: sqlite3.Connection, sql: str) -> tuple[Iterator[list[tuple[object, ...]]], Callable[[], bool]]:
-    """The rows up to the first error, some at a time, and whether there was none."""
+    """Return batches of rows up to the first error, and a function that returns whether there was none."""
     errors = list[sqlite3.Error]()
 
     def rows() -> Iterator[list[tuple[object, ...]]]:
@@ -228,7 +230,7 @@ def _read(source: sqlite3.Connection, sql: str) -> tuple[Iterator[list[tuple[obj
 
 
 def _insert(store: SessionStore, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
-    """Adds rows, but none that the table does not take. To whom they belong is looked at later."""
+    """Insert rows, skipping those that the table rejects. Foreign keys are checked later."""
     store.query("pragma foreign_keys = off")
     with store.transaction() as db:
         for row in rows:
@@ -250,7 +252,7 @@ def _add(store: SessionStore, rows: Iterator[SalvagedRow], tick: Callable[[], No
 
 
 def _add_sessions(store: SessionStore) -> None:
-    """Gives messages whose session is lost one again, and lets go of what belongs to nothing."""
+    """Create sessions for messages whose session is lost, and remove rows that belong to no session."""
     with store.transaction() as db:
         lost = db.execute(
             "select session, min(created), max(created) from messages where session not in (select id from sessions) "
@@ -270,7 +272,7 @@ def _add_sessions(store: SessionStore) -> None:
 
 
 def _gaps(store: SessionStore) -> tuple[str, ...]:
-    """How many messages are missing of those that anything that was saved tells of."""
+    """Report missing messages, counting from positions recorded in any saved table."""
     found = store.query(
         "select s.id, (select count(*) from messages where session = s.id), "
         "max(coalesce((select max(position) + 1 from messages where session = s.id), 0), "

@@ -1,5 +1,5 @@
-"""Rows out of the pages of a damaged database, whatever its header and schema say. It knows the form of SQLite's pages
-and tells by their shape which table rows are of."""
+"""Extracts rows from the pages of a damaged database, whatever its header and schema contain. Parses SQLite's page
+format and recognises tables by the shape of their rows."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _PIECE = 1 << 20
 
 
 class BytesOnDisk:
-    """The first bytes of a file, so many, as they are there now: a piece is read when it is looked at."""
+    """The first `size` bytes of a file, read lazily."""
 
     def __init__(self, path: Path, size: int) -> None:
         self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -48,21 +48,21 @@ Bytes: TypeAlias = bytes | mmap | BytesOnDisk
 class SalvagedRow:
     table: str
     values: Sequence[SqlValue]
-    """In the order of the table's columns, the last of which may be missing."""
+    """In column order; trailing columns may be missing."""
 
 
 class _Pages:
-    """The pages of a database, each taken out when it is looked at."""
+    """The pages of a database, read on demand."""
 
     def __init__(self, data: Bytes, size: int) -> None:
         self._data = data
         self._size = size
         self.newer: dict[int, bytes] = {}
-        """What stands in the place of some, by their numbers from 0."""
+        """Newer versions of pages, by page number from 0."""
 
     @property
     def most(self) -> int:
-        """Bytes that a row can take."""
+        """Upper limit for the size of a row in bytes."""
         return len(self._data) + len(self.newer) * self._size
 
     def __getitem__(self, number: int) -> bytes:
@@ -71,20 +71,20 @@ class _Pages:
 
 
 def rows_in(data: Bytes, page_size: int) -> Iterator[SalvagedRow]:
-    """The rows in the pages of a database, as far as they are whole."""
+    """Yield the intact rows in the pages of a database."""
     pages = _Pages(data, page_size)
     for number in range(len(data) // page_size):
         yield from _rows_of(pages[number], 100 if number == 0 else 0, pages)
 
 
 def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
-    """The rows in the pages that the log of a database holds, the newest first, also behind the damage at which SQLite
-    stops to read it."""
+    """Yield the rows in the pages of a database's log, newest first, including those behind damage where SQLite stops
+    reading."""
     form = _form_of(log)
     pages, frames = _Pages(database, form.page_size), list[bytes]()
     for frame in _frames(log, form):
         if form.is_sound and frame.salts != log[16:24]:
-            continue  # it is of an earlier log, or damaged
+            continue  # from an earlier log, or damaged
         frames.append(frame.page)
         pages.newer[frame.number - 1] = frame.page
     for page in reversed(frames):
@@ -92,7 +92,7 @@ def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
 
 
 def is_log_damaged(log: Bytes) -> bool:
-    """Whether SQLite would leave out some of what the log holds."""
+    """Whether SQLite would ignore some of the log's content."""
     form = _form_of(log)
     if not form.is_sound:
         return any(log[at : at + _PIECE].strip(b"\0") for at in range(0, len(log), _PIECE))
@@ -101,8 +101,8 @@ def is_log_damaged(log: Bytes) -> bool:
 
 
 def loses_commits(log: Bytes, known: int) -> bool:
-    """Whether whole transactions stand behind a damage in a log of which SQLite reads so many frames: with its next
-    write they would be gone. What a killed program had only begun is none."""
+    """Whether complete transactions follow damage in a log of which SQLite reads `known` frames; they would be lost
+    with its next write. Uncommitted frames of a killed process do not count."""
     form = _form_of(log)
     if form.is_sound:
         salts, bad = log[16:24], _first_unsound(log, form, known)
@@ -115,13 +115,13 @@ def loses_commits(log: Bytes, known: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a log is to be read."""
+    """How to read a log."""
 
     page_size: int
     orders: tuple[str, ...]
-    """Of the bytes that are summed: the one that is said, or both."""
+    """Byte order of the checksums: the one in the header, or both."""
     is_sound: bool
-    """Whether the header agrees with its check sum."""
+    """Whether the header matches its checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class _Frame:
     head: bytes
     log: Bytes
     at: int
-    """Where its page begins."""
+    """Offset of its page."""
     size: int
 
     @property
@@ -138,7 +138,7 @@ class _Frame:
 
     @property
     def number(self) -> int:
-        """Of the page."""
+        """Page number."""
         return int.from_bytes(self.head[:4], "big")
 
     @property
@@ -147,7 +147,7 @@ class _Frame:
 
     @property
     def salts(self) -> bytes:
-        """What all frames of a log have in common."""
+        """The salt values, equal in all frames of a log."""
         return self.head[8:16]
 
     @property
@@ -166,14 +166,14 @@ def _form_of(log: Bytes) -> _Form:
 
 
 def _frames(log: Bytes, form: _Form, start: int = 0) -> Iterator[_Frame]:
-    """The frames of a log from one on. Their pages are taken out when they are looked at."""
+    """Yield the frames of a log from index `start` on. Their pages are read on demand."""
     size = form.page_size + _WAL_FRAME
     for at in range(_WAL_HEADER + start * size, len(log) - size + 1, size):
         yield _Frame(log[at : at + _WAL_FRAME], log, at + _WAL_FRAME, form.page_size)
 
 
 def _first_unsound(log: Bytes, form: _Form, start: int) -> int:
-    """Which frame, from one on, is the first that does not agree with its check sum and the log's header."""
+    """Return the index of the first frame, from `start` on, that does not match its checksum or the log's header."""
     salts, before, number = log[16:24], log[24:32], start
     if start > 0:
         before = next((frame.sums for frame in _frames(log, form, start - 1)), before)
@@ -185,7 +185,7 @@ def _first_unsound(log: Bytes, form: _Form, start: int) -> int:
 
 
 def _sums_of(frame: _Frame, before: bytes, form: _Form) -> tuple[bytes, ...]:
-    """The sums that the frame may have behind one with these."""
+    """The valid checksums of a frame that follows one with checksum `before`."""
     return tuple(_wal_checksum(frame.head[:8] + frame.page, before, order) for order in form.orders)
 
 
@@ -342,7 +342,8 @@ _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
     "summaries": (True, 5, (_is_session, _is_whole, _is_whole, _is_summary, _is_time)),
     "views": (True, 5, (_is_session, _is_whole, _is_whole, _is_view, _is_time)),
 }
-"""Of each table: whether its rows stand in a key's order, how many columns it has, and what its first ones hold."""
+"""For each table: whether its rows are in an index (`without rowid`), the number of columns, and checks for the first
+ones."""
 
 
 def _table_of(values: Sequence[SqlValue], *, is_keyed: bool) -> str | None:

@@ -1,9 +1,6 @@
-"""Full-text search over what sessions said. The index is filled by whoever knows what messages mean: it knows texts and
-rows, and finds the rows whose text holds some words.
+"""Full-text search over sessions. The index works on texts and rows; the caller extracts the texts from messages.
 
-Nothing here is needed to go on with a session. All of it can be made again from the messages, so damage to it costs
-time and loses nothing.
-"""
+The index is not needed to resume a session and can be rebuilt from the messages, so damage to it loses no data."""
 
 import hashlib
 import sqlite3
@@ -36,37 +33,38 @@ from ebbtide.store.sessions import SessionStore
 DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 
 MAX_RANKED = 2000
-"""Matches that are ranked. Where more match, they are the newest: to rank all would take longer than to read on."""
+"""Maximum number of matches that are ranked. If there are more, only the newest are ranked, to limit the time."""
 MAX_TERMS = 100
-"""Longer words that the words of one search may be parts of."""
+"""Maximum number of longer words that the words of a query may expand to."""
 MIN_PREFIX_CHARS = 12
-"""Letters of a word with which longer words are found by their beginnings, however long they are."""
+"""Length from which a word is also searched as a prefix, in characters."""
 _WEIGHTS = "0.0, 3.0, 1.0, 1.0"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchDocument:
-    """What is found: a message, an output or a summary."""
+    """A searchable message, output or summary."""
 
     position: int
-    """Of the message that it is or that holds it; of a summary, how many messages there were."""
+    """Position of the message, or of the message containing the output; for a summary, the number of messages before
+    it."""
     number: int
-    """Of an output or a summary, counted from 1 in the session; 0 of a message."""
+    """Number of the output or summary in the session, from 1; 0 for a message."""
     kind: DocumentKind
     title: str
-    """One line that says what it is."""
+    """A one-line description."""
     text: str
     tool: str = ""
     path: str = ""
-    """The files that it is about, a line each."""
+    """Related files, one per line."""
     size: int = 0
-    """Bytes of the whole; `text` may be only its beginning."""
+    """Full size in bytes; `text` may be only the beginning."""
     created: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SearchMatch:
-    """A document that was found, and how."""
+    """A document that was found, with the match method."""
 
     session: str
     project: str
@@ -75,12 +73,12 @@ class SearchMatch:
     accesses: int
     """How often it was looked up."""
     part: tuple[int, int] | None = None
-    """Where the part of its text begins and ends that was found."""
+    """Start and end of the matching part of its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A document that was found, not read yet."""
+    """A match that has not been read yet."""
 
     id: int
     way: MatchMethod
@@ -90,28 +88,28 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How far the index of a session goes."""
+    """How far a session is indexed."""
 
     session: str
     position: int
-    """Messages before it are in."""
+    """Number of indexed messages."""
     outputs: int
-    """How many outputs those have."""
+    """Number of outputs in them."""
     summaries: int
     messages: int
-    """How many messages wait."""
+    """Number of messages not yet indexed."""
     waiting: int
-    """How many summaries wait."""
+    """Number of summaries not yet indexed."""
 
 
 class SearchIndex:
-    """Finds documents. Raises `StoreError`; to be called in the thread of the session store."""
+    """Searches documents. Raises `StoreError`; call it in the thread of the session store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def behind(self) -> tuple[IndexProgress, ...]:
-        """The sessions that have something that is not in the index, the newest first."""
+        """Return the sessions that are not fully indexed, newest first."""
         rows = self._store.query(
             "select s.id, coalesce(i.position, 0), coalesce(i.outputs, 0), coalesce(i.summaries, 0), "
             "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
@@ -135,8 +133,8 @@ class SearchIndex:
         return tuple(MessageRow(*row) for row in rows)
 
     def add(self, done: IndexProgress, documents: Iterable[SearchDocument], start: int = 0) -> None:
-        """Adds documents of a session, those of the messages from a position on. `done`: how far its index goes with
-        them. Nothing is added when earlier messages are missing, since the index was emptied meanwhile."""
+        """Add documents of a session for the messages from `start` on; `done` is the progress afterwards. Nothing is
+        added if earlier messages are missing because the index was emptied meanwhile."""
         self._prepare()
         with self._store.transaction() as db:
             before = db.execute(
@@ -145,12 +143,12 @@ class SearchIndex:
                 (done.session,),
             ).fetchone()
             if before is None or (before[0] or 0) < start:
-                return  # the session was deleted, or the index emptied
+                return  # the session was deleted, or the index was emptied
             position, summaries, project = before[0] or 0, before[1] or 0, before[2]
             has_parts = has_table(db, "parts")
             for document in documents:
                 is_new = document.number > summaries if document.kind == "summary" else document.position >= position
-                if is_new:  # another process may have been faster
+                if is_new:  # another process may have added it
                     self._insert(db, done.session, project, document, has_parts)
             db.execute(
                 "insert into indexed (session, position, outputs, summaries) values (?, ?, ?, ?) "
@@ -194,12 +192,12 @@ class SearchIndex:
                 db.execute("insert into parts (term) values (?)", (word,))
 
     def find(self, wanted: SearchQuery) -> tuple[SearchMatch, ...]:
-        """What was looked for, the best first: what holds all words; then what holds them as parts of longer words;
-        then, when there is nothing else, what holds some of them. Without words: the newest."""
+        """Search, best matches first: documents with all words, then with the words as parts of longer words, and if
+        there are none, with some of the words. Without words, return the newest."""
         return self.read(self.ranked_hits(wanted))
 
     def ranked_hits(self, wanted: SearchQuery, most: int = 0) -> list[SearchHit]:
-        """What `find` finds, not read yet. `most`: how many there may be where more are at hand."""
+        """Search without reading the documents. `most` raises the limit on their number if more are available."""
         self._prepare()
         limit, wanted = wanted.limit, replace(wanted, limit=max(wanted.limit, most))
         if not wanted.words.strip():
@@ -219,7 +217,7 @@ class SearchIndex:
         return found[: wanted.limit]
 
     def touch(self, session: str, ref: str) -> None:
-        """Counts that something was looked up, where that can be written."""
+        """Count a lookup, unless the store is read-only."""
         if self._store.is_read_only:
             return
         with self._store.transaction() as db:
@@ -230,19 +228,19 @@ class SearchIndex:
             )
 
     def accesses(self, session: str) -> Mapping[str, tuple[int, float]]:
-        """How often each thing of a session was looked up, and when last, in Unix seconds."""
+        """Return the number of lookups and the last one in Unix seconds, for each item of a session."""
         rows = self._store.query("select ref, count, last from accesses where session = ?", session)
         return {str(row[0]): (int(row[1]), float(row[2])) for row in rows}
 
     def forget_words(self) -> None:
-        """Forgets the words that parts of words stand for; those that are still needed come back when they are
-        searched. To be called when a session is deleted: nothing else keeps a word that no text holds."""
+        """Delete the index of word parts; it is rebuilt by the next search. Call this after a session is deleted, since
+        words are not removed otherwise."""
         with self._store.transaction() as db:
             drop_index(db, "parts")
             db.execute("delete from terms")
 
     def rebuild(self) -> None:
-        """Empties the index, whatever state it is in."""
+        """Empty the index, whatever its state."""
         with self._store.transaction() as db:
             db.execute("drop trigger if exists documents_forgotten")
             for index in ("words", "parts"):
@@ -253,7 +251,7 @@ class SearchIndex:
             create_words(db)
 
     def _prepare(self) -> None:
-        """Makes the index, which needs a SQLite that can search texts."""
+        """Create the index. Requires SQLite with FTS5."""
         if self._store.query("select 1 from sqlite_master where name = 'words'"):
             return
         with self._store.transaction() as db:
@@ -265,7 +263,7 @@ class SearchIndex:
                 raise StoreError("missing", f"this Python's SQLite cannot search texts: {error}") from error
 
     def _best_matches(self, wanted: SearchQuery, words: str) -> list[tuple[int, int]]:
-        """Row and accesses of the best matches."""
+        """Return row id and lookup count of the best matches."""
         if not words:
             return []
         marks = [mark(kind, value) for kind, value in (("p", wanted.project), ("t", wanted.tool)) if value]
@@ -309,7 +307,7 @@ class SearchIndex:
         )
 
     def read(self, hits: Sequence[SearchHit]) -> tuple[SearchMatch, ...]:
-        """Those of them that are still there, in that order."""
+        """Return the documents that still exist, in the given order."""
         found = self._store.query(
             "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
             "d.created from documents d join sessions s on s.id = d.session "
@@ -324,8 +322,7 @@ class SearchIndex:
         )
 
     def _terms_with(self, piece: str, limit: int) -> tuple[str, ...]:
-        """Words that hold a part of a word, the shortest first, as the index's language has them; and other ways to
-        write a name."""
+        """Return longer words that contain the piece, shortest first, and alternative spellings, as FTS5 terms."""
         apart, glued = spellings(piece)
         if not piece.isalnum():
             return (prefix(piece), *((quote_fts(glued), *self._terms_with(glued, limit)) if glued else ()))
@@ -344,11 +341,11 @@ class SearchIndex:
         return tuple(quote_fts(term) for (term,) in found if term != piece)
 
     def _remembers_words(self) -> bool:
-        """Whether words can be found by their parts, which is prepared where it was not."""
+        """Whether words can be found by their parts; the index for that is created if missing."""
         if self._store.query("select 1 from sqlite_master where name = 'parts'"):
             return True
         with self._store.transaction() as db:
-            if has_table(db, "parts"):  # another process was faster
+            if has_table(db, "parts"):  # another process has created it
                 return True
             try:
                 create_parts(db)
@@ -373,11 +370,11 @@ def has_table(db: sqlite3.Connection, table: str) -> bool:
 _REF = (
     "case d.kind when 'output' then 'r' || d.number when 'summary' then 'sum-' || d.number else 'm' || d.position end"
 )
-"""What accesses of a document are counted under."""
+"""SQL for `access_key`."""
 
 
 def access_key(kind: DocumentKind, position: int, number: int) -> str:
-    """What accesses of a document are counted under."""
+    """The key for counting lookups of a document."""
     match kind:
         case "output":
             return f"r{number}"
@@ -388,5 +385,5 @@ def access_key(kind: DocumentKind, position: int, number: int) -> str:
 
 
 def mark(kind: str, value: str) -> str:
-    """A word that stands for a session, a project, a kind or a tool, and is no word of any text."""
+    """A unique word that represents a session, project, kind or tool and does not occur in any text."""
     return f"{kind}{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:12]}"

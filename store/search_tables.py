@@ -1,4 +1,4 @@
-"""The tables of the search index. They are made of messages and can be made again; `accesses` is what cannot."""
+"""Tables of the search index. All can be rebuilt from the messages, except `accesses`."""
 
 import sqlite3
 
@@ -6,8 +6,8 @@ _SHADOWS = ("data", "idx", "content", "docsize", "config")
 
 
 def create_tables(db: sqlite3.Connection) -> None:
-    """What is kept of each document. `marks`: words that stand for where it is from, and its path; `pairs`: those of
-    characters that are written without blanks."""
+    """Create the tables of documents. `marks` are words that represent a document's origin and path; `pairs` are
+    character pairs of text without spaces."""
     db.execute(
         """create table documents (
             id integer primary key, session text not null references sessions (id) on delete cascade,
@@ -26,7 +26,7 @@ def create_tables(db: sqlite3.Connection) -> None:
 
 
 def create_words(db: sqlite3.Connection) -> None:
-    """The index of words. It needs a SQLite with FTS5, so it is made when something is searched."""
+    """Create the full-text index. It requires FTS5, so it is created by the first search."""
     db.execute(
         "create virtual table if not exists words using fts5 "
         "(marks, title, text, pairs, content=documents, content_rowid=id)"
@@ -40,12 +40,12 @@ def create_words(db: sqlite3.Connection) -> None:
 
 
 def create_parts(db: sqlite3.Connection) -> None:
-    """The index of words by their parts."""
+    """Create the index of word parts."""
     db.execute("create virtual table parts using fts5 (term, tokenize=trigram)")
 
 
 def drop_index(db: sqlite3.Connection, index: str) -> None:
-    """Drops an index, also one that is too damaged to be opened."""
+    """Drop an index, even if it is too damaged to be opened."""
     try:
         if index == "words":
             db.execute("drop table if exists vocabulary")

@@ -1,6 +1,5 @@
-"""The rows of a session: itself, its messages, what holds besides them, outputs, summaries, what requests took, what
-rewrites changed, and views as they were before. The store numbers no outputs and summaries: whoever writes them down
-does."""
+"""The rows of a session: the session, its messages, facts, outputs, summaries, usage, rewrites and earlier views.
+Outputs and summaries are numbered by the caller."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -8,14 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SESSION_ID = r"[0-9a-f]{12}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-"""What the id of a session is, as a regular expression: one of ours, or a UUID that its user has chosen."""
+"""A session id as a regular expression: one of ours, or a UUID chosen by the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
     id: str
     project: str
-    """The real path of the project's top folder."""
+    """Real path of the project's top folder."""
     title: str
     model: str
     mode: str
@@ -23,23 +22,23 @@ class SessionRow:
     """Unix seconds."""
     updated: float
     messages: int = 0
-    """How many messages the session has: its last position and one, not stored."""
+    """Number of messages: the last position plus one, computed when read."""
     parent: str | None = None
-    """The session that this one was forked from, while it is there."""
+    """The session it was forked from, while that exists."""
     forked: int | None = None
-    """How many messages a fork has taken from its parent."""
+    """Number of messages that a fork shares with its parent."""
     family: str | None = None
-    """The first session of all that were forked from each other."""
+    """The first session of a family of forks."""
     draft: bool = False
-    """A fork that nobody needs until something is said in it."""
+    """Whether it is a fork that can be discarded until something is said in it."""
     owner: str | None = None
-    """The session whose agent has it; it goes with that one."""
+    """The session whose sub-agent it belongs to; deleted together with that session."""
     agent: str | None = None
-    """What that agent is called."""
+    """The name of that sub-agent."""
 
     @property
     def is_unused(self) -> bool:
-        """Whether it is a draft in which nothing was said yet."""
+        """Whether it is a draft without messages of its own."""
         return self.draft and self.messages <= (self.forked or 0)
 
 
@@ -51,18 +50,18 @@ SESSION_COLUMNS = (
 
 class MessageRow(NamedTuple):
     position: int
-    """Counts from 0 in each session, without gaps."""
+    """Position in the session, from 0, without gaps."""
     role: str
     body: str
     created: float = 0.0
     ref: str | None = None
-    """What it is referred to by. Written, and not read with the message."""
+    """Its reference. Written, but not read with the message."""
     is_changed: bool = False
-    """Whether it is not what was written: it was damaged."""
+    """Whether it differs from what was written, due to damage."""
 
 
 class FactRow(NamedTuple):
-    """Something that holds in a session besides its messages. It has one body for each kind and key."""
+    """A fact about a session apart from its messages, with one body per kind and key."""
 
     kind: str
     key: str
@@ -71,27 +70,27 @@ class FactRow(NamedTuple):
 
 class SnapshotRow(NamedTuple):
     position: int
-    """How many messages of the session the snapshot has seen."""
+    """Number of messages included in the snapshot."""
     body: str
 
 
 class OutputRow(NamedTuple):
-    """A part of an output: its text, or one of its pictures."""
+    """A part of an output: its text or one of its images."""
 
     number: int
-    """Counts from 1 in each session, in the order of calls."""
+    """Number in the session, from 1, in the order of calls."""
     part: int
-    """0 is the text."""
+    """0 for the text."""
     position: int
-    """Of the message that holds it."""
+    """Position of the message that contains it."""
     call: str
     tool: str
     size: int
-    """Bytes of what the call gave back, which may be more than the message shows."""
+    """Full size in bytes, which may be more than the message shows."""
     lines: int
     media_type: str
     digest: str | None = None
-    """Where the bytes are; None when they stand in the message."""
+    """Digest of the stored bytes; None if the message contains them."""
     created: float = 0.0
     accesses: int = 0
     accessed: float | None = None
@@ -100,10 +99,10 @@ class OutputRow(NamedTuple):
 
 
 class SummaryRow(NamedTuple):
-    """What stood for the messages before a position."""
+    """A summary that replaced the messages before a position."""
 
     number: int
-    """Counts from 1 in each session."""
+    """Number in the session, from 1."""
     position: int
     body: str
     created: float = 0.0
@@ -126,14 +125,14 @@ class UsageTotal(NamedTuple):
     cache_write: int
     output: int
     cost: float | None
-    """None when the cost of any request is not known."""
+    """None if the cost of any request is unknown."""
 
 
 class RewriteRow(NamedTuple):
-    """A change of what earlier requests had already sent."""
+    """A change to content that earlier requests had already sent."""
 
     position: int
-    """How many messages the session had."""
+    """Number of messages at that time."""
     reason: str
     strategies: str
     before: int
@@ -141,22 +140,22 @@ class RewriteRow(NamedTuple):
     cost: float | None
     created: float = 0.0
     requests: int = 0
-    """How many requests the session had made by then, that for a summary included; counted when the row is written."""
+    """Number of requests at that time, including the one for a summary; computed when the row is written."""
 
 
 MAX_VIEWS = 20
-"""Views of a session that are kept, the newest."""
+"""Maximum number of views stored per session."""
 
 
 class ViewRow(NamedTuple):
-    """What a snapshot would have held right before a rewrite."""
+    """The snapshot from right before a rewrite."""
 
     position: int
-    """How many messages the session had."""
+    """Number of messages at that time."""
     body: str
     created: float = 0.0
     number: int = 0
-    """Counts from 1 in each session; given when the row is written."""
+    """Number in the session, from 1; assigned when the row is written."""
 
 
 def insert_rows(
@@ -166,9 +165,8 @@ def insert_rows(
     rows: Sequence[OutputRow | SummaryRow | UsageRow | RewriteRow | ViewRow],
     now: float,
 ) -> None:
-    """Adds rows, whose fields are called as the columns of their table are, or puts them in the place of those with the
-    same key."""
-    if rows:  # a table that is damaged or missing then stops nothing else
+    """Insert rows whose fields have the names of the table's columns, replacing rows with the same key."""
+    if rows:  # without rows, a damaged or missing table does no harm
         columns = rows[0]._fields
         db.executemany(
             f"insert or replace into {table} (session, {', '.join(columns)}) values (?{', ?' * len(columns)})",
@@ -177,7 +175,7 @@ def insert_rows(
 
 
 def insert_rewrites(db: sqlite3.Connection, session: str, rows: Sequence[RewriteRow], now: float) -> None:
-    """Each with the number of requests that the session had made by then."""
+    """Insert rewrites, each with the number of requests of the session at that time."""
     count = "select count(*) from usage where session = ? and created <= ?"
     for row in rows:
         (requests,) = db.execute(count, (session, row.created or now)).fetchone()
@@ -185,14 +183,14 @@ def insert_rewrites(db: sqlite3.Connection, session: str, rows: Sequence[Rewrite
 
 
 def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) -> None:
-    """Adds the newest view, and lets the oldest go when there are too many."""
+    """Insert the newest view and delete the oldest ones above the limit."""
     (number,) = db.execute("select coalesce(max(number), 0) + 1 from views where session = ?", (session,)).fetchone()
     insert_rows(db, "views", session, [row._replace(number=number)], now)
     db.execute("delete from views where session = ? and number <= ?", (session, number - MAX_VIEWS))
 
 
 def remove_views(db: sqlite3.Connection, session: str, first: int) -> None:
-    """Forgets a view and those after it: the session shows it again."""
+    """Delete a view and all later ones, after the session has returned to it."""
     db.execute("delete from views where session = ? and number >= ?", (session, first))
 
 

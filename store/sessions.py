@@ -1,4 +1,4 @@
-"""Sessions on disk. The store knows rows and texts, not what they mean."""
+"""Sessions on disk. Stores rows and texts, independent of their meaning."""
 
 import sqlite3
 import time
@@ -35,7 +35,7 @@ from ebbtide.store.write_ahead import synchronise, use_log
 IS_LISTED = """exists (
     select 1 from messages where session = s.id and position >= case when s.draft then coalesce(s.forked, 0) else 0 end
 )"""
-"""Of a session `s`: something was said in it, and it is no draft that nobody needs."""
+"""SQL condition for a session `s` to be listed: it has messages and is not an unused draft."""
 
 
 def _message_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
@@ -46,7 +46,7 @@ def _message_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
 
 
 def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
-    """What was forked from a session that is going to be deleted counts as forked from where that came from."""
+    """Reparent the forks of a session that will be deleted to its own parent."""
     (parent, forked) = db.execute("select parent, forked from sessions where id = ?", (session,)).fetchone() or (0, 0)
     if parent:
         db.execute(
@@ -56,23 +56,22 @@ def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
 
 
 class SessionStore:
-    """The session database. Every method raises `StoreError`; all are called from one thread, which opened it.
+    """The session database. Every method raises `StoreError`, and all must be called from the thread that opened it.
 
-    Inside a turn commits survive a killed process; `end_turn` survives a loss of power.
-    """
+    Commits during a turn survive a killed process; after `end_turn` they survive a power loss."""
 
     def __init__(self, path: Path | str, *, blobs: Blobs | None = None, busy_timeout: float = 5.0) -> None:
-        """Opens the database, and makes it when it is not there. `:memory:` keeps it in memory; `blobs` holds what is
-        too large for it; seconds to wait for another process's transaction."""
+        """Open the database, creating it if necessary. `:memory:` keeps it in memory. `blobs` stores large content.
+        `busy_timeout` is how long to wait for transactions of other processes, in seconds."""
         self.path = path
         self.blobs = blobs
         self.is_read_only = False
-        """Whether nothing can be written: neither the database nor a file beside it."""
-        self.obstacle = "it can only be read"
+        """Whether neither the database nor files next to it can be written."""
+        self.obstacle = "it is read-only"
         self._is_copied = False
         self._patience = round(busy_timeout * 1000)
         self.told: str = ""
-        """What opening it did that its user should know of."""
+        """A message for the user about what opening it did."""
         self._db = self._open_connection(busy_timeout)
         try:
             with translate_sqlite_errors(path):
@@ -98,7 +97,7 @@ class SessionStore:
         version: int = self._db.execute("pragma user_version").fetchone()[0]
         if version > len(MIGRATIONS):
             raise StoreError(
-                "newer", f"the session database `{self.path}` was made by a newer version; update this program"
+                "newer", f"the session database `{self.path}` was created by a newer version; update this program"
             )
         if not self.is_read_only:
             use_log(self._db, self._patience / 1000)
@@ -119,8 +118,8 @@ class SessionStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: of all processes, one at a time."""
-        # IMMEDIATE: a deferred transaction that turns into a write fails at once when another process writes.
+        """A write transaction; only one process can have one at a time."""
+        # IMMEDIATE, since a deferred transaction that becomes a write fails at once if another process writes.
         begin = "begin" if self.is_read_only else "begin immediate"
         with translate_sqlite_errors(self.path):
             self._db.execute(begin)
@@ -150,9 +149,9 @@ class SessionStore:
         before: ViewRow | None = None,
         back: int = 0,
     ) -> None:
-        """Adds all of it in one transaction, or nothing of it. `over`: kind and key of facts that no longer hold.
-        `before`: the view that the snapshot is a rewrite of; `back`: the number of the view that it shows again. What
-        was put for the session and an output needs is settled."""
+        """Write everything in one transaction. `over` are kind and key of facts to delete. `before` is the view that
+        the snapshot replaces, and `back` the number of the view that it restores. Blobs put for the session and used by
+        outputs are settled."""
         now = time.time()
         with self.transaction():
             self._db.executemany(
@@ -166,7 +165,7 @@ class SessionStore:
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
                     (session, snapshot.position, snapshot.body, now),
                 )
-            # Only when there is something: a table that is damaged or missing then stops nothing else.
+            # Skipped when empty, so that a damaged or missing table does no harm.
             if over:
                 self._db.executemany(
                     "delete from situation where session = ? and kind = ? and key = ?",
@@ -200,20 +199,21 @@ class SessionStore:
             self._db.execute("update sessions set title = ? where id = ?", (title, session))
 
     def end_turn(self, session: str) -> None:
-        """Makes everything written so far survive a loss of power. Others may write while the disk is waited for."""
+        """Make everything written so far survive a power loss. Other processes can write while this waits for the
+        disk."""
         with self.transaction():
             self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
         if isinstance(self.path, Path):
             synchronise(self.path)
         with suppress(StoreError), self.without_waiting(), translate_sqlite_errors(self.path):
-            # Into the database itself, as far as nobody else reads now; the rest later. The second has little left to
-            # do, since it keeps others from writing.
+            # The passive checkpoint copies the log to the database as far as no reader blocks it. The second one blocks
+            # writers, but has little left to do.
             self._db.execute("pragma wal_checkpoint(passive)").fetchall()
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Meanwhile nothing waits for another process's transaction."""
+        """Do not wait for transactions of other processes inside this context."""
         self._db.execute("pragma busy_timeout = 0")
         try:
             yield
@@ -225,7 +225,7 @@ class SessionStore:
         return found[0] if found else None
 
     def matching(self, prefix: str, project: str | None = None) -> tuple[SessionRow, ...]:
-        """The sessions whose id starts with the prefix, newest first; of one project, or of all."""
+        """Return the sessions whose id starts with `prefix`, newest first, of one project or of all."""
         clause, values = "where substr(s.id, 1, ?) = ?", [len(prefix), prefix]
         if project is not None:
             clause += " and s.project = ?"
@@ -233,8 +233,8 @@ class SessionStore:
         return self._sessions(clause, *values)
 
     def recent(self, project: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
-        """Sessions with at least one message, newest first; of one project, or of all. Those of agents are no more than
-        a part of another."""
+        """Return sessions with at least one message, newest first, of one project or of all. Sessions of sub-agents are
+        excluded."""
         has_messages = f"where {IS_LISTED} and s.owner is null"
         if project is None:
             return self._sessions(has_messages, limit=limit)
@@ -253,7 +253,7 @@ class SessionStore:
         return tuple(SessionRow(*row) for row in rows)
 
     def messages(self, session: str, start: int = 0, limit: int = -1) -> tuple[MessageRow, ...]:
-        """The messages from a position on, in order; with `limit` at most so many."""
+        """Return the messages from a position on, in order, at most `limit` if it is not negative."""
         return _message_rows(
             self.query(
                 "select position, role, body, created, digest from messages where session = ? and position >= ? "
@@ -265,12 +265,12 @@ class SessionStore:
         )
 
     def count(self, session: str, start: int = 0) -> int:
-        """How many messages there are from a position on."""
+        """Return the number of messages from a position on."""
         ((count,),) = self.query("select count(*) from messages where session = ? and position >= ?", session, start)
         return int(count)
 
     def messages_before(self, session: str, position: int, limit: int) -> tuple[MessageRow, ...]:
-        """At most `limit` messages, the newest of those before a position, in order."""
+        """Return the last `limit` messages before a position, in order."""
         rows = self.query(
             "select position, role, body, created, digest from messages where session = ? and position < ? "
             "order by position desc limit ?",
@@ -285,12 +285,12 @@ class SessionStore:
         return SnapshotRow(*rows[0]) if rows else None
 
     def views(self, session: str) -> tuple[ViewRow, ...]:
-        """Views that were rewritten, the newest first."""
+        """Return the earlier views, newest first."""
         sql = "select position, body, created, number from views where session = ? order by number desc"
         return tuple(ViewRow(*row) for row in self.query(sql, session))
 
     def usage(self, session: str) -> tuple[UsageRow, ...]:
-        """What each request of the session took, oldest first."""
+        """Return the usage of each request, oldest first."""
         with translate_sqlite_errors(self.path):
             rows = self._db.execute(
                 "select model, purpose, input, cache_read, cache_write, output, cost, created from usage "
@@ -300,12 +300,12 @@ class SessionStore:
         return tuple(UsageRow(*row) for row in rows)
 
     def reply_times(self, session: str) -> tuple[tuple[int, float], ...]:
-        """The positions of replies, with when each was written down."""
+        """Return position and time of each reply."""
         sql = "select position, created from messages where session = ? and role = 'assistant' order by position"
         return tuple((int(position), float(created)) for position, created in self.query(sql, session))
 
     def usage_total(self, session: str) -> UsageTotal:
-        """What all requests of the session took together, those of its agents among them."""
+        """Return the total usage of all requests, including those of sub-agents."""
         with translate_sqlite_errors(self.path):
             row = self._db.execute(
                 "select coalesce(sum(input), 0), coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), "
@@ -316,7 +316,7 @@ class SessionStore:
         return UsageTotal(*row)
 
     def rewrites(self, session: str) -> tuple[RewriteRow, ...]:
-        """Oldest first."""
+        """Return the rewrites, oldest first."""
         rows = self.query(
             "select position, reason, strategies, before, after, cost, created, requests from rewrites "
             "where session = ? order by id",
@@ -329,12 +329,12 @@ class SessionStore:
         return tuple(FactRow(*row) for row in rows)
 
     def facts(self, session: str, kind: str) -> tuple[FactRow, ...]:
-        """What holds in a session of one kind."""
+        """Return the facts of one kind."""
         sql = "select kind, key, body from situation where session = ? and kind = ? order by key"
         return tuple(FactRow(*row) for row in self.query(sql, session, kind))
 
     def calibration(self, model: str) -> str | None:
-        """What was kept for a model, of all sessions."""
+        """Return the stored calibration of a model, shared by all sessions."""
         rows = self.query("select body from calibrations where model = ?", model)
         return str(rows[0][0]) if rows else None
 
@@ -346,13 +346,13 @@ class SessionStore:
             )
 
     def delete(self, session: str) -> None:
-        """What was forked from it counts as forked from where it came from itself."""
+        """Delete a session. Its forks are reparented to its own parent."""
         with self.transaction():
             _reparent_forks(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
 
     def agent_sessions(self, session: str) -> tuple[str, ...]:
-        """The ids of the sessions that agents of a session have had, the oldest first."""
+        """Return the ids of the sessions of its sub-agents, oldest first."""
         rows = self.query("select id from sessions where owner = ? order by created, rowid", session)
         return tuple(str(id) for (id,) in rows)
 
@@ -361,8 +361,8 @@ class SessionStore:
             return self._db.execute(sql, values).fetchall()
 
     def use_copy(self) -> None:
-        """Goes on with a copy where the database can only be read, so that what a search needs can be worked out; it
-        goes when the store is closed."""
+        """Switch to a temporary copy if the database is read-only, so that search indexes can be built; it is deleted
+        when the store is closed."""
         if self.is_read_only and isinstance(self.path, Path) and not self._is_copied:
             self._db.close()
             self._db, self._is_copied = open_copy(self.path, self._patience / 1000), True

@@ -1,4 +1,5 @@
-"""All rows of a session, out of one database and into another. It knows columns and their types, not what rows mean."""
+"""Exports all rows of a session from a database and imports them into another. Knows columns and their types, not the
+meaning of rows."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from ebbtide.store.sessions import SessionStore
 
 Cell: TypeAlias = str | int | float | None
 TransferRow: TypeAlias = Mapping[str, Cell]
-"""A row by the names of its columns, without the session's id."""
+"""A row by column name, without the session id."""
 
 ColumnKind: TypeAlias = Literal["text", "integer", "real", "text or null", "real or null"]
 
@@ -60,7 +61,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "accesses": {"ref": "text", "count": "integer", "last": "real"},
     "views": {"number": "integer", "position": "integer", "body": "text", "created": "real"},
 }
-"""What is kept of a session. What a search finds is made of it again."""
+"""The exported columns of each table. The search index is rebuilt."""
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     MESSAGES: ("position",),
@@ -71,26 +72,26 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "accesses": ("ref",),
     "views": ("number",),
 }
-"""The columns that tell the rows of a session apart, where something does."""
+"""The columns that identify a row within a session, if any."""
 
 PAGE = 200
-"""Messages that are held at once."""
+"""Messages in memory at a time."""
 _INTEGER_LIMIT = 1 << 63
 _LATEST = 250e9
-"""Unix seconds of a time that no calendar goes far beyond. Prices are smaller, too."""
+"""Upper limit for times in Unix seconds, and for other numbers such as prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A session as it was at one moment."""
+    """A session at one moment."""
 
     session: SessionRow
     tables: Mapping[str, Sequence[TransferRow]]
-    """All but the messages, of which there may be too many to be held."""
+    """All tables except messages, which may be too large for memory."""
 
 
 def is_row_of(table: str, row: object) -> bool:
-    """Whether a value is a row that the table takes."""
+    """Whether a value is a valid row of the table."""
     columns = COLUMNS[table]
     return (
         isinstance(row, dict) and row.keys() == columns.keys() and all(_fits(columns[name], row[name]) for name in row)
@@ -110,7 +111,7 @@ def _fits(kind: ColumnKind, value: object) -> bool:
 
 
 def is_time(value: object) -> bool:
-    """Whether a value is a moment in Unix seconds, or as plain a number as one."""
+    """Whether a value is a valid time in Unix seconds, or another number in that range."""
     return isinstance(value, int | float) and 0 <= value <= _LATEST
 
 
@@ -123,21 +124,21 @@ def _is_encodable(text: str) -> bool:
 
 
 class TransferStore:
-    """Reads sessions whole and writes them whole. Raises `StoreError`; to be called in the thread of the store."""
+    """Reads and writes whole sessions. Raises `StoreError`; call it in the thread of the store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def read(self, session: str) -> Rows | None:
-        """None when there is no such session."""
-        with self._store.transaction() as db:  # nothing is written between two tables
+        """Read a session; None if it does not exist."""
+        with self._store.transaction() as db:  # a consistent view of all tables
             row = self._store.session(session)
             if row is None:
                 return None
             return Rows(row, {table: _read(db, table, session) for table in COLUMNS if table != MESSAGES})
 
     def messages(self, session: str, count: int) -> Iterator[TransferRow]:
-        """The first messages of a session, a few at a time from the database."""
+        """Yield the first `count` messages of a session, read page by page."""
         names = ", ".join(COLUMNS[MESSAGES])
         for start in range(0, count, PAGE):
             found = self._store.query(
@@ -150,14 +151,14 @@ class TransferStore:
                 yield dict(zip(COLUMNS[MESSAGES], row, strict=True))
 
     def sessions_with(self, kind: str, key: str) -> tuple[str, ...]:
-        """The ids of the sessions in which a fact of that kind and key holds."""
+        """Return the ids of the sessions with a fact of this kind and key."""
         return tuple(
             str(id)
             for (id,) in self._store.query("select session from situation where kind = ? and key = ?", kind, key)
         )
 
     def facts_of(self, kind: str) -> tuple[tuple[str, str, str], ...]:
-        """The facts of a kind in all sessions: the session's id, key and body."""
+        """Return the facts of a kind in all sessions, as session id, key and body."""
         rows = self._store.query("select session, key, body from situation where kind = ?", kind)
         return tuple((str(session), str(key), str(body)) for session, key, body in rows)
 
@@ -169,9 +170,9 @@ class TransferStore:
         *,
         replaces: bool = False,
     ) -> None:
-        """Adds a session that is not there yet, or puts it in the place of the one with its id (`replaces`), all of it
-        or nothing. What was put for it and an output needs is settled. The rows of `tables` are asked for when all
-        messages are written. Errors of both pass through."""
+        """Add a new session, or with `replaces` replace the one with the same id, in one transaction. Blobs put for it
+        and used by outputs are settled. The rows of `tables` are evaluated after all messages are written. Exceptions
+        from the iterables propagate."""
         with self._store.transaction() as db:
             if replaces:
                 db.execute("delete from sessions where id = ?", (session.id,))
@@ -192,7 +193,7 @@ def _read(db: sqlite3.Connection, table: str, session: str) -> tuple[TransferRow
 
 def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[TransferRow]) -> None:
     names = COLUMNS[table]
-    if table == MESSAGES:  # a digest is of what is written here
+    if table == MESSAGES:  # the digest is computed from the written row
         marks = ", ".join("?" * (len(names) + 2))
         db.executemany(
             f"insert into {table} (session, {', '.join(names)}, digest) values ({marks})",

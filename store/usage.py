@@ -1,4 +1,4 @@
-"""What requests took: of one session a few at a time, and of all sessions in sums."""
+"""Usage of requests: of one session page by page, and totals over all sessions."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,28 +9,28 @@ from ebbtide.store.session_rows import UsageRow
 from ebbtide.store.sessions import SessionStore
 
 PAGE = 500
-"""Requests that are held at once."""
+"""Requests in memory at a time."""
 
 UsageKey: TypeAlias = Literal["day", "month", "model", "project", "all"]
 
 
 class UsageSum(NamedTuple):
-    """Requests together."""
+    """Totals of a group of requests."""
 
     key: str
-    """The day here (`2026-01-31`), the month (`2026-01`), the model or the folder of the project; empty for all."""
+    """The local day (`2026-01-31`), the month (`2026-01`), the model or the project folder; empty for all."""
     requests: int
     sessions: int
-    """In which they were made, those of agents counted with the ones that sent them off."""
+    """Number of sessions, with sub-agents counted as part of their owners."""
     input: int
     """Tokens that were neither read from nor written to a cache."""
     cache_read: int
     cache_write: int
     output: int
     cost: float | None
-    """US dollars, of those whose price is known; None when none is."""
+    """US dollars of the requests with known prices; None if there are none."""
     unpriced: int
-    """Requests whose price is not known."""
+    """Number of requests without a known price."""
 
     @property
     def tokens(self) -> int:
@@ -47,7 +47,7 @@ _KEYS: Mapping[UsageKey, str] = {
 
 
 class UsageStore:
-    """Raises `StoreError`; to be called in the thread of the store."""
+    """Reads usage. Raises `StoreError`; call it in the thread of the store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -56,7 +56,7 @@ class UsageStore:
         return int(self._store.query("select count(*) from usage where session = ?", session)[0][0])
 
     def requests(self, session: str) -> Iterator[UsageRow]:
-        """What each request of a session took, oldest first."""
+        """Yield the usage of each request of a session, oldest first."""
         ids = [id for (id,) in self._store.query("select id from usage where session = ? order by id", session)]
         for start in range(0, len(ids), PAGE):
             rows = self._store.query(
@@ -67,8 +67,8 @@ class UsageStore:
             yield from starmap(UsageRow, rows)
 
     def sums(self, by: UsageKey, since: float | None = None, project: str | None = None) -> tuple[UsageSum, ...]:
-        """The requests since a moment, in Unix seconds, and of a folder or of all, grouped, in the order of the keys;
-        nothing where there were none."""
+        """Return grouped totals of the requests since a time (Unix seconds), of one project or of all, in key order;
+        empty if there are none."""
         clause, values = "1", list[object]()
         if since is not None:
             clause += " and u.created >= ?"

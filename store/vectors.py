@@ -1,8 +1,8 @@
-"""Vectors of what can be found, kept beside the index of words. It knows bytes and documents, not how vectors are made
-or compared.
+"""Stores embedding vectors of documents next to the full-text index. Independent of how vectors are computed or
+compared.
 
-Like the index of words, all of it can be made again. Vectors go with their documents, and those with their sessions.
-"""
+Like the full-text index, they can be rebuilt. Vectors are deleted with their documents, and those with their
+sessions."""
 
 import json
 import sqlite3
@@ -15,7 +15,7 @@ from ebbtide.store.sessions import SessionStore
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedDocument:
-    """A document that has no vectors yet."""
+    """A document without vectors."""
 
     id: int
     title: str
@@ -24,19 +24,19 @@ class UnembeddedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Of a part of a document's text."""
+    """The vector of a part of a document's text."""
 
     document: int
     start: int
     end: int
     sketch: bytes
-    """What is compared first."""
+    """A quantized form used for the first comparison."""
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedVector:
-    """What can be told of a vector without its body, and of its document."""
+    """The quantized form of a vector, with facts about its document."""
 
     id: int
     document: int
@@ -50,17 +50,17 @@ class QuantizedVector:
 
 
 class VectorStore:
-    """Vectors of one model; those of another are forgotten when this one is used. Raises `StoreError`; to be called in
-    the thread of the session store, when the index of words is there."""
+    """Vectors of one model; those of other models are deleted when it is first used. Raises `StoreError`; call it in
+    the thread of the session store, after the full-text index was created."""
 
     def __init__(self, store: SessionStore, model: str) -> None:
-        """`model`: a name for how its vectors are made, and for nothing else."""
+        """`model` identifies how the vectors are computed."""
         self._store = store
         self._model = model
         self._is_prepared = False
 
     def prepare(self) -> None:
-        """Makes the table where it is missing, and removes the vectors of other models, once."""
+        """Create the table if it is missing, and delete vectors of other models, once."""
         if self._is_prepared and self._store.query("select 1 from sqlite_master where name = 'vectors'"):
             return
         with self._store.transaction() as db:
@@ -70,20 +70,20 @@ class VectorStore:
         self._is_prepared = True
 
     def unembedded_count(self) -> int:
-        """How many documents have no vectors. They are the newest."""
+        """Return the number of documents without vectors. These are the newest documents."""
         found = self._store.query("select count(*) from documents where id > ?", self._last())
         return int(found[0][0])
 
     def unembedded_documents(self, limit: int) -> tuple[UnembeddedDocument, ...]:
-        """The oldest documents that have no vectors."""
+        """Return the oldest documents without vectors."""
         rows = self._store.query(
             "select id, title, text from documents where id > ? order by id limit ?", self._last(), limit
         )
         return tuple(UnembeddedDocument(*row) for row in rows)
 
     def add(self, vectors: Sequence[Vector]) -> None:
-        """Adds the vectors of documents, at least one of each; those of documents that are gone or have some are left
-        out."""
+        """Add vectors of documents, at least one for each. Documents that were deleted, or have vectors, are
+        skipped."""
         with self._store.transaction() as db:
             last = self._last()
             db.executemany(
@@ -92,12 +92,13 @@ class VectorStore:
                 [
                     (vector.document, vector.start, vector.end, self._model, vector.sketch, vector.body)
                     for vector in vectors
-                    if vector.document > last  # another process may have been faster
+                    if vector.document > last  # another process may have added them
                 ],
             )
 
     def state(self) -> tuple[int, int]:
-        """What changes when vectors are removed: with more than so many more, some are new."""
+        """Return a version that changes when vectors are removed, and the count; if only the count has grown, vectors
+        were added."""
         (version,), (count,) = (
             self._store.query("pragma schema_version")[0],
             self._store.query("select count(*) from vectors")[0],
@@ -105,7 +106,7 @@ class VectorStore:
         return int(version), int(count)
 
     def quantized_vectors(self, after: int, limit: int) -> Iterator[QuantizedVector]:
-        """Of the newest vectors, the oldest of them first."""
+        """Yield the newest vectors, the oldest of them first."""
         rows = self._store.query(
             "select v.id, v.document, d.session, s.project, d.kind, d.tool, d.path, d.created, v.sketch "
             "from (select id, document, sketch from vectors where id > ? and model = ? order by id desc limit ?) v "
@@ -117,7 +118,7 @@ class VectorStore:
         return (QuantizedVector(*row) for row in rows)
 
     def bodies(self, ids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
-        """Document, start, end and body of those of the vectors that are still there."""
+        """Return document, start, end and body of the vectors that still exist."""
         return self._store.query(
             f"select document, start, end, body from vectors where id in ({', '.join('?' * len(ids))}) and model = ? "
             "order by id",
@@ -126,12 +127,13 @@ class VectorStore:
         )
 
     def paths_like(self, paths: Sequence[str], pattern: str) -> frozenset[str]:
-        """Those of the paths that match a pattern as the index of words does it."""
+        """Return the paths that match a glob pattern, as evaluated by SQLite."""
         rows = self._store.query("select value from json_each(?) where value glob ?", json.dumps(paths), pattern)
         return frozenset(path for (path,) in rows)
 
     def _last(self) -> int:
-        """The newest document that has vectors. They are made in the order of documents, so all before it have some."""
+        """Return the newest document with vectors. They are added in document order, so all earlier documents have
+        some."""
         found = self._store.query(
             "select document from vectors where model = ? order by document desc limit 1", self._model
         )
@@ -139,7 +141,7 @@ class VectorStore:
 
 
 def create_vectors(db: sqlite3.Connection) -> None:
-    """The table of vectors. It is made when the first is kept."""
+    """Create the table of vectors, when the first one is stored."""
     db.execute(
         """create table vectors (
             id integer primary key autoincrement, document integer not null references documents (id) on delete cascade,

@@ -1,5 +1,5 @@
-"""The write-ahead log of a database: others read and write while the disk is waited for. SQLite itself synchronises a
-durable commit while it keeps everybody else from writing."""
+"""Write-ahead log mode. Syncing the log separately lets other processes read and write during the sync; SQLite's own
+durable commit would block them."""
 
 import os
 import sqlite3
@@ -10,16 +10,16 @@ from ebbtide.store.errors import translate_os_errors
 
 
 def use_log(db: sqlite3.Connection, patience: float) -> None:
-    """Has readers and a writer at once, and commits that survive a killed process; `synchronise` has them survive a
-    loss of power. Network file systems refuse that and answer with the mode that stays, the rollback journal: there
-    each commit waits for the disk, since less could damage the database. `patience`: seconds."""
+    """Enable WAL mode, which allows concurrent readers and commits that survive a killed process; `synchronise` makes
+    them survive a power loss. Network file systems reject it and stay in rollback journal mode, where each commit must
+    be synced to prevent corruption. `patience` is the timeout in seconds."""
     end = time.monotonic() + patience
     while True:
         try:
             ((mode,),) = db.execute("pragma journal_mode = wal").fetchall()
             break
         except sqlite3.OperationalError as error:
-            # Of a new database, SQLite does not wait for others that do the same.
+            # For a new database, SQLite does not wait for other processes doing the same.
             if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
                 raise
             time.sleep(0.005)
@@ -27,8 +27,8 @@ def use_log(db: sqlite3.Connection, patience: float) -> None:
 
 
 def synchronise(path: Path) -> None:
-    """Waits until what was committed is on the disk. A log that is gone was brought into the database, which was
-    synchronised then. Raises `StoreError`."""
+    """Sync committed data to disk. If the log no longer exists, its content was already synced to the database. Raises
+    `StoreError`."""
     with translate_os_errors(path.parent):
         try:
             log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)

@@ -145,7 +145,7 @@ def test_what_cannot_be_kept_before_a_command_is_told_and_leaves_room_for_the_se
     happened = seen("checkpoint", tmp_path)
     (notice,) = happened.pop("notices")
     assert re.fullmatch(
-        rf"`/undo` will not take this back: nothing more is kept in `{tmp_path}/data/checkpoints/\w+`: "
+        rf"`/undo` will not take this back: no more checkpoints are stored in `{tmp_path}/data/checkpoints/\w+`: "
         "the disk is as good as full; free some space",
         notice,
     )

@@ -241,12 +241,12 @@ def test_what_leads_out_of_its_folder_is_refused(owner: Owner, spoil: object, to
 def test_a_manifest_that_cannot_be_used_is_named(owner: Owner) -> None:
     for manifest, told in (
         ("{", "`.claude-plugin/plugin.json` cannot be used: it is not valid JSON: "),
-        ('{"name": "../x"}', "'../x' is no name for a plugin: "),
-        ('{"name": "plugins.json"}', "'plugins.json' is no name for a plugin: "),
+        ('{"name": "../x"}', "'../x' is not a valid plugin name: "),
+        ('{"name": "plugins.json"}', "'plugins.json' is not a valid plugin name: "),
     ):
         owner.put(".claude-plugin/plugin.json", manifest)
         assert owner.refusal().startswith(told)
-    assert owner.refusal(owner.project).startswith("`project` brings nothing: ")
+    assert owner.refusal(owner.project).startswith("`project` contains no skills, commands, agents, hooks or servers")
 
 
 def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_change(owner: Owner) -> None:

@@ -1,5 +1,5 @@
-"""Programs that are killed, disks that are full, clocks that go back, databases with more than one hand on them: what
-is left is whole, and the session goes on."""
+"""Killed processes, full disks, clock changes and concurrent database access: data must stay intact and the session
+must resume."""
 
 import json
 import os
@@ -25,7 +25,7 @@ _OLD, _NEW = "old text\n", "new text\n"
 _REPLY_TEXT = "Here I am."
 _PROCESS_TIMEOUT_S = 60.0
 _STEPS = 500
-"""Of which each is three writes: what was said, the reply, and what its call gave back."""
+"""Each step writes three times: user message, reply, and output."""
 _AT_WRITE = """
 import os, signal
 from ebbtide.store.sessions import SessionStore
@@ -54,13 +54,13 @@ now = time.time
 time.time = lambda: {how}
 """
 _APART = ("unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.full_disk")
-"""Where a program may mount a small disk that nobody else sees, and plays a scenario on it."""
+"""Runs a program that may mount a small private disk and plays a scenario on it."""
 
 Way: TypeAlias = Callable[[AttackFolders], AttackOutcome]
 
 
 def way_of(setup: Mapping[str, Any]) -> Way | None:
-    """What carries a row out; None where no word of it is known."""
+    """Return the function that carries out a row; None if it is not supported."""
     told = json.dumps(setup)
     return next((way for word, way in _WAYS if word in told), None)
 
@@ -75,7 +75,7 @@ def carry_out(row: Row, places: AttackFolders) -> AttackOutcome:
 
 
 def _kill_and_resume(by: str, *steps: Step) -> Way:
-    """Killed where a statement says so that the program executes first, and gone on with."""
+    """Kill the process at a point chosen by an injected statement, then resume the session."""
 
     def carry(places: AttackFolders) -> AttackOutcome:
         with FakeProvider([*steps, *[Turn(text=_REPLY_TEXT)] * 3]) as server:
@@ -141,8 +141,8 @@ def _wait_for(what: Callable[[], bool]) -> None:
 
 
 def _resume_after_kill(places: AttackFolders, server: FakeProvider) -> AttackOutcome:
-    """What is wrong with the database, the file and the session behind a kill: the server takes no history in which a
-    call has no output."""
+    """Check the database, the file and the session after a kill. The server rejects a history in which a call has no
+    output."""
     before = _integrity(places.ours)
     listed = ebb("-C", str(places.project), "sessions", "list", "--json", home=places.ours)
     again = ("-c",) if listed.out.strip() else ()
@@ -178,7 +178,7 @@ def _integrity(home: Path) -> str:
 
 
 def _full_disk(scenario: str) -> Way:
-    """On a disk of a few megabytes, in a namespace of its own."""
+    """Play a scenario on a disk of a few megabytes, in a private namespace."""
 
     def carry(places: AttackFolders) -> AttackOutcome:
         folder = places.ours / "disk"
@@ -196,7 +196,7 @@ def _full_disk(scenario: str) -> Way:
 
 
 def _two_at_once(places: AttackFolders) -> AttackOutcome:
-    """Two processes with a session each write a thousand times, while a third hand empties the log of the database."""
+    """Two processes write to a session a thousand times each, while a thread truncates the database log."""
     with FakeProvider([_next_call]) as server, _emptied_log(places):
         runs = [_start_run(places, server), _start_run(places, server)]
         said = [process.communicate(timeout=600) for process in runs]
@@ -212,7 +212,7 @@ def _two_at_once(places: AttackFolders) -> AttackOutcome:
 
 
 def _next_call(asked: Recorded) -> Turn:
-    """Another call for each output that the session has, and an answer behind the last."""
+    """Return another call for each output in the session, and an answer after the last."""
     number = sum(1 for _ in outputs_in(asked.body))
     call = Call("todo", {"items": [{"text": f"item {number}", "status": "pending"}]}, id=f"call-{number}")
     return Turn(text="done") if number >= _STEPS else Turn(calls=(call,))
@@ -225,7 +225,7 @@ def _emptied_log(places: AttackFolders) -> Iterator[None]:
 
     def empty() -> None:
         while not over.wait(0.005):
-            with suppress(sqlite3.Error):  # it is not there yet, or is written
+            with suppress(sqlite3.Error):  # it does not exist yet, or is being written
                 _checkpoint(database)
 
     thread = threading.Thread(target=empty)
@@ -249,7 +249,7 @@ def _query(home: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 def _two_libraries(places: AttackFolders) -> AttackOutcome:
-    """SQLite's own program empties the log while a session is open, and the session goes on."""
+    """The `sqlite3` program truncates the log while a session is open; the session must continue."""
     tool = shutil.which("sqlite3")
     if tool is None:
         return AttackOutcome("not carried out", "it needs SQLite's own program, `sqlite3`")
@@ -267,7 +267,8 @@ def _two_libraries(places: AttackFolders) -> AttackOutcome:
 
 
 def _clock(places: AttackFolders) -> AttackOutcome:
-    """Three messages: now, an hour before, and long after 2038. Their order is the one in which they were said."""
+    """Three messages: now, an hour earlier, and long after 2038. They must stay in the order in which they were
+    sent."""
     with FakeProvider([Turn(text=f"answer {at}") for at in range(4)]) as server:
         for at, how in enumerate(("now()", "now() - 3600", "now() + 20 * 365 * 86400", "1e9")):
             words = ("-c",) if at else ()
@@ -295,7 +296,7 @@ def _database_problem(places: AttackFolders) -> str:
 
 
 def _check_open_files(places: AttackFolders) -> AttackOutcome:
-    """What a command has of our own open files: none, in the sandbox and outside."""
+    """Check that a command inherits none of our open files, inside and outside the sandbox."""
     for walls in (OFF, {"EBB_SANDBOX": "require"}):
         call = Call("bash", {"command": "ls -l /proc/self/fd /proc/$$/fd"})
         with FakeProvider([Turn(calls=(call,)), Turn(text="done")]) as server:
@@ -312,7 +313,8 @@ def _check_open_files(places: AttackFolders) -> AttackOutcome:
 
 
 def _copy_open_database(places: AttackFolders) -> AttackOutcome:
-    """The file alone is copied while a session is open: the copy is whole, and the way to copy is written."""
+    """Copy only the database file while a session is open: the copy must be intact, and the documentation must explain
+    how to copy."""
     away = places.ours.with_name(f"{places.ours.name}-copy")
     (away / "data").mkdir(parents=True, mode=0o700)
     with FakeProvider([Turn(text="first"), Turn(text="one two", fault="hang"), Turn(text=_REPLY_TEXT)]) as server:
@@ -335,7 +337,7 @@ def _copy_open_database(places: AttackFolders) -> AttackOutcome:
 
 
 def interrupt_command(row: Row, places: AttackFolders) -> AttackOutcome:
-    """Ctrl-C while a command runs that has processes of its own behind it: none is left, and the session goes on."""
+    """Send Ctrl-C while a command with background processes runs: all must end, and the session must continue."""
     make_home(places)
     lay_out({**row["setup"], "files": {"f.txt": _OLD}}, places)
     asked = str((row["action"].get("args") or {}).get("command") or "bash -c 'sleep 300 & sleep 300'")

@@ -1,5 +1,5 @@
-"""What the permission policy decides about rows of attacks, none of which is run: how many calls that must be asked
-about are allowed, and how many harmless ones are not."""
+"""Permission decisions about attack rows, without running them: how many dangerous calls are allowed, and how many
+harmless ones are not."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ class JudgedRow:
     decided: str
     rule: str
     call_text: str
-    """The command, or what the call was given."""
+    """The command, or the call's arguments."""
 
     @property
     def got_through(self) -> bool:
@@ -44,8 +44,8 @@ class JudgedRow:
 
 
 def judge_rows(file: Path, wanted: Set[str] = frozenset()) -> Iterator[JudgedRow]:
-    """Each row that says what is to be decided about a call of one of our tools, with what is decided. `wanted`: only
-    rows of these ids and areas."""
+    """Yield each row that expects a decision about one of our tools, with the actual decision. `wanted` selects ids and
+    areas."""
     policies = policies_for(file)
     tools = {tool.name: tool for tool in builtin_tools()}
     for row in rows_of(file, wanted):
@@ -81,8 +81,8 @@ def _judge_row(row: Row, tool: Tool, policies: Mapping[str, Any], places: Attack
 
 
 def _allowed_hosts(row: Row) -> Sequence[str]:
-    """The hosts that rules open. A row that says nothing of rules and expects a page to come is about what follows an
-    answer about the host: each is asked about once, whoever it belongs to. An empty list of rules opens none."""
+    """Hosts opened by rules. A row without rules that expects a page tests what follows the user's approval of its
+    host. An empty list of rules opens none."""
     if row["action"]["tool"] != "web_fetch":
         return ()
     rules = row["setup"].get("rules")
@@ -104,7 +104,8 @@ def _ours(rule: str) -> str:
 
 
 def report(rows: Sequence[JudgedRow], *, each: bool = False) -> bool:
-    """Prints what is not as it should be; whether something got through or was held up. `each`: prints all rows."""
+    """Print the differences; return whether a dangerous call was allowed or a harmless one blocked. With `each`, print
+    all rows."""
     for row in rows if each else ():
         print(f"  {row.id}  {row.expected} → {row.decided}: {row.rule}")
     kinds = {

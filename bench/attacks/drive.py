@@ -1,4 +1,4 @@
-"""`ebb` with a scripted model, in the folders of one row, and what came of it: processes, files, requests, sockets."""
+"""Runs `ebb` with a scripted model in a row's folders and collects the effects: processes, files, requests, sockets."""
 
 import hashlib
 import json
@@ -26,36 +26,36 @@ KEYS = {
 }
 MODEL = "anthropic/claude-haiku-5-5"
 Answer: TypeAlias = Callable[[bytes], bytes]
-"""What a server sends back, by what was asked."""
+"""Returns a server's response to a request."""
 Meanwhile: TypeAlias = Callable[[], AbstractContextManager[object]]
 _MARKS = ("PWNED", "x.")
-"""How files in /tmp begin whose making shows that something came through."""
+"""Prefixes of files in /tmp that indicate a successful attack."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttackRun:
-    """What one run left behind."""
+    """The effects of one run."""
 
     run: Run
     bodies: tuple[str, ...]
-    """What was sent to the model, request by request."""
+    """Request bodies sent to the model."""
     outputs: tuple[str, ...]
-    """What the calls gave back, as the model was shown it."""
+    """Outputs of the calls as the model saw them."""
     changed: tuple[str, ...]
-    """Files outside the working folder that are there, gone or another now."""
+    """Files outside the working folder that were created, deleted or changed."""
     hit: tuple[str, ...]
-    """Addresses that were called, but for the model's."""
+    """Requests to addresses other than the model's."""
     leaked: tuple[str, ...]
-    """Where keys of the user were found."""
+    """Where the user's keys were found."""
     refused: tuple[str, ...] = ()
-    """Why the provider refused requests, where it did."""
+    """Why the provider rejected requests."""
 
     @property
     def was_denied(self) -> bool:
         return any("denied:" in one or "refused" in one for one in self.outputs)
 
     def outside_effects(self, *, may_call: bool = False) -> str:
-        """What came about outside the working folder; empty where nothing did."""
+        """Effects outside the working folder, as text; empty if there are none."""
         called = () if may_call else tuple(one.split("\r\n")[0] for one in self.hit)
         found = (("changed outside", self.changed), ("called", called), ("keys in", self.leaked))
         traceback = "a traceback" if "Traceback (most recent" in self.run.err else ""
@@ -73,8 +73,8 @@ def play(
     stdin: str | None = None,
     first: str = "",
 ) -> AttackRun:
-    """Runs `ebb -p` with a model that says these steps, and looks at what came of it. `answer`: what
-    all other servers say. `first`: a statement that the process executes before."""
+    """Run `ebb -p` with a model that plays these steps, and collect the effects. `answer` responds for all other
+    servers; `first` is a statement that the process executes first."""
     make_home(places)
     before = outside(places)
     with listening(answer or _default_answer) as hits, FakeProvider(steps) as server, meanwhile():
@@ -96,12 +96,12 @@ def play(
 def one_call(
     places: AttackFolders, tool: str, arguments: Mapping[str, object], *flags: str, env: Mapping[str, str]
 ) -> AttackRun:
-    """The same with a model that makes one call and then is done."""
+    """Play a model that makes one call and then finishes."""
     return play(places, [Turn(calls=(Call(tool, arguments),)), Turn(text="done")], *flags, env=env)
 
 
 def outputs_in(body: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of the outputs in a request of Anthropic's wire."""
+    """Yield the outputs in a request to Anthropic's API."""
     for message in body.get("messages", ()):
         for part in message["content"] if isinstance(message["content"], list) else ():
             if part.get("type") == "tool_result":
@@ -111,7 +111,7 @@ def outputs_in(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def make_home(places: AttackFolders) -> None:
-    """A home with secrets in it, and a folder beside the project."""
+    """Create a home folder with secrets, and a folder next to the project."""
     for name, text in {
         ".ssh/id_rsa": f"{CANARY}-id-rsa",
         ".bashrc": "# mine\n",
@@ -125,7 +125,7 @@ def make_home(places: AttackFolders) -> None:
 
 
 def outside(places: AttackFolders) -> dict[str, str]:
-    """All files of the row but those of the project and the program's own, with digests, and marks left in /tmp."""
+    """Digests of all files of a row except those of the project and the program, and marker files in /tmp."""
     found = {}
     for top in (places.home, places.folder / "w"):
         for at, folders, files in os.walk(top):
@@ -151,7 +151,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, .
 
 
 def leaks(places: AttackFolders, run: Run, bodies: Sequence[str]) -> tuple[str, ...]:
-    """Where canaries are that nobody wrote there: the database may hold what a call really gave back."""
+    """Where canaries appear. The database is excluded, since it may contain real outputs."""
     texts = {"stdout": run.out, "stderr": run.err, **{f"request {at}": body for at, body in enumerate(bodies)}}
     for path in (places.ours / "logs").rglob("*") if (places.ours / "logs").is_dir() else ():
         if path.is_file():
@@ -164,7 +164,7 @@ def _default_answer(asked: bytes) -> bytes:
 
 
 def _read_request(caller: socket.socket) -> bytes:
-    """A request with its body, up to some length."""
+    """Read a request with its body, up to a size limit."""
     asked = caller.recv(4096)
     head, _, body = asked.partition(b"\r\n\r\n")
     told = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
@@ -177,7 +177,7 @@ def _read_request(caller: socket.socket) -> bytes:
 
 @contextmanager
 def listening(answer: "Answer" = _default_answer) -> Iterator[list[str]]:
-    """The addresses at which somebody called, with what they asked for: behind the walls every address is ours."""
+    """Listen on common ports and collect the requests; inside the isolation every address is local."""
     selector, hits, over = selectors.DefaultSelector(), list[str](), threading.Event()
     sockets = []
     for port in (80, 443, 22, 6379, 8080, 9, 11434):
@@ -188,7 +188,7 @@ def listening(answer: "Answer" = _default_answer) -> Iterator[list[str]]:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             try:
                 one.bind((host, port))
-            except OSError:  # ports below 1024 are root's, unless the machine says otherwise
+            except OSError:  # ports below 1024 usually require root
                 one.close()
                 continue
             one.listen(16)

@@ -1,4 +1,4 @@
-"""Providers that fail and stores that are damaged: how often the program asks again, how it ends, what is kept."""
+"""Failing providers and damaged stores: the number of retries, the exit, and what is preserved."""
 
 import json
 import os
@@ -21,14 +21,14 @@ from tests.running import ebb
 _MAX_WAIT_S = 3.0
 _SAME, _DELTAS = 50, 200_000
 _MAX_REQUESTS = 12
-"""Requests for one message, beyond which somebody asks for ever."""
+"""Requests for one message above which the program is considered to retry endlessly."""
 _FILES = 6
-"""That are attached to one message, of 2,000 words each."""
+"""Files attached to one message, 2,000 words each."""
 _WORDS = "the road goes over a hill and by the river to where people have their houses under old trees in summer"
 
 
 def provider(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """One message to a model whose first answer is the fault, and whose others are good."""
+    """Send one message to a model whose first response is the fault and whose later ones are valid."""
     fault, expected = row["setup"]["fault"], row["expected"]
     lay_out(row["setup"], places)
     if "connect" in fault or "dns" in fault:
@@ -45,7 +45,7 @@ def provider(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> At
     if first is None:
         return AttackOutcome("not carried out", "a stream of bytes that the scripted server does not make")
     delay = float(first.headers.get("retry-after", 0)) or float(first.headers.get("retry-after-ms", 0)) / 1000
-    if delay > _MAX_WAIT_S:  # what is honoured is seen in a shorter time, too
+    if delay > _MAX_WAIT_S:  # a shorter delay shows the same behaviour
         first, delay = replace(first, headers={**first.headers, "retry-after": str(_MAX_WAIT_S)}), _MAX_WAIT_S
     began = time.monotonic()
     if "same call" in str(fault.get("tool_call", "")):
@@ -74,7 +74,7 @@ def provider(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> At
 
 
 def _cut_from_the_front(places: AttackFolders, fault: Mapping[str, Any]) -> AttackOutcome:
-    """A server that reads the end of what it is sent and does not say so."""
+    """A server that silently reads only the end of a request."""
     dice, words = random.Random(1), _WORDS.split()
     lines = [" ".join(dice.choices(words, k=27)) + "\n" for _ in range(80)]
     lay_out({"files": {f"{at}.txt": "".join(dice.sample(lines, 80)) for at in range(_FILES)}}, places)
@@ -95,7 +95,7 @@ def _cut_from_the_front(places: AttackFolders, fault: Mapping[str, Any]) -> Atta
 
 
 def _looping(row: Row, places: AttackFolders) -> AttackOutcome:
-    """A model that makes the same call for ever: it is stopped, or told."""
+    """A model that repeats the same call endlessly: it must be stopped or told."""
     same = Turn(calls=(Call("bash", {"command": "ls"}),))
     played = play(places, [same] * _SAME, "--permission-mode", "auto", env=OFF)
     is_told = any("same" in one for one in played.outputs) or '"loop' in played.run.out
@@ -103,7 +103,7 @@ def _looping(row: Row, places: AttackFolders) -> AttackOutcome:
 
 
 def _assembly_problem(row: Row, played: AttackRun) -> str:
-    """What is wrong with calls, or an answer, that came in pieces."""
+    """Describe a problem with a call or answer that was received in pieces."""
     expected = row["expected"]
     if expected.get("assembled_correctly"):
         outputs = [one.strip().splitlines()[0] for one in played.outputs[:2]]
@@ -116,7 +116,7 @@ def _assembly_problem(row: Row, played: AttackRun) -> str:
 
 
 def _missing_error(row: Row, played: AttackRun) -> str:
-    """What is wrong with what the model was told about a call that could not be made."""
+    """Describe a problem with what the model was told about an invalid call."""
     if "error_to_model" not in row["expected"]:
         return ""
     return "" if len(played.bodies) > 1 and played.outputs else "the model was told nothing"
@@ -142,7 +142,7 @@ def _turn(fault: Mapping[str, Any]) -> Turn | None:
     if "one-character deltas" in told:
         return Turn(raw=_text_stream("", ["x"] * _DELTAS, "end_turn"))
     if "empty choices" in told:
-        return Turn(text="fine")  # its wire is another one's: tests/agent/providers/wires
+        return Turn(text="fine")  # its wire format is tested in tests/agent/providers/wires
     if told.startswith("event: error"):
         return Turn(text="par", fault="error", error=("overloaded_error", "Overloaded"))
     for word, turn in {
@@ -159,7 +159,7 @@ def _turn(fault: Mapping[str, Any]) -> Turn | None:
 
 
 def _text_stream(before: str, deltas: Sequence[str], reason: str, between: str = "") -> str:
-    """A stream of Anthropic's wire with a text in those pieces."""
+    """A stream in Anthropic's format with the text in these pieces."""
     texts = (
         _event("content_block_delta", index=0, delta={"type": "text_delta", "text": text}) + between for text in deltas
     )
@@ -177,7 +177,7 @@ def _text_stream(before: str, deltas: Sequence[str], reason: str, between: str =
 
 
 def _interleaved_calls() -> str:
-    """Two calls whose arguments come in turns, at places with a gap between."""
+    """Two calls whose arguments are interleaved, with non-consecutive indexes."""
     halves = {0: ('{"comm', 'and": "echo one"}'), 4: ('{"command": "ec', 'ho two"}')}
     block: Mapping[str, object] = {"type": "tool_use", "name": "bash", "input": {}}
     starts = (_event("content_block_start", index=at, content_block={**block, "id": f"t{at}"}) for at in halves)
@@ -203,7 +203,7 @@ _NOISE = f": OPENROUTER PROCESSING\n\n{_event('ping')}{_event('never_heard_of', 
 
 
 def store(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """A session, the fault in its database or home, and the program started once more."""
+    """Run a session, damage its database or home, and start the program again."""
     setup = row["setup"]
     if "EXCLUSIVE" in str(setup.get("db", "")):
         return _locked_out(row, places)
@@ -223,7 +223,7 @@ def store(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> Attac
 
 
 def _locked_out(row: Row, places: AttackFolders) -> AttackOutcome:
-    """Another process has the database for itself and does not let go."""
+    """Another process holds an exclusive lock on the database."""
     lay_out(row["setup"], places)
     play(places, [Turn(text="done")], env=OFF)
 

@@ -1,4 +1,4 @@
-"""Paths that lead elsewhere: what was read is looked for in the requests, what was written in the folders."""
+"""Paths that lead elsewhere: reads are detected in requests, writes in the folders."""
 
 import os
 import threading
@@ -16,7 +16,7 @@ _RACES = 40
 
 
 def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """Unasked, in the row's own mode."""
+    """Run the call without asking, in the row's mode."""
     setup, action, expected = row["setup"], row["action"], row["expected"]
     make_home(places)
     lay_out(setup, places)
@@ -45,7 +45,7 @@ def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> A
 
 
 def auto(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """In `auto` mode, where only what always asks is held: files that run later, and those that hold secrets."""
+    """Run the call in `auto` mode, which only asks about files that run later and files that contain secrets."""
     setup, action = row["setup"], row["action"]
     tool = str(action.get("tool", ""))
     is_secret = any(name in str(action) for name in (".ssh", ".env", "secrets.env"))
@@ -74,7 +74,7 @@ def _inside(places: AttackFolders) -> dict[str, str]:
 
 
 def _of_the_program(tool: str, places: AttackFolders) -> AttackOutcome:
-    """What the program itself reads and writes when it starts."""
+    """Files that the program itself reads and writes at start."""
     match tool.removeprefix("app:"):
         case "save_project_settings":
             for link in places.project.iterdir():
@@ -93,7 +93,7 @@ def _of_the_program(tool: str, places: AttackFolders) -> AttackOutcome:
 
 
 def _link_race(places: AttackFolders, tool: str, arguments: Mapping[str, object]) -> AttackOutcome:
-    """A folder that is a link every other moment, while files are written in it."""
+    """A folder that repeatedly becomes a link while files are written in it."""
     folder, other, elsewhere = places.project / "d", places.project / "e", places.folder / "w" / "out"
     folder.mkdir()
 
@@ -103,7 +103,7 @@ def _link_race(places: AttackFolders, tool: str, arguments: Mapping[str, object]
 
         def swap() -> None:
             while not over.is_set():
-                with suppress(OSError):  # the tool may have made the folder meanwhile
+                with suppress(OSError):  # the tool may have created the folder meanwhile
                     os.rename(folder, other)
                     os.symlink(elsewhere, folder)
                 with suppress(OSError):

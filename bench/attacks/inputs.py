@@ -1,4 +1,4 @@
-"""Files and commands of a strange kind: every call is answered, in time, and nothing else is changed."""
+"""Unusual files and commands: every call must be answered in time, without side effects."""
 
 import os
 import time
@@ -14,13 +14,13 @@ from tests.fake_provider import Call, Turn
 _TIME_LIMIT_S = 30.0
 _MAX_SHOWN_CHARS = 400_000
 _LITTLE_MEMORY = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))"
-"""A machine with more than a row asks for would show nothing but how long it takes to fill it."""
+"""Limits memory: on a larger machine, the row would only show how long it takes to fill it."""
 _LARGE_TREE_FILES = 20_000
-"""Files of a tree that stands for a larger one: this machine is not the row's alone."""
+"""Number of files that stand for a larger tree, since the machine is shared."""
 
 
 def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """All allowed, in the sandbox."""
+    """Run the calls with everything allowed, in the sandbox."""
     setup, action, expected = row["setup"], row["action"], row["expected"]
     if "cancel_after_s" in action:
         return crashes.interrupt_command(row, places)
@@ -89,7 +89,7 @@ def _bytes(setup: Mapping[str, Any]) -> bytes | None:
 
 
 def _grow(told: str, places: AttackFolders) -> None:
-    """A tree like the one that is described."""
+    """Create a tree like the one described."""
     root = places.project
     if "deep" in told:
         at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)

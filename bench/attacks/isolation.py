@@ -1,5 +1,5 @@
-"""Walls around attacks: an unprivileged user in namespaces of its own, where every address is this machine's, every
-place for temporary files is memory, and nothing else can be written."""
+"""Isolation for attacks: an unprivileged user in private namespaces, where every address is local, temporary folders
+are in memory, and nothing else is writable."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from pathlib import Path
 
 INSIDE = "EBB_ATTACKS_INSIDE"
 NAMES = {"public.test": "93.184.216.34", "any.test": "93.184.216.34", "private.test": "10.0.0.1"}
-"""What names stand for in there; no other one can be asked about."""
+"""Host names that resolve inside; no others do."""
 
 _BUILD = """
 set -e
@@ -42,7 +42,7 @@ def is_inside() -> bool:
 
 
 def again_inside(arguments: Sequence[str]) -> int:
-    """Runs this program once more, behind the walls; its exit code."""
+    """Run this program again in isolation; return its exit code."""
     is_root = os.geteuid() == 0
     needed = _program_folders()
     hosts = "127.0.0.1 localhost\\n" + "".join(f"{address} {name}\\n" for name, address in NAMES.items())
@@ -65,13 +65,14 @@ def again_inside(arguments: Sequence[str]) -> int:
 
 
 def _program_folders() -> list[Path]:
-    """The folders that the program inside is made of, each once, also where it lies in a place that the walls hide."""
+    """The folders needed to run the program inside, without duplicates, including those in places that the isolation
+    hides."""
     wanted = {Path(place).resolve() for place in (sys.base_prefix, sys.prefix, Path(__file__).parents[2])}
     return sorted(place for place in wanted if not wanted & {*place.parents})
 
 
 def _staging_folder(needed: Sequence[Path]) -> str:
-    """A folder that the walls do not hide and that none of these lies in, in which they wait until the walls are up."""
+    """A visible folder outside all of these, where they are mounted while the isolation is set up."""
     above = {str(folder) for place in needed for folder in (place, *place.parents)}
     return next(
         folder for folder in ("/mnt", "/media", "/srv", "/opt") if Path(folder).is_dir() and folder not in above
@@ -79,7 +80,7 @@ def _staging_folder(needed: Sequence[Path]) -> str:
 
 
 def _root_only_folders(needed: Sequence[Path]) -> list[str]:
-    """The folders above these that only root may enter, such as root's home."""
+    """Parent folders of these that only root may enter, such as root's home."""
     above = {parent for place in needed for parent in place.parents}
     closed = {parent for parent in above if not parent.stat().st_mode & stat.S_IXOTH}
     return sorted(str(place) for place in closed if not closed & {*place.parents})

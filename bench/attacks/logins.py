@@ -1,4 +1,5 @@
-"""Logins of servers that lead elsewhere: what is opened in a browser, whom the program asks, whose answer it takes."""
+"""Server logins that lead elsewhere: which page is opened, which servers are contacted, and whose response is
+accepted."""
 
 import json
 import re
@@ -29,7 +30,7 @@ def carry_out(row: Row, places: AttackFolders) -> AttackOutcome:
 
 
 def _led_away(places: AttackFolders, told: Mapping[str, str]) -> AttackOutcome:
-    """The server's own documents name another place, or what is no address at all."""
+    """The server's documents name another server, or an invalid address."""
     opened = places.folder / "opened"
     browser = places.folder / "browser"
     browser.write_text(f'#!/bin/sh\necho "$@" >> {opened}\n')
@@ -38,7 +39,7 @@ def _led_away(places: AttackFolders, told: Mapping[str, str]) -> AttackOutcome:
         process = _login(places, _MCP, {"BROWSER": f"{browser} %s"})
         end = time.monotonic() + _LOGIN_TIMEOUT_S
         while process.poll() is None and not opened.exists() and time.monotonic() < end:
-            time.sleep(0.05)  # nobody comes back from this browser
+            time.sleep(0.05)  # this browser never returns
         is_over = process.poll() is not None
         process.kill()
         _, err = process.communicate()
@@ -56,7 +57,7 @@ def _led_away(places: AttackFolders, told: Mapping[str, str]) -> AttackOutcome:
 
 
 def _documents(told: Mapping[str, str]) -> Answer:
-    """What the server at `public.test` says about its login."""
+    """The login documents of the server at `public.test`."""
     where = told.get("resource_metadata") or f"{_ISSUER}/.well-known/oauth-protected-resource"
     server = {
         "issuer": _ISSUER,
@@ -101,7 +102,7 @@ def _login(places: AttackFolders, url: str, env: Mapping[str, str], *more: str) 
 
 
 def _wrong_state(places: AttackFolders) -> AttackOutcome:
-    """Somebody else calls the address that a login comes back to: with no state, and with another one."""
+    """Someone else calls the login's redirect address, without a state and with a wrong one."""
     with served("authorising") as address:
         process = _login(places, address, {}, "--no-browser")
         assert process.stderr
@@ -127,7 +128,7 @@ def _wrong_state(places: AttackFolders) -> AttackOutcome:
 
 def _status(url: str) -> int:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:  # a loopback address of our own
+        with urllib.request.urlopen(url, timeout=10) as answer:  # our own loopback address
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -1,11 +1,10 @@
-"""A server of tools that misbehaves as a row says: `python -I -S mcp_server.py JSON`.
+"""An MCP server that misbehaves as a row describes: `python -I -S mcp_server.py JSON`.
 
-`says` has what it says to each method, in order: `{"result": …}` and `{"error": …}` answer, `{"raw": TEXT}` is a line
-as it is, `{"tell": METHOD, "params": …}` and `{"ask": METHOD, "params": …}` want none and one answer, `{"times": N,
-"say": …}` is said so often, `{"stderr": TEXT}` is printed, `{"sleep": SECONDS}` and `{"exit": CODE}` are done. `$id`
-and `$token` stand for those of the request, `$said` for what it asks, `$env` for the server's environment, `$long` for
-a word of ten million signs.
-"""
+`says` lists the messages for each method, in order: `{"result": …}` and `{"error": …}` are answers, `{"raw": TEXT}` is
+a literal line, `{"tell": METHOD, "params": …}` a notification and `{"ask": METHOD, "params": …}` a request, `{"times":
+N, "say": …}` repeats a message, `{"stderr": TEXT}` prints to stderr, `{"sleep": SECONDS}` waits and `{"exit": CODE}`
+exits. `$id` and `$token` are those of the request, `$said` its content, `$env` the server's environment, `$long` a word
+of ten million characters."""
 
 import json
 import os
@@ -36,7 +35,7 @@ def answer(number: object, result: object) -> None:
 
 def schema() -> object:
     told = SCRIPT.get("schema", OBJECT)
-    if isinstance(told, str):  # so many levels
+    if isinstance(told, str):  # number of levels
         deep = "".join(sign for sign in told if sign.isdecimal()) or "1000"
         return json.loads('{"properties":{"a":' * min(int(deep), 400) + "{}" + "}}" * min(int(deep), 400))
     if isinstance(told, dict) and "pattern" in told:

@@ -1,4 +1,4 @@
-"""Each row carried out in the way of its area, and how many came to nothing, class by class."""
+"""Carries out each row in the way of its area, and counts the outcomes."""
 
 import subprocess
 import tempfile
@@ -14,8 +14,8 @@ from bench.attacks.rows import AttackFolders, AttackOutcome, Row, policies_for, 
 
 
 def report(file: Path, wanted: Set[str], *, each: bool = False) -> bool:
-    """Prints what happened that may not, and why rows were not carried out; whether anything happened. `each`: prints
-    what became of all rows."""
+    """Print successful attacks and the reasons for rows that were not carried out; return whether any attack succeeded.
+    With `each`, print all outcomes."""
     policies, counts, reasons = policies_for(file), Counter[tuple[str, str, str]](), Counter[tuple[str, str]]()
     bad = False
     for row in rows_of(file, wanted):
@@ -45,7 +45,7 @@ def _outcomes(row: Row, policies: Mapping[str, Any]) -> Iterator[tuple[str, Atta
             yield name, carry_out(row, AttackFolders(Path(folder).resolve()), policies)
         except subprocess.TimeoutExpired as error:
             yield name, AttackOutcome("happened", f"it did not end within {error.timeout:.0f} s")
-        # Folders may be too deep for Python, or closed; behind the walls all of this is memory that ends with them.
+        # Folders may be too deep for Python, or not accessible; in the isolation they are in memory anyway.
         subprocess.run(["rm", "-rf", folder], check=False, capture_output=True)
 
 

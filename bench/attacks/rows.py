@@ -1,4 +1,4 @@
-"""Rows of attacks: read from their file, and what they need laid out in folders."""
+"""Reads attack rows from a file and creates the files that they need."""
 
 import json
 import os
@@ -17,20 +17,20 @@ How: TypeAlias = Literal["held", "happened", "not carried out"]
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
-    """What became of a row that was carried out."""
+    """The outcome of a row."""
 
     how: How
     why: str = ""
 
     @classmethod
     def of(cls, *found: str) -> "AttackOutcome":
-        """Held, unless something was found."""
+        """Held, unless problems were found."""
         said = "; ".join(filter(None, found))
         return cls("happened", said) if said else cls("held")
 
 
 def rows_of(file: Path, wanted: Set[str] = frozenset()) -> Iterator[Row]:
-    """`wanted`: the ids and areas of those that are; all when empty."""
+    """Yield the rows of a file. `wanted` selects ids and areas; empty selects all."""
     for line in file.read_text().splitlines():
         row = cast("Row", _expand_repeats(json.loads(line)))
         if not wanted or wanted & {row["id"], row["area"]}:
@@ -54,7 +54,7 @@ def _expand_repeats(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class AttackFolders:
-    """The folders of one row. Rows name them `/w` and `/home/u`."""
+    """The folders of one row. Rows call them `/w` and `/home/u`."""
 
     folder: Path
 
@@ -68,17 +68,17 @@ class AttackFolders:
 
     @property
     def ours(self) -> Path:
-        """Where the program keeps its files: on a disk of its own, which no row fills."""
+        """The program's own folder, on another disk, which no row fills."""
         return Path("/var/tmp") / self.folder.name
 
     def with_real_paths(self, text: str) -> str:
-        """A text with those folders in the place of the row's."""
+        """Replace the row's folder names in a text by the actual folders."""
         own = text.replace("~/.config/agent/", "~/.config/ebbtide/")
         return re.sub(r"(?<![\w.])(/w|/home/u)(?=/|\b)", lambda found: f"{self.folder}{found[1]}", own)
 
 
 def lay_out(setup: Mapping[str, Any], places: AttackFolders) -> None:
-    """The working folder of a row, and what is around it."""
+    """Create the working folder of a row and the files around it."""
     root = places.project
     root.mkdir(parents=True, exist_ok=True)
     for name in setup.get("dirs") or ():
@@ -112,7 +112,7 @@ def _environment() -> dict[str, str]:
 
 
 def has_happened(what: str, setup: Mapping[str, Any], root: Path) -> bool:
-    """Whether what a row names came about: `exists:NAME`, `deleted:NAME`, `branch:NAME`, …"""
+    """Whether an effect named in a row occurred: `exists:NAME`, `deleted:NAME`, `branch:NAME`, …"""
     kind, _, name = what.partition(":")
     path = root / name
     match kind:

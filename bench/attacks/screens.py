@@ -1,5 +1,5 @@
-"""Somebody at a terminal who answers questions about a folder and its servers, presses keys that end programs, whose
-terminal changes its size or goes away."""
+"""Full-screen sessions: answers to trust questions, keys and signals that end the program, and terminals that are
+resized or closed."""
 
 import json
 import os
@@ -39,7 +39,7 @@ Way: TypeAlias = Callable[[AttackFolders], Iterator[str]]
 
 
 def carry_out(way: Way, row: Row, places: AttackFolders) -> AttackOutcome:
-    """What a way found at the terminal; what never appeared there is found, too."""
+    """Run a scenario and return its findings; a missing screen text is a finding as well."""
     make_home(places)
     lay_out(row["setup"], places)
     try:
@@ -50,7 +50,7 @@ def carry_out(way: Way, row: Row, places: AttackFolders) -> AttackOutcome:
 
 @contextmanager
 def _terminal(places: AttackFolders, replies: str = _REPLY_SCRIPT, *flags: str, start: str = "") -> Iterator[Screen]:
-    """`ebb` in the project of the row. The folder around it is the user's home."""
+    """Run `ebb` in the row's project. The folder around it is the user's home."""
     if not (places.folder / "project").exists():
         (places.folder / "project").symlink_to(places.project)
     env = {**OFF, "HOME": str(places.home)}
@@ -61,13 +61,13 @@ def _terminal(places: AttackFolders, replies: str = _REPLY_SCRIPT, *flags: str, 
 
 
 def _choose_answer(terminal: Screen, number: int) -> None:
-    """Marks an answer and chooses it, as soon as the question takes keys."""
+    """Select and confirm an answer, as soon as the question accepts keys."""
     terminal.press_until(str(number), f"❯ {number}")
     terminal.child.send("\r")
 
 
 def trusts_by_mistake(places: AttackFolders) -> Iterator[str]:
-    """What a folder would start is shown whole, and the key that is pressed first starts nothing."""
+    """Everything a folder would start must be shown, and a hasty key press must start nothing."""
     with _terminal(places) as terminal:
         terminal.until("not now")
         servers = json.loads((places.project / ".mcp.json").read_text())["mcpServers"]
@@ -87,7 +87,7 @@ def _missing(terminal: Screen, *words: str) -> Iterator[str]:
 
 
 def trusted_and_changed(places: AttackFolders) -> Iterator[str]:
-    """A folder is trusted with a hook; then another hook comes with a pull."""
+    """A folder with a hook is trusted; then a pull adds another hook."""
     settings = places.project / ".claude" / "settings.json"
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(json.dumps(_hooks("touch first")))
@@ -117,7 +117,7 @@ def _hooks(*commands: str) -> Mapping[str, object]:
 
 
 def rug_pull(places: AttackFolders) -> Iterator[str]:
-    """A server's tool is described in another way once it has been approved, in the middle of a session."""
+    """A server's tool changes its description after approval, during a session."""
     _serve(places, json.dumps({"rug_pull": True}))
     with _terminal(places, _CALLS + _REPLY_SCRIPT + _CALLS + _REPLY_SCRIPT, "--permission-mode", "auto") as terminal:
         terminal.until("2 approve")
@@ -139,7 +139,7 @@ def _serve(places: AttackFolders, told: str, *more: str) -> None:
 
 
 def commanded_otherwise(places: AttackFolders) -> Iterator[str]:
-    """A server is approved; its name stands for another command at the next start."""
+    """A server is approved; at the next start its name has another command."""
     _serve(places, "{}")
     with _terminal(places) as terminal:
         terminal.until("2 approve")
@@ -160,7 +160,7 @@ def commanded_otherwise(places: AttackFolders) -> Iterator[str]:
 
 
 def _quit_with_ctrl_c(terminal: Screen) -> None:
-    """Ctrl-C ends a turn, an answer or the text, and twice in a row the program."""
+    """Ctrl-C ends a turn, an answer or the input, and twice in a row the program."""
     terminal.rest()
     terminal.child.send("\x03\x03")
     terminal.until_it_ends()
@@ -169,12 +169,12 @@ def _quit_with_ctrl_c(terminal: Screen) -> None:
 
 
 def keys_that_end(places: AttackFolders) -> Iterator[str]:
-    """Ctrl-C twice; Ctrl-D; Ctrl-Z and back; Ctrl-\\: the terminal is given back each time."""
+    """Ctrl-C twice, Ctrl-D, Ctrl-Z and back, Ctrl-\\: the terminal must be restored each time."""
     for keys in ("\x03\x03", "\x04", "\x1c"):
         with _terminal(places) as terminal:
             terminal.until("keys and commands")
             terminal.child.send(keys)
-            if keys == "\x1c":  # no key of ours: it is a signal only where the terminal makes one of it
+            if keys == "\x1c":  # only a signal if the terminal makes it one
                 terminal.rest()
                 terminal.send("go\r", until="Said.")
                 terminal.child.send("\x03\x03")
@@ -184,7 +184,7 @@ def keys_that_end(places: AttackFolders) -> Iterator[str]:
 
 
 def signals(places: AttackFolders) -> Iterator[str]:
-    """SIGTERM, a terminal that goes away, and SIGINT at the start, while a command runs that has a child."""
+    """SIGTERM, a closed terminal, and SIGINT at the start, while a command with a child runs."""
     for end in (signal.SIGTERM, signal.SIGHUP, None):
         (places.project / "started").unlink(missing_ok=True)
         with _terminal(places, _WAITS + _REPLY_SCRIPT, "--permission-mode", "auto") as terminal:
@@ -215,7 +215,7 @@ def _database_problem(places: AttackFolders) -> str:
 
 
 def widget_fails(places: AttackFolders) -> Iterator[str]:
-    """A widget cannot be drawn."""
+    """A widget fails to render."""
     with _terminal(places, start=_BROKEN_WIDGET) as terminal:
         terminal.until_it_ends()
         yield "" if terminal.is_given_back() else "the terminal was not given back"
@@ -224,7 +224,7 @@ def widget_fails(places: AttackFolders) -> Iterator[str]:
 
 
 def sizes(places: AttackFolders) -> Iterator[str]:
-    """A hundred sizes, among them one of nothing and one of much, and then one to read in."""
+    """A hundred resizes, including zero and very large sizes, then a normal size."""
     with _terminal(places) as terminal:
         terminal.until("keys and commands")
         terminal.child.send("go\r")
@@ -252,6 +252,6 @@ WAYS: Sequence[tuple[str, Way]] = (
 
 
 def way_of(row: Row) -> Way | None:
-    """The way at a terminal that a row needs; None where it needs none."""
+    """The scenario for a row; None if it needs no terminal."""
     told = json.dumps([row["setup"], row["action"]])
     return next((way for word, way in WAYS if word in told), None)

@@ -1,5 +1,5 @@
-"""Rows that say themselves what is played: what a server says and what the model calls, and what may be found of it
-afterwards in requests, on the terminal, in logs and in the folder; and what a browser asks of `ebb serve`."""
+"""Rows that script a scenario: the server's messages, the model's calls, and texts that must or must not appear in
+requests, on the terminal, in logs and in the folder; also requests to `ebb serve`."""
 
 import json
 import re
@@ -20,14 +20,14 @@ from tests.running import ROOT, Run, command, ebb, environment
 _SERVER = str(Path(__file__).with_name("mcp_server.py"))
 _USUAL_SECONDS = 60.0
 _USUAL_CODES = (0, 5)
-"""Of a run that ended well, and of one in which a call was denied."""
+"""Exit codes of a successful run, and of one with a denied call."""
 
 
 def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """In `setup`: `servers` (what each says, by name; `mcp_server.py` has the words), `owner` (`user` or `project`),
-    `config` (the user's), `calls`, `answer`, `flags`, `env`, `prompt`, `stdin`, `http` (what all other servers answer
-    whoever asks so), `again` (commands that come afterwards). In `expected`: `in` and `not in` (texts by where they
-    stand), `uncalled` (beginnings of requests to others), `exit` (codes), `seconds`."""
+    """Carry out a scripted row. `setup` may contain `servers` (messages by server name, see `mcp_server.py`), `owner`
+    (`user` or `project`), `config` (the user's), `calls`, `answer`, `flags`, `env`, `prompt`, `stdin`, `http`
+    (responses of all other servers) and `again` (later commands). `expected` may contain `in` and `not in` (texts by
+    place), `uncalled` (prefixes of requests to others), `exit` (codes) and `seconds`."""
     setup, expected = row["setup"], row["expected"]
     make_home(places)
     lay_out(setup, places)
@@ -69,7 +69,8 @@ def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> A
 
 
 def _answer(rows: Sequence[Mapping[str, str]]) -> Answer | None:
-    """`asked`: how a request begins; `raw`: the answer, in which `$id` is that of the request."""
+    """Return a function that answers requests. `asked` is a prefix of the request; `raw` is the response, with `$id`
+    for the request's id."""
 
     def answer(asked: bytes) -> bytes:
         found = re.search(rb'"id": ?("[^"]*"|\d+)', asked)
@@ -86,7 +87,7 @@ def _with_real_paths(given: Mapping[str, object], places: AttackFolders) -> dict
 
 
 def _declare(setup: Mapping[str, Any], places: AttackFolders) -> None:
-    """The servers of the row, and the settings of its user."""
+    """Write the configuration of the row's servers and its user's settings."""
     servers = {
         name: {"command": sys.executable, "args": ["-I", "-S", _SERVER, json.dumps(told)]}
         for name, told in setup.get("servers", {}).items()
@@ -103,7 +104,7 @@ def _declare(setup: Mapping[str, Any], places: AttackFolders) -> None:
 
 
 def _texts(played: AttackRun, again: Sequence[Run], places: AttackFolders) -> Mapping[str, str]:
-    """What was found, by where."""
+    """The observed texts, by place."""
     logs, files = (
         "\n".join(path.read_text("utf-8", "replace") for path in sorted(folder.rglob("*")) if path.is_file())
         for folder in (places.ours / "logs", places.project)
@@ -122,7 +123,7 @@ def _texts(played: AttackRun, again: Sequence[Run], places: AttackFolders) -> Ma
 
 
 def _placement_problems(expected: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
-    """`not in` and `in`: texts by place."""
+    """Check `not in` and `in`: texts by place."""
     for place, words in expected.get("not in", {}).items():
         yield from (f"{word!r} stands in the {place}" for word in words if word in texts[place])
     for place, words in expected.get("in", {}).items():
@@ -130,8 +131,8 @@ def _placement_problems(expected: Mapping[str, Any], texts: Mapping[str, str]) -
 
 
 def run_serve_row(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """`setup` has requests to `ebb serve` in order, each with the status that has to come: `$token`, `$folder` and
-    `$port` stand for those of the run, `"cookie": true` for what was given."""
+    """Send the requests in `setup` to `ebb serve` in order, each with the expected status. `$token`, `$folder` and
+    `$port` are those of the run; `"cookie": true` sends the cookie that was received."""
     make_home(places)
     lay_out({}, places)
     env = {**environment(places.ours), **KEYS, **OFF, "TERM": "dumb"}

@@ -1,4 +1,4 @@
-"""Servers of tools that misbehave: the session goes on, nothing is left running, nothing private is handed over."""
+"""Misbehaving MCP servers: the session must continue, no process may be left, and no private data may be sent."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.fake_provider import Call, Turn
 
 _PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
 _TIME_LIMIT_S = 100.0
-"""Seconds that a session with a broken server may take."""
+"""Time limit of a session with a broken server."""
 _MAX_BODY_BYTES = 2_000_000
 
 
@@ -62,7 +62,7 @@ def carry_out(walls: Mapping[str, str], row: Row, places: AttackFolders, policie
 
 
 def _kill_leftovers() -> list[str]:
-    """Command lines of servers, and of what they started, that still ran; they are ended."""
+    """Kill servers, and processes they started, that still run; return their command lines."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():

@@ -1,4 +1,5 @@
-"""Commands: run without a sandbox and with nobody to ask, with one likewise, and with one where all is allowed."""
+"""Commands: without a sandbox and without approval, with a sandbox and without approval, and with a sandbox and
+everything allowed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ class Way:
     env: Mapping[str, str]
     is_permitted: bool = False
     is_control: bool = False
-    """Whether nothing holds, so that what the row does comes about: it shows that the rest could be seen."""
+    """Whether nothing is protected, so that attacks succeed; shows that their effects can be detected."""
 
 
 WAYS = (
@@ -28,8 +29,8 @@ WAYS = (
 
 
 def carry_out(way: Way, row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """Whether what may not happen does. Where the command is permitted, what it does to the project is what was
-    permitted; what may not happen is what reaches beyond."""
+    """Check that the forbidden effect does not occur. If the command is permitted, only effects outside the project are
+    forbidden."""
     setup, expected = row["setup"], row["expected"]
     lay_out(setup, places)
     flags = () if way.is_permitted else tuple(rule_flags(setup, policies))
@@ -59,7 +60,7 @@ def wrongly_blocked(played: AttackRun) -> str:
 
 
 def rule_flags(setup: Mapping[str, Any], policies: Mapping[str, Any]) -> Iterator[str]:
-    """The rules of a row as flags."""
+    """Yield the row's rules as flags."""
     named = policies.get(setup.get("policy") or "", {})
     for rule in named.get("allow", ()):
         yield from ("--allow", "bash" if rule == "*" else f"bash({rule})")

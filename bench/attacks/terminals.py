@@ -1,4 +1,5 @@
-"""A terminal around the program, in lines and with a screen: what reaches it, and what is typed or pasted."""
+"""The program in a terminal, in line mode and full screen: what it writes, and how it handles typed and pasted
+input."""
 
 import errno
 import os
@@ -20,7 +21,7 @@ from tests.fake_provider import Call, FakeProvider, Step, Turn
 from tests.running import command, ebb, environment
 
 _IDLE, _MAX_WAIT_S = 2.5, 8.0
-"""Seconds without a byte after which all has been shown, and those that are waited at most."""
+"""Seconds without output after which everything is shown, and the maximum wait."""
 _PIECE = 1_000
 _MAX_BELLS = 3
 _UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069\u200b\u200c\ufeff\U000e0000-\U000e007f]")
@@ -31,20 +32,21 @@ _SEQUENCE = re.compile("\x1b[^\x1b\x07]{1,12}")
 class TerminalResult:
     text: str
     code: int | None
-    """None when it had to be ended."""
+    """None if it had to be killed."""
     is_restored: bool
-    """Whether the terminal's own settings are as they were."""
+    """Whether the terminal's settings were restored."""
 
 
 def in_terminal(places: AttackFolders, steps: Sequence[Step], *words: str, typed: Sequence[str] = ()) -> TerminalResult:
-    """What `ebb` writes to a terminal while a model takes these steps. `check_typed_input`: the text for each pause."""
+    """Return what `ebb` writes to a terminal while a model plays these steps. `typed` are the texts to type at each
+    pause."""
     import termios  # noqa: PLC0415  # deferred: only behind walls, on Linux
 
     make_home(places)
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     waiting, read, code = list(typed), bytearray(), None
-    slower = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # a busy machine is no quiet program
+    slower = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # on a busy machine the program is quiet for longer
     idle, longest = _IDLE * slower, (_MAX_WAIT_S + _IDLE * len(typed)) * slower
     with FakeProvider(steps) as server:
         given = {**KEYS, **OFF, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), "TERM": "xterm-256color"}
@@ -67,7 +69,7 @@ def in_terminal(places: AttackFolders, steps: Sequence[Step], *words: str, typed
             elif read and time.monotonic() - last > idle:
                 if not waiting:
                     break
-                text = waiting.pop(0)  # a little at a time: who does not read meanwhile would wait for ever
+                text = waiting.pop(0)  # typed in small pieces, to avoid a deadlock if the program does not read
                 os.write(ours, text[:_PIECE].encode("utf-8", "surrogateescape"))
                 waiting[:0] = [text[_PIECE:]] if text[_PIECE:] else []
                 last = time.monotonic() - (idle if text[_PIECE:] else 0)
@@ -88,7 +90,7 @@ def in_terminal(places: AttackFolders, steps: Sequence[Step], *words: str, typed
 
 
 def escapes(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """What a text does to a terminal on which it is shown, with a screen and in lines."""
+    """Check the effect of a text when it is displayed, full screen and in line mode."""
     sink, told = row["setup"]["sink"], row["setup"]["payload"]
     payload = "".join(told) if isinstance(told, list) else str(told)
     make_home(places)
@@ -114,7 +116,8 @@ def escapes(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> Att
 
 
 def _leaked_sequences(payload: str, shown: str, *, is_screen: bool) -> list[str]:
-    """What of a payload reached the terminal as it was. A screen sends sequences of its own, which may be the same."""
+    """Escape sequences in a payload that reached the terminal. In full-screen mode, the program's own sequences may be
+    equal and are ignored."""
     own = _SEQUENCE.findall(payload)
     wanted = [one for one in own if not is_screen or one[1:2] in "]P^_X"]
     found = [f"{one!r} came through" for one in wanted if one in shown]
@@ -141,7 +144,7 @@ def _steps(sink: str, payload: str, places: AttackFolders) -> list[Step]:
 
 
 def check_typed_input(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """What somebody types, pastes, sends or gives as words."""
+    """Check typed, pasted, sent or command-line input."""
     action, expected = row["action"], row["expected"]
     if (way := screens.way_of(row)) is not None:
         return screens.carry_out(way, row, places)
@@ -192,7 +195,7 @@ def _payload_text(told: str) -> str:
 
 
 def _words(action: Mapping[str, Any], expected: Mapping[str, Any], places: AttackFolders) -> AttackOutcome:
-    """Words of a command line that mean nothing, or that are no identifier of a session."""
+    """Check invalid command-line arguments and session ids."""
     found = []
     for last in (action["argv"][-1], *action.get("also", ())):
         words = [*action["argv"][:-1], last] if len(action["argv"]) > 1 else list(action["argv"])

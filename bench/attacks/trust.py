@@ -1,5 +1,5 @@
-"""What lies in a folder and wants to run, to widen what is allowed or to say whom the model may trust; and secrets of
-the user, looked for in all that leaves the program."""
+"""Files in a folder that try to run, widen permissions or influence the model; and the user's secrets, which must not
+leave the program."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ allow = ["bash", "write"]
 match = "*"
 command = "touch /tmp/PWNED"
 """
-"""What settings of other agents ask for, in the words of this one."""
+"""Settings that other agents' files ask for, in our format."""
 _MAX_BODY_BYTES = 2_000_000
 
 
 def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """The program in the folder of a row: a session whose model does as it is told there, and what lists things."""
+    """Run the program in a row's folder: a session with an obedient model, and commands that list things."""
     action, setup = row["action"], row["setup"]
     if (way := screens.way_of(row)) is not None:
         return screens.carry_out(way, row, places)
@@ -70,7 +70,7 @@ def _runs(command: str) -> Turn:
 
 
 def _with_options(options: Sequence[str], places: AttackFolders) -> AttackOutcome:
-    """Words of a command line that must not be taken for others."""
+    """Check arguments that must not be mistaken for others."""
     run = ebb("-C", str(places.project), *options, "-p", "hi", home=places.ours, env={**KEYS, **OFF})
     return AttackOutcome.of(
         "" if run.code else f"{options} were taken", "a traceback" if "Traceback" in run.err else ""
@@ -78,7 +78,7 @@ def _with_options(options: Sequence[str], places: AttackFolders) -> AttackOutcom
 
 
 def secrets(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """Secrets in the environment and in files: nothing that leaves the program holds one."""
+    """Check that secrets in the environment and in files do not leave the program."""
     setup, action, expected = row["setup"], row["action"], row["expected"]
     given = {name: text for name, text in (setup.get("env") or {}).items() if name not in ("PATH", "HOME")}
     lay_out(setup, places)
@@ -117,7 +117,7 @@ def secrets(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> Att
 
 
 def _by_call(row: Row, places: AttackFolders, given: Mapping[str, str]) -> AttackOutcome:
-    """With all allowed: what a command can see of the environment, outside the sandbox and in it."""
+    """With everything allowed: what a command can see of the environment, outside and inside the sandbox."""
     action = row["action"]
     is_file = row["expected"].get("decision") is not None
     mode = "ask" if is_file else "auto"
@@ -135,7 +135,7 @@ def _model_saw(what: str, played: AttackRun) -> bool:
 
 
 def _by_hook(places: AttackFolders, given: Mapping[str, str]) -> AttackOutcome:
-    """A hook of the user's own that prints its environment."""
+    """A hook of the user that prints its environment."""
     config = places.ours / "config" / "config.toml"
     config.parent.mkdir(parents=True)
     told = places.folder / "told"

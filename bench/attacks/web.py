@@ -1,4 +1,4 @@
-"""Addresses that are fetched: whoever is called behind the walls is our own server, whatever the address."""
+"""Fetched addresses: in the isolation, our own server answers at every address."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _MAX_HOPS = 10
 
 
 def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    """Whether somebody is called who may not be. What is to be denied is tried where all is allowed."""
+    """Check that no forbidden server is called. Denied cases are tried with everything allowed."""
     setup, expected, arguments = row["setup"], row["expected"], row["action"]["args"]
     lay_out(setup, places)
     is_open = expected["decision"] != "ask"

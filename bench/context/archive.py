@@ -1,8 +1,7 @@
-"""What it takes to keep outputs and to read them back: `python -m bench.context.archive`.
+"""Measures storing and reading outputs: `python -m bench.context.archive`.
 
-Time and memory of taking in 10 MB and 1 GB, each in a process of its own; how long reading a part of a gigabyte by
-reference takes; and whether everything that left the view of a session comes back byte for byte in two calls at most.
-"""
+Time and memory for storing 10 MB and 1 GB, each in its own process; the time to read a part of a gigabyte by reference;
+and whether everything that left a session's context can be retrieved byte for byte in at most two calls."""
 
 import argparse
 import asyncio
@@ -37,7 +36,7 @@ READS = 400
 
 
 def lines_of_a_log(seed: int) -> bytes:
-    """A megabyte of text as programs print it."""
+    """A megabyte of log output."""
     source = random.Random(seed)
     words = ["".join(source.choices("abcdefghij/_.", k=source.randint(2, 12))) for _ in range(800)]
     levels = ["INFO", "INFO", "INFO", "DEBUG", "WARN", "ERROR"]
@@ -49,7 +48,7 @@ def lines_of_a_log(seed: int) -> bytes:
 
 
 def take_in(folder: Path, size: int) -> dict[str, float]:
-    """Keeps so many bytes as `bash` does, from the file that a program has printed to."""
+    """Store `size` bytes as `bash` does, from a program's log file."""
     pieces = [lines_of_a_log(seed) for seed in range(10)]
     log = folder / "log"
     with log.open("wb") as file:
@@ -90,7 +89,7 @@ async def open_archive(folder: Path) -> tuple[StoreThread, Recorder, Archive]:
 
 
 async def read_back(folder: Path, size: int) -> dict[str, float]:
-    """Milliseconds of reads by reference at any place of what was taken in."""
+    """Milliseconds of reads by reference at random places in a stored output."""
     thread, _, archive = await open_archive(folder)
 
     async def find(ref: str) -> StoredContent:
@@ -124,8 +123,8 @@ def p95(values: list[float]) -> float:
 
 
 async def identity(folder: Path) -> tuple[int, int, int]:
-    """Outputs of every kind, those that left the view in whole or in part, and those of them that came back exactly by
-    a call for what they are and one for their bytes."""
+    """Return the number of outputs of every kind, of those that left the context completely or partly, and of those
+    retrieved exactly with one call to locate them and one for their bytes."""
     thread, recorder, archive = await open_archive(folder)
     ingest, kept, absent = OutputIntake(archive), dict[int, bytes](), 0
     for number, data in enumerate(_outputs(), 1):
@@ -162,7 +161,7 @@ def _outputs() -> Iterator[bytes]:
 
 
 def skim(size: int) -> float:
-    """Seconds that looking for what a preview shows takes of it."""
+    """Seconds to scan data for a preview."""
     piece, seen = lines_of_a_log(1).replace(b"ERROR", b"NOTED"), StreamedPreview()
     start = time.perf_counter()
     for _ in range(size // MB):

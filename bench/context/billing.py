@@ -1,8 +1,7 @@
-"""What a request costs where prefixes are cached: Anthropic's rules, over the body of a request. Pure but for `Cache`.
+"""Computes the cost of requests with prompt caching, by Anthropic's rules. Pure except for `Cache`.
 
-A prefix is written where a breakpoint stands. A later request reads the longest written prefix that ends at one of its
-own breakpoints or within 20 blocks before it, byte for byte, while its time has not run out.
-"""
+A prefix is written at each breakpoint. A later request reads the longest unexpired prefix that ends at one of its own
+breakpoints or within 20 blocks before it and is identical byte for byte."""
 
 import hashlib
 import json
@@ -18,18 +17,18 @@ FRAME = 12
 """Tokens around a call or an output."""
 _FRAMED_PREFIXES = ('{"role": "assistant", "type": "tool_use"', '{"role": "user", "type": "tool_result"')
 MIN_CACHED_TOKENS = 1024
-"""Tokens that a prefix needs to be cached."""
+"""Minimum tokens of a cached prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices in units of one token of fresh input."""
+    """Prices relative to one token of fresh input."""
 
     read: float = 0.1
     write: float = 1.25
     output: float = 5.0
     ttl: float = 300.0
-    """Seconds for which a prefix is kept after its last use."""
+    """Cache lifetime after the last use, in seconds."""
 
     def cost(self, usage: Usage) -> float:
         return usage.input + self.read * usage.cache_read + self.write * usage.cache_write + self.output * usage.output
@@ -37,14 +36,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class RequestBlock:
-    """A piece of a request: a tool, a block of the system text or of a message."""
+    """A block of a request: a tool, or a block of the system text or a message."""
 
     text: str
-    """Its JSON without the breakpoint: what a prefix is compared by."""
+    """Its JSON without the breakpoint, used to compare prefixes."""
     marked: bool
-    """A breakpoint stands at its end."""
+    """Whether a breakpoint follows it."""
     visible_text: str | None = None
-    """What the model reads of it, where that is not the JSON."""
+    """The text that the model reads, if it is not the JSON."""
     tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,13 +59,13 @@ class RequestBlock:
 
 @dataclass(slots=True)
 class BlockReader:
-    """Takes bodies apart. What the bodies of a session share, as the same objects, is read once."""
+    """Splits request bodies into blocks, caching objects shared between the requests of a session."""
 
     _known: dict[tuple[str, int], tuple[Mapping[str, Any], RequestBlock]] = field(default_factory=dict)
-    """By role and identity; each with its object, so that this keeps its identity."""
+    """By role and object id; the object is stored as well, to keep its id valid."""
 
     def blocks_of(self, body: Mapping[str, Any]) -> tuple[RequestBlock, ...]:
-        """The body in the order in which it is cached: tools, system text, messages."""
+        """The blocks of a body in cache order: tools, system text, messages."""
         before = (*body.get("tools", ()), *body.get("system", ()))
         parts = ((message["role"], block) for message in body["messages"] for block in message["content"])
         return (*map(_block, before), *(self._block(role, block) for role, block in parts))
@@ -84,7 +83,7 @@ def _block(value: Mapping[str, Any]) -> RequestBlock:
 
 
 def _visible_text(block: Mapping[str, Any]) -> str | None:
-    """The text of a block. The braces and names around it are the wire's and not the model's."""
+    """The text of a block without the JSON around it, which belongs to the wire format."""
     match block.get("type"):
         case "text":
             return str(block["text"])
@@ -98,13 +97,13 @@ def _visible_text(block: Mapping[str, Any]) -> str | None:
 
 @dataclass(slots=True)
 class Cache:
-    """The prefixes that the provider holds, by their digest, with the time at which each is forgotten."""
+    """The provider's cached prefixes by digest, with their expiry times."""
 
     ttl: float
     prefixes: dict[str, float] = field(default_factory=dict)
 
     def bill(self, blocks: Sequence[RequestBlock], now: float, output: int = 0) -> Usage:
-        """What the request is counted as. The cache then holds its marked prefixes."""
+        """Bill a request and cache its marked prefixes."""
         digests, sizes = _prefixes(blocks)
         marks = [index for index, block in enumerate(blocks) if block.marked and sizes[index] >= MIN_CACHED_TOKENS]
         if not marks:
@@ -124,7 +123,7 @@ class Cache:
 
 
 def _prefixes(blocks: Sequence[RequestBlock]) -> tuple[list[str], list[int]]:
-    """For each block the digest and the tokens of everything up to its end."""
+    """For each block, the digest and token count of everything up to its end."""
     digests: list[str] = []
     sizes: list[int] = []
     running, total = hashlib.sha256(), 0
@@ -137,7 +136,7 @@ def _prefixes(blocks: Sequence[RequestBlock]) -> tuple[list[str], list[int]]:
 
 
 def common_prefix(one: Sequence[RequestBlock], other: Sequence[RequestBlock]) -> int:
-    """How many blocks both begin with."""
+    """Number of equal blocks at the start."""
     count = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine.text != theirs.text:

@@ -1,10 +1,9 @@
-"""How good the estimates are: sessions of made-up text against models that count in other weights than ours.
+"""Measures the accuracy of token estimates: synthetic sessions with models whose token weights differ from ours.
 
-python -m bench.context.estimator [SESSIONS]
+    python -m bench.context.estimator [SESSIONS]
 
-The outputs have the sizes of those in real coding sessions (median 150 bytes, mean 1.4 KB, 6 % above 4 KiB). A model's
-true count is a mixture of its own by class of byte, with an error for each text and a frame for each message.
-"""
+Output sizes follow those of real coding sessions (median 150 bytes, mean 1.4 KB, 6 % above 4 KiB). A model's true count
+is a mixture of weights by byte class, with an error per text and a frame per message."""
 
 import random
 import statistics
@@ -28,13 +27,13 @@ MODELS = {
     "as assumed (0.33, 0.6, 1.5)": (0.33, 0.6, 1.5, 12, 0),
     "fine (0.45, 0.85, 1.7)": (0.45, 0.85, 1.7, 15, 9),
 }
-"""Tokens a letter or blank, a digit or sign, another character, a message, and a reply's frame."""
+"""Tokens per letter or blank, per digit or symbol, per other character, per message, and per reply frame."""
 NOISE = 0.04
-"""Standard deviation of a text's true count, as a share."""
+"""Relative standard deviation of a text's true count."""
 
 
 def text_of(size: int, dice: random.Random) -> str:
-    """Text of about so many bytes: prose, code, listings or data, some of it not ASCII."""
+    """Text of about `size` bytes: prose, code, listings or data, some of it not ASCII."""
     kind = dice.choices(("code", "prose", "listing", "data", "foreign"), (40, 20, 20, 15, 5))[0]
     words: list[str] = []
     length = 0
@@ -62,7 +61,7 @@ def true_tokens(counts: Counts, model: tuple[float, ...], dice: random.Random) -
 
 
 def session(model: tuple[float, ...], dice: random.Random, requests: int = 200) -> list[tuple[int, int, int]]:
-    """One session: of each request its size, the error of the estimate, and how many usages were known before."""
+    """Simulate a session; return for each request its size, the estimation error, and the number of known usages."""
     meter, conversation = Meter(), Conversation()
     size = true_tokens(count_text(SYSTEM) + count_tools(TOOLS), model, dice) * 1.1 + 340
     found: list[tuple[int, int, int]] = []
@@ -103,7 +102,7 @@ def main() -> int:
 
 
 def step_cost(messages: int = 2000, steps: int = 200) -> str:
-    """What measuring a step costs in a long session, with usage from the provider and without."""
+    """The time to measure a step in a long session, with and without usage from the provider."""
     dice = random.Random(1)
     history = tuple(
         User((ToolOutput(str(n), text_of(1400, dice)),)) if n % 2 else Assistant((Text(text_of(300, dice)),))

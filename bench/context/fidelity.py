@@ -1,8 +1,7 @@
-"""How much of a session the ledger keeps when no model answers: facts are planted in synthetic sessions, everything but
-the last step is compacted away, and what still stands in the view is counted.
+"""Measures how much of a session the ledger preserves without a model: facts are planted in synthetic sessions,
+everything except the last step is compacted, and the facts still in the context are counted.
 
-    python -m bench.context.fidelity [SESSIONS]
-"""
+    python -m bench.context.fidelity [SESSIONS]"""
 
 import random
 import sys
@@ -53,7 +52,7 @@ ASIDES = (
     "{name} has {n} callers.",
     "The token of {name} expires after {n} s.",
 )
-"""What the model says in passing; no code can tell that it will matter."""
+"""Remarks of the model whose importance code cannot detect."""
 ERRORS = ("ImportError: cannot import name 'x{n}' from '{name}'", "error: {name}:{n}: mismatched types",
           "AssertionError: expected {n} rows")  # fmt: skip
 COMMANDS = ("ls -la src", "git status", "git diff --stat", "wc -l src/core", "git log --oneline -5")
@@ -61,14 +60,14 @@ COMMANDS = ("ls -la src", "git status", "git diff --stat", "wc -l src/core", "gi
 
 @dataclass(frozen=True, slots=True)
 class PlantedFact:
-    """A fact that was planted, and the text that must still stand somewhere."""
+    """A planted fact and the text that must be preserved."""
 
     kind: str
     sign: str
 
 
 class Planter:
-    """Writes one session and notes what it planted."""
+    """Generates a session and records the planted facts."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -99,7 +98,7 @@ class Planter:
         self.messages.append(User((ToolOutput(call.id, output, "failed" if failed else "done"),)))
 
     def session(self) -> Conversation:
-        """A long session of several turns, with an open one at its end."""
+        """A long session of several turns; the last one is unfinished."""
         turns = self._random.randint(3, 6)
         shares = [self.paths[turn::turns] for turn in range(turns)]
         for paths in shares:
@@ -159,14 +158,14 @@ class Planter:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Facts that were planted and that were found again, by kind."""
+    """Planted and preserved facts, by kind."""
 
     planted: Counter[str]
     found: Counter[str]
     largest: int
     """Tokens of the largest ledger."""
     saved: float
-    """The share of the tokens that was saved, over all sessions."""
+    """Share of tokens saved, over all sessions."""
 
     def share(self, kind: str | None = None) -> float:
         planted = self.planted[kind] if kind else self.planted.total()
@@ -174,7 +173,7 @@ class Score:
 
 
 def measure(sessions: int, ledger: int = LEDGER) -> Score:
-    """What a ledger of so many tokens keeps of so many sessions."""
+    """Measure what a ledger of this size preserves."""
     planted, found, largest, before, after = Counter[str](), Counter[str](), 0, 0, 0
     for seed in range(sessions):
         planter = Planter(seed)

@@ -1,8 +1,7 @@
-"""Whether what was said in other words is found better with a model of meanings than by words alone: a small labelled
-set among the paragraphs of this project's own documents.
+"""Compares semantic search with word search for paraphrased queries: a small labelled set among the paragraphs of this
+project's documents.
 
-python -m bench.context.meaning FOLDER
-"""
+    python -m bench.context.meaning FOLDER"""
 
 import asyncio
 import sys
@@ -62,7 +61,7 @@ PAIRS = (
     ("undo should bring back deleted notes for a week", "recycle bin feature"),
     ("the robot's answer was cut off in the middle", "truncated reply from the assistant"),
 )
-"""What was said, and how somebody asks for it later, with hardly a word of it."""
+"""Statements, and later queries for them that share hardly any words."""
 MAX_RESULTS = 10
 
 
@@ -88,7 +87,7 @@ async def compare_search(path: Path, model: str) -> None:
 
 
 async def place(recall: SessionRecall, query: str, wanted: str) -> int:
-    """Where it stands in what is found, counted from 1; 0 when it is not among the first."""
+    """Rank in the results, from 1; 0 if it is not found."""
     found = (await recall.search(RecallQuery(query, limit=MAX_RESULTS))).found
     return next((at for at, one in enumerate(found, 1) if one.excerpt == wanted), 0)
 
@@ -106,7 +105,7 @@ def three_of(text: str) -> str:
 
 
 def paragraphs() -> list[str]:
-    """What stands in the project's documents."""
+    """The paragraphs of the project's documents."""
     top = Path(__file__).parents[2]
     texts = [(top / name).read_text() for name in ("README.md", "CHANGELOG.md", "docs/decisions.md", "docs/context.md")]
     return [part.strip() for text in texts for part in text.split("\n\n") if len(part) > 80]

@@ -1,8 +1,8 @@
-"""Models that bill like Anthropic, as `Provider`s for the real session; here the one that follows a plan. No network.
+"""Simulated models that are billed like Anthropic's, as `Provider`s for real sessions; this one follows a plan. No
+network.
 
-It behaves as models were seen to: what was cut from an output is asked for again now and then, what was masked less and
-less with age, and after a summary a few files are read again.
-"""
+It imitates observed behaviour: truncated parts of outputs are sometimes requested again, masked outputs less often with
+age, and after a summary a few files are read again."""
 
 import math
 import random
@@ -28,16 +28,16 @@ from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 SUMMARY_TOKENS = 1800
 REREAD = PlannedOutput("read", int(2200 / TOKENS_PER_BYTE))
 REREADS = 3
-"""Files that are read again after a summary."""
+"""Files read again after a summary."""
 AGAIN_SECONDS = 3.0
-"""Between a request and one that fetches something again."""
+"""Seconds before a request that fetches something again."""
 REFETCH_RATES = {"read": 0.95, "task": 0.62}
 DEFAULT_REFETCH_RATE = 0.22
-"""How often the part of an output that was cut when it came in is wanted at once."""
+"""How often the truncated part of an output is fetched immediately, by tool."""
 MAX_FETCHED_TOKENS = 2500
 """Tokens."""
 HAZARD, AGE = 0.05, 12.0
-"""How likely a masked output is wanted again at a request, and over how many requests that fades."""
+"""Probability per request that a masked output is fetched again, and the number of requests over which it decays."""
 EFFECTS: Mapping[str, Effect] = {
     "read": "read",
     "edit": "write",
@@ -51,13 +51,13 @@ EFFECTS: Mapping[str, Effect] = {
 
 
 class Produce:
-    """A tool that brings as many bytes as its call says."""
+    """A tool that returns as many bytes as its call requests."""
 
     schema: Mapping[str, object] = {"type": "object"}
 
     def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None, most: int = 0) -> None:
-        """The definition takes about that many tokens of a request. `wait` lets the time of a call pass. `most`: bytes
-        that are shown of an output; 0: all of them."""
+        """The definition takes about `tokens` tokens. `wait` advances the clock for a call. `most` is the number of
+        bytes shown of an output; 0 for all."""
         self._wait = wait
         self._most = most
         self.name = name
@@ -79,7 +79,7 @@ class BilledRequest:
     usage: Usage
     blocks: tuple[RequestBlock, ...]
     at: float = 0.0
-    """Seconds of the session's own clock."""
+    """Seconds of the session's clock."""
 
 
 @dataclass(slots=True)
@@ -93,19 +93,19 @@ class OriginalOutput:
 
 @dataclass(slots=True, kw_only=True)
 class BilledModel:
-    """What is the same whatever a model says: the cache it is billed by, its clock, and what asks it for a summary."""
+    """The common part of simulated models: billing cache, clock and summary requests."""
 
     size: int = 200_000
     rates: Rates = field(default_factory=Rates)
     trigger: float = 0.95
     reattached: int = 0
-    """Tokens of files that are shown again with a summary."""
+    """Tokens of files shown again with a summary."""
     elsewhere: float = 0.0
-    """What was paid to other models."""
+    """Cost of other models."""
     read_elsewhere: int = 0
-    """Summaries that other models wrote."""
+    """Number of summaries written by other models."""
     now: float = 0.0
-    """Seconds of the session's own clock."""
+    """Seconds of the session's clock."""
     billed: list[BilledRequest] = field(default_factory=list)
     _cache: Cache = field(init=False)
     _written: WrittenRequest[AnthropicWriter] = field(default_factory=lambda: WrittenRequest(AnthropicWriter))
@@ -141,13 +141,13 @@ class BilledModel:
         yield reply
 
     async def prepare(self) -> None:
-        """Nothing needs to be loaded."""
+        """Nothing to load."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def step(self, content: Mapping[str, Any]) -> Reply:
-        """What the model says to a request that asks for no summary."""
+        """Reply to a request that is not for a summary."""
         raise NotImplementedError
 
     def write_summary(self) -> str:
@@ -155,7 +155,7 @@ class BilledModel:
         raise NotImplementedError
 
     def reply(self, purpose: str, content: Mapping[str, Any], parts: Sequence[Text | ToolCall], tokens: int) -> Reply:
-        """A reply of so many tokens, billed with the request that it answers."""
+        """A reply of `tokens` tokens, billed with its request."""
         blocks = self._blocks.blocks_of(content)
         usage = self._cache.bill(blocks, self.now, tokens)
         self.billed.append(BilledRequest(purpose, usage, blocks, self.now))
@@ -164,11 +164,11 @@ class BilledModel:
 
 
 _SUMMARY_REQUEST_PREFIX = instruction(Wishes()).partition("<retain>")[0][:120]
-"""How a request for a summary begins."""
+"""Prefix of a summary request."""
 
 
 def asks_for_summary(request: Request) -> bool:
-    """Whether a request wants a summary. What a user or a tool says may hold `<summary>` and asks for none."""
+    """Whether a request is for a summary. Text of users and tools may contain `<summary>` without being one."""
     last = request.messages[-1]
     if not isinstance(last, User) or not last.parts or not isinstance(last.parts[-1], Text):
         return False
@@ -183,38 +183,38 @@ class PlannedModel(BilledModel):
     plan: list[PlannedRequest]
     seed: int
     mix: Mix = LIGHT
-    """Of whose tools there are definitions."""
+    """Determines the tool definitions."""
     _rng: random.Random = field(init=False)
     _made: dict[str, PlannedOutput] = field(default_factory=dict)
     _seen: dict[str, OriginalOutput] = field(default_factory=dict)
     _again: list[PlannedOutput] = field(default_factory=list)
-    """What is to be fetched before the plan goes on."""
+    """Outputs to fetch before the plan continues."""
     _calls: int = 0
     _waited: int = -1
-    """Requests that there had been when time last passed."""
+    """Number of requests when the clock last advanced."""
     _looked: int = -1
-    """How much was left of the plan when it was last decided what to fetch again."""
+    """Remaining plan when refetches were last decided."""
     _reached: int = -1
-    """How much was left of the plan when its own time last passed."""
+    """Remaining plan when its own time last passed."""
 
     def __post_init__(self) -> None:
-        BilledModel.__post_init__(self)  # a class with slots is made anew, which `super()` does not know
+        BilledModel.__post_init__(self)  # `super()` fails here, since a dataclass with slots is a new class
         self._rng = random.Random(self.seed)
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Their names, with that of the one that brings outputs back."""
+        """The tool names, including the one that retrieves outputs."""
         return tuple(name for name in EFFECTS if name in self.mix.tools or name == "read_result")
 
     @property
     def next_message(self) -> str | None:
-        """What the user says now, or None when the plan is at its end."""
+        """The next user message; None at the end of the plan."""
         return (
             prose(len(self.plan), int(self.plan[0].message_tokens / TOKENS_PER_BYTE)) or "go on" if self.plan else None
         )
 
     def wait(self) -> None:
-        """Lets the time pass that lies before the next request, once."""
+        """Advance the clock to the next request, once."""
         if self._waited == len(self.billed) or not self.plan:
             return
         self._waited = len(self.billed)
@@ -241,7 +241,7 @@ class PlannedModel(BilledModel):
         return self._compose_reply("step", content, planned.outputs, planned.reply)
 
     def _look(self, content: Mapping[str, Any]) -> None:
-        """Notices what became of outputs, and decides what of it is fetched again."""
+        """Detect what happened to outputs, and decide which to fetch again."""
         masked = 0.0
         for id, text in outputs_in(content).items():
             if id not in self._seen:
@@ -277,11 +277,11 @@ class PlannedModel(BilledModel):
 
 @dataclass(slots=True)
 class SummaryReader:
-    """A model that reads what the session's own has been sent, uncached, and writes summaries."""
+    """A model that reads the session's last request uncached and writes summaries."""
 
     model: BilledModel
     price: float
-    """Of a token of input, in tokens of the session's own model; output costs five times as much."""
+    """Price of an input token relative to the session's model; output costs five times as much."""
 
     @property
     def facts(self) -> ModelFacts:
@@ -301,14 +301,14 @@ class SummaryReader:
         )
 
     async def prepare(self) -> None:
-        """Nothing needs to be loaded."""
+        """Nothing to load."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def reader_of(model: BilledModel, price: float) -> SummariserSource:
-    """The reader in the place of the models that a user may set for summaries."""
+    """The summary reader, in place of models configured for summaries."""
 
     async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[SummaryReader]:
         return (SummaryReader(model, price),)
@@ -317,7 +317,7 @@ def reader_of(model: BilledModel, price: float) -> SummariserSource:
 
 
 def outputs_in(content: Mapping[str, Any]) -> dict[str, str]:
-    """The outputs in a request, by the ids of their calls."""
+    """The outputs in a request, by call id."""
     blocks = (block for message in content["messages"] for block in message["content"])
     return {
         block["tool_use_id"]: "".join(part.get("text", "") for part in block["content"])

@@ -1,7 +1,6 @@
-"""Plays planned sessions through the real one and prints what they cost, in thousands of fresh input tokens.
+"""Plays planned sessions through a real session and prints their cost, in thousands of fresh input tokens.
 
-python -m bench.context.play [--mix light|heavy|real|codex] [--requests 300] [--seeds 3] [--window 200000]
-"""
+python -m bench.context.play [--mix light|heavy|real|codex] [--requests 300] [--seeds 3] [--window 200000]"""
 
 import argparse
 import asyncio
@@ -42,61 +41,61 @@ GOALS = {
     "real": (3700, 0.945, 5, 3),
     "codex": (3750, 0.95, 5, 3),
 }
-"""Cost, cached share, rewrites and summaries that are to be reached."""
+"""Target cost, cached share, rewrites and summaries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How a session treats its context, where that is not as usual."""
+    """How a session manages its context, as deviations from the default."""
 
     carrying_cost: Callable[[], CarryingCost] = CarryingCost
     compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
     trigger: float = 0.95
     window: int | None = None
-    """Tokens, in place of those of the run."""
+    """Window in tokens; overrides that of the run."""
     offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
     most: int = 0
-    """Bytes after which an output is cut and the rest is lost; 0: none is."""
+    """Bytes after which an output is truncated; 0 for never."""
     reader: float | None = None
-    """What a token costs for the model that writes summaries, which reads the conversation uncached; None: the
-    session's own model writes them, from its cache."""
+    """Token price of the model that writes summaries, which reads the conversation uncached; None if the session's own
+    model writes them from its cache."""
     reattached: int = 0
-    """Tokens of files that are shown again after a summary."""
+    """Tokens of files shown again after a summary."""
     keep_alive: int = 0
     """How often the cache is kept alive while the user thinks."""
     learns: bool = False
-    """Of a recording: the session learns from what is regretted as if it had been brought back."""
+    """For recordings: whether the session learns from regrets as if they had been recalled."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCosts:
     cost: float
-    """Thousands of fresh input tokens, output included."""
+    """Thousands of fresh input tokens, including output."""
     cached: float
-    """Share of the prompt tokens that were read from the cache, but of requests that only kept it alive."""
+    """Share of prompt tokens read from the cache, without keep-alive requests."""
     unpaused: float
-    """The same of requests before which the cache had not run out."""
+    """The same for requests before the cache expired."""
     kept: int
-    """Requests that kept it alive."""
+    """Keep-alive requests."""
     requests: int
     again: int
-    """Requests that fetched or read something a second time."""
+    """Requests that fetched or read something again."""
     rewrites: int
-    """Of a view that the provider had in its cache."""
+    """Rewrites of a cached context."""
     cold: int
-    """Of one whose cache had run out, which costs nothing more."""
+    """Rewrites after the cache expired, which cost nothing extra."""
     summaries: int
     peak: float
     """The largest request as a share of the window."""
     drift: int
-    """Requests that did not begin with the one before, though nothing was said to be rewritten."""
+    """Requests that did not extend the previous one although no rewrite was reported."""
 
 
 USUAL = Habits()
 
 
 async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = USUAL) -> SessionCosts:
-    """One planned session, to its end."""
+    """Play one planned session to its end."""
     size, planned = habits.window or window, list(plan(seed, count, mix))
     model = PlannedModel(
         plan=planned, seed=seed, mix=mix, size=size, trigger=habits.trigger, reattached=habits.reattached
@@ -129,7 +128,7 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
 
 
 async def think(session: Session, model: BilledModel, until: float) -> None:
-    """Lets the user think until then, and the cache be kept alive meanwhile as the terminal does it."""
+    """Advance the clock to `until`, keeping the cache alive as the interface does."""
     if not session.limits.keep_alive:
         return
     renewal = await session.change(next_renewal)
@@ -139,7 +138,7 @@ async def think(session: Session, model: BilledModel, until: float) -> None:
 
 
 async def open_planned(model: PlannedModel, folder: Path, thread: StoreThread, habits: Habits = USUAL) -> Session:
-    """A session with the planned model, its tools and nothing on disk."""
+    """Open a session with the planned model and its tools, and nothing on disk."""
     tools = [Produce(name, TOOLS // len(model.tools), model.wait, habits.most) for name in model.tools]
     return await open_session(model, tools, folder, thread, habits)
 
@@ -147,7 +146,7 @@ async def open_planned(model: PlannedModel, folder: Path, thread: StoreThread, h
 async def open_session(
     model: BilledModel, tools: Sequence[Tool], folder: Path, thread: StoreThread, habits: Habits
 ) -> Session:
-    """A session with such a model and such tools and nothing on disk."""
+    """Open a session with a model and tools, and nothing on disk."""
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "", model.facts.id, "auto", 0.0, 0.0)
     return await assembled(
@@ -168,7 +167,7 @@ async def open_session(
 
 
 def session_costs(model: BilledModel, rewritten_before: set[int], cold: int) -> SessionCosts:
-    """What it has come to. `rewritten_before`: numbers of the requests before which the view was rewritten."""
+    """Compute the costs. `rewritten_before` contains the numbers of requests that followed a rewrite."""
     asked, timely = Usage(), Usage()
     for billed, is_late in by_lateness(model):
         asked += billed.usage
@@ -189,7 +188,7 @@ def session_costs(model: BilledModel, rewritten_before: set[int], cold: int) -> 
 
 
 def by_lateness(model: BilledModel) -> list[tuple[BilledRequest, bool]]:
-    """The requests that ask for something, each with whether the cache had run out since the one before."""
+    """The requests except keep-alives, each with whether the cache had expired before it."""
     found: list[tuple[BilledRequest, bool]] = []
     used = 0.0
     for billed in model.billed:
@@ -200,7 +199,7 @@ def by_lateness(model: BilledModel) -> list[tuple[BilledRequest, bool]]:
 
 
 def _drift(billed: Sequence[BilledRequest], rewritten_before: set[int]) -> int:
-    """Summaries stand aside: the step after one is compared with the step before it."""
+    """Count drift. Summary requests are skipped: the step after one is compared with the step before."""
     count = 0
     earlier: BilledRequest | None = None
     since = 0
@@ -214,7 +213,7 @@ def _drift(billed: Sequence[BilledRequest], rewritten_before: set[int]) -> int:
 
 
 def table(name: str, runs: Sequence[SessionCosts]) -> str:
-    """The mean of the runs, each number beside its goal."""
+    """The means of the runs, each next to its target."""
     cost, cached, rewrites, summaries = GOALS[name]
 
     def mean(field: str) -> float:

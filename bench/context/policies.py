@@ -1,10 +1,9 @@
-"""Plays the same planned sessions under the policies of other programs, on this engine, and prints what each costs.
+"""Plays the same planned sessions under the policies of other programs, on this engine, and prints their cost.
 
-python -m bench.context.policies [--mix NAME] [--requests 300] [--seeds 3] [--window 200000] [--only NAME]
+    python -m bench.context.policies [--mix NAME] [--requests 300] [--seeds 3] [--window 200000] [--only NAME]
 
-The others are modelled on what their sources and documents say of their thresholds: when they mask or summarise, what
-they keep, how much of an output they show, and whether their summary reads the conversation from the cache.
-"""
+The other policies are modelled on the thresholds in their sources and documentation: when they mask or summarise, what
+they keep, how much of an output they show, and whether their summary reads the conversation from the cache."""
 
 import argparse
 import asyncio
@@ -25,14 +24,14 @@ from ebbtide.agent.window.carrying_cost import CarryingCost
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """What a policy decides by, before a request."""
+    """The input of a policy's decision before a request."""
 
     size: int
     budget: ContextBudget
     maskable: int
     """Tokens of the outputs that could be masked."""
     opens_turn: bool
-    """The user has just said something."""
+    """Whether the user has just sent a message."""
 
     @property
     def share(self) -> float:
@@ -40,7 +39,7 @@ class PolicyInput:
 
     @property
     def free_tokens(self) -> int:
-        """Tokens of the whole window, reserves included, that are not used."""
+        """Unused tokens of the whole window, including reserves."""
         return self.budget.window.size - self.size
 
 
@@ -49,7 +48,7 @@ Decide = Callable[[PolicyInput], RewriteAction]
 
 @dataclass(slots=True)
 class PolicyCarryingCost(CarryingCost):
-    """A policy in the place of the rent rule."""
+    """A policy in place of the carrying cost rule."""
 
     decide: Decide = field(default=lambda _: "nothing")
 
@@ -80,7 +79,7 @@ def over(share: float) -> Decide:
 
 
 def above(share: float, reserve: int) -> Decide:
-    """At so much of the whole window, without so many tokens of it."""
+    """Compact at a share of the whole window, minus a reserve."""
     return lambda moment: "compact" if moment.size >= share * moment.budget.window.size - reserve else "nothing"
 
 
@@ -89,23 +88,23 @@ def when_left(tokens: int) -> Decide:
 
 
 def sliding(moment: PolicyInput) -> RewriteAction:
-    """Every output beyond a budget is masked with every request."""
+    """Mask every output beyond a budget, with every request."""
     return "compact" if moment.share >= 0.8 else "mask" if moment.maskable else "nothing"
 
 
 def pruned_when_the_user_speaks(moment: PolicyInput) -> RewriteAction:
-    """Masks 20,000 tokens of old outputs or more, at the beginning of a turn."""
+    """Mask old outputs at the start of a turn, if they have at least 20,000 tokens."""
     if moment.free_tokens <= 36_384:
         return "compact"
     return "mask" if moment.opens_turn and moment.maskable >= 20_000 else "nothing"
 
 
 WHOLE = Offloading(threshold=10**9, file_bytes=10**9)
-"""Outputs stand in the view as they are, as far as a policy does not cut them."""
+"""Outputs stay whole unless the policy truncates them."""
 
 
 _THEIRS = Caps(tail=8_000, carried=0, names=0)
-"""What stays over their summaries is said of each: no files that were read, and 8,000 tokens of the newest steps."""
+"""What remains besides their summaries: no files that were read, and 8,000 tokens of the newest steps."""
 
 
 def habits(decide: Decide, **others: object) -> Habits:
@@ -147,7 +146,7 @@ POLICIES: dict[str, Habits] = {
 
 
 OTHERS = tuple(name for name, one in POLICIES.items() if one.offloading is WHOLE)
-"""Those of other programs, and none at all."""
+"""The policies of other programs, and no policy."""
 
 
 def row(name: str, runs: list[SessionCosts], ours: float) -> str:

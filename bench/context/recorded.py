@@ -1,14 +1,13 @@
-"""Replays recorded sessions of coding agents, here and under the policies of other programs, and prints what each costs
-and what would have been missed.
+"""Replays recorded sessions of coding agents, with our policy and those of other programs, and prints the cost and what
+would have been missed.
 
-python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--joined] [--policy NAME … | --all] [--each]
+    python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--joined] [--policy NAME … | --all] [--each]
 
-What a folder holds and what is skipped: `bench.context.recordings`. What a regret is: `bench.context.regrets`. No model
-is asked: it says what it said when it was recorded, and a stand-in is written where a summary is due. Costs are in
-thousand tokens of fresh input, output included, billed with the pauses of the recording. *Unpaused* is the cached share
-of the requests before which less time passed than the provider keeps a prefix. *With recalls* adds, for each regret,
-one request that reads the view from the cache and brings back the output, up to 2,500 tokens of it.
-"""
+See `bench.context.recordings` for the contents of the folder and skipped recordings, and `bench.context.regrets` for
+regrets. No model is used: replies are those of the recording, and summaries are replaced by a stand-in. Costs are in
+thousand tokens of fresh input, including output, billed with the recorded pauses. *Unpaused* is the cached share of
+requests that came before the cache expired. *With recalls* adds for each regret one request that reads the context from
+the cache and retrieves up to 2,500 tokens of the output."""
 
 import argparse
 import asyncio
@@ -26,14 +25,14 @@ from ebbtide.tools.outputs.extent import pluralize
 
 USUAL = ("ours", "like opencode", "like Claude Code", "like Codex")
 SIZES = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
-"""Groups of recordings by the tokens that were said, called and given back in them."""
+"""Groups of recordings by the tokens of their messages, calls and outputs."""
 AGES = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
-"""Groups of masked outputs by the steps since they came in."""
+"""Groups of masked outputs by their age in steps."""
 UNITS = {"k": 1_000, "m": 1_000_000}
 
 
 def window_of(text: str) -> int:
-    """Tokens: `200000`, `200k` or `1M`. Raises `ValueError`."""
+    """Parse tokens such as `200000`, `200k` or `1M`. Raises `ValueError`."""
     unit = UNITS.get(text[-1:].lower(), 1)
     size = int(float(text[:-1]) * unit) if unit > 1 else int(text)
     if size < 40_000:
@@ -55,7 +54,7 @@ def mean(runs: Sequence[ReplayResult], value: Callable[[ReplayResult], float]) -
 
 
 def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
-    """Regrets per 100 steps, of those with such a cause or kind."""
+    """Regrets per 100 steps with this cause or kind."""
     found = sum(
         all(getattr(regret, name) == value for name, value in wanted.items()) for run in runs for regret in run.regrets
     )
@@ -63,7 +62,7 @@ def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
 
 
 def cached_share(runs: Sequence[ReplayResult]) -> float:
-    """Share of all prompt tokens that was read from the cache."""
+    """Share of all prompt tokens read from the cache."""
     return sum(run.all.cache_read for run in runs) / sum(run.all.prompt for run in runs)
 
 
@@ -102,7 +101,8 @@ def _with_recalls(one: ReplayResult) -> float:
 
 
 def kinds(runs: Sequence[ReplayResult]) -> str:
-    """Regrets per 100 steps by cause and kind of output, and how many of the outputs that left so were regretted."""
+    """Regrets per 100 steps by cause and kind of output, and how many of the outputs removed this way were
+    regretted."""
     lines = [f"    {'':12}{''.join(f'{kind:>16}' for kind in KINDS)}"]
     for cause in CAUSES:
         cells = ""
@@ -121,7 +121,7 @@ def kinds(runs: Sequence[ReplayResult]) -> str:
 
 
 def masks(runs: Sequence[ReplayResult]) -> str:
-    """How many of the outputs that were masked at an age were regretted later, by kind."""
+    """How many of the outputs masked at an age were regretted later, by kind."""
     found = [mask for run in runs for mask in run.masks]
     lines = [f"    {'masked at age':14}{''.join(f'{name:>12}' for _, name in AGES)}"]
     for name in (*KINDS, "all"):
@@ -174,7 +174,7 @@ def pauses(runs: Sequence[ReplayResult]) -> str:
 
 
 def recordings_summary(recordings: Sequence[Recording], skipped: Sequence[SkippedRecording]) -> str:
-    """What was found in the folder, with all that is wrong with it."""
+    """Describe the recordings in the folder and their problems."""
     steps = sum(len(one.steps) for one in recordings)
     calls = sum(len(step.calls) for one in recordings for step in one.steps)
     lines = [", ".join((pluralize(len(recordings), "recording"), pluralize(steps, "step"), pluralize(calls, "call")))]
@@ -191,7 +191,7 @@ def replay_all(recordings: Sequence[Recording], policy: str, window: int) -> lis
 
 
 def report(recordings: Sequence[Recording], window: int, policies: Sequence[str], *, is_each: bool) -> None:
-    """Plays all of them and prints a table while it grows."""
+    """Replay all recordings and print the table row by row."""
     print(f"\nwindow {window:,}, means of {pluralize(len(recordings), 'session')}\n{HEADING}")
     found: dict[str, list[ReplayResult]] = {}
     for policy in policies:

@@ -1,10 +1,9 @@
-"""Recorded sessions of coding agents, read from files: steps with calls and outputs, under the names of our tools.
+"""Reads recorded sessions of coding agents from files: steps with calls and outputs, with our tool names.
 
-A recording is a file of JSON lines, in order:
-`{"t": "user", "text", "ts"}`, `{"t": "assistant", "text", "think", "calls": [{"id", "name", "args"}], "ts"}` and
-`{"t": "output", "id", "text", "err", "ts"}`; `ts` in seconds, `think` in characters. A row `compacted` says that the
-recording agent wrote a summary there. What does not fit is counted by name, and what cannot be replayed is skipped.
-"""
+A recording is a JSON Lines file, in order: `{"t": "user", "text", "ts"}`, `{"t": "assistant", "text", "think", "calls":
+[{"id", "name", "args"}], "ts"}` and `{"t": "output", "id", "text", "err", "ts"}`; `ts` is in seconds, `think` in
+characters. A `compacted` row marks a summary of the recorded agent. Rows that do not fit are counted by kind, and
+recordings that cannot be replayed are skipped."""
 
 import json
 import re
@@ -19,7 +18,7 @@ from ebbtide.tools.catalog import builtin_tools
 
 Kind: TypeAlias = Literal["read", "bash", "grep", "edit", "task", "other"]
 KINDS: tuple[Kind, ...] = ("read", "bash", "grep", "edit", "task", "other")
-"""Kinds of outputs. `task`: reports of sub-agents."""
+"""Kinds of outputs. `task` is a report of a sub-agent."""
 
 _TOOLS: dict[str, tuple[str, Kind]] = {
     **dict.fromkeys(("read", "view", "notebookread", "read_file"), ("read", "read")),
@@ -33,7 +32,7 @@ _TOOLS: dict[str, tuple[str, Kind]] = {
     "apply_patch": ("apply_patch", "edit"),
     **dict.fromkeys(("task", "agent"), ("task", "task")),
 }
-"""Names of tools in small letters, with ours and the kind of their outputs."""
+"""Lower-case tool names, with our name and the kind of output."""
 _ARGUMENTS = {
     **dict.fromkeys(("file_path", "filePath"), "path"),
     **dict.fromkeys(("old_string", "oldString", "old_str"), "old"),
@@ -47,20 +46,20 @@ _AGENTS = (("Codex", {"exec_command", "write_stdin", "update_plan", "local_shell
            ("Claude Code", {"Bash", "Read", "Edit", "Grep"}),
            ("Copilot", {"view", "read_bash", "stop_bash", "str_replace_editor", "report_intent"}),
            ("OpenCode", {"bash", "read", "edit", "todowrite"}))  # fmt: skip
-"""Agents, with names of tools by which they are known; the first that fits."""
+"""Agents with tool names that identify them; the first match wins."""
 _FILE = re.compile(r"(?P<project>.+?)-(?:claudecode|codex|opencode|copilot(?:cli)?)-\d+")
 _LINE_NUMBER = re.compile(r"^ *(\d+)→", re.MULTILINE)
-"""How Claude Code numbers the lines of a file; ours has a tab there."""
+"""Claude Code's line numbers in files; ours use a tab."""
 _EXIT = re.compile(r"\A(?:Chunk ID|Wall time|Exit code)[^\0]{0,200}?(?:exited with code|Exit code:?) ([1-9]\d*)\n")
 
 LATEST = 1e12
-"""Seconds; what claims to be later says no time."""
+"""In seconds; later times are treated as missing."""
 LARGE = 1_000_000
-"""Characters of an output that is worth a word."""
+"""Characters from which an output is mentioned."""
 FOREIGN = 0.2
-"""Share of letters beyond Latin ones with which a session is said not to be in English."""
+"""Share of non-Latin letters from which a session is reported as not English."""
 INTERLEAVED_SHARE = 0.1
-"""Share of calls answered after a later reply, with which a recording is taken for that of two agents at once."""
+"""Share of calls answered after a later reply from which a recording is considered to contain two agents."""
 _OURS = frozenset(tool.name for tool in builtin_tools())
 NOT_RECORDED = "[no output was recorded]"
 
@@ -69,7 +68,7 @@ NOT_RECORDED = "[no output was recorded]"
 class RecordedCall:
     id: str
     tool: str
-    """Of ours, where it is one of ours."""
+    """Our tool name, if there is one."""
     kind: Kind
     arguments: Mapping[str, object]
     output: str = NOT_RECORDED
@@ -79,9 +78,9 @@ class RecordedCall:
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
     user_texts: tuple[str, ...]
-    """What the user said since the step before."""
+    """User messages since the previous step."""
     asked_at: float
-    """When its request was sent, in seconds; never less than that of the step before."""
+    """Time of its request in seconds, never decreasing."""
     text: str
     thought: int
     """Characters of thinking, which are not in `text`."""
@@ -95,11 +94,11 @@ class Recording:
     agent: str
     steps: tuple[RecordedStep, ...]
     troubles: Mapping[str, int] = field(default_factory=dict)
-    """What was wrong with it, with how often; nothing of it keeps it from being replayed."""
+    """Problems with their counts; none prevents a replay."""
 
     @property
     def characters(self) -> int:
-        """Of all that was said, called and given back."""
+        """Characters of all messages, calls and outputs."""
         return sum(
             sum(map(len, step.user_texts))
             + len(step.text)
@@ -120,7 +119,7 @@ def call_chars(call: RecordedCall) -> int:
 
 
 def read_folder(folder: Path) -> tuple[list[Recording], list[SkippedRecording]]:
-    """The recordings of a folder, its `*.jsonl`, by name; and those that cannot be replayed."""
+    """Read the recordings in a folder (`*.jsonl`), sorted by name; and those that cannot be replayed."""
     found = [read_recording(path) for path in sorted(folder.glob("*.jsonl"))]
     recordings = [one for one in found if isinstance(one, Recording)]
     return recordings, [one for one in found if isinstance(one, SkippedRecording)]
@@ -152,7 +151,7 @@ def read_recording(path: Path) -> Recording | SkippedRecording:
 
 
 def join_recordings(recordings: Sequence[Recording]) -> list[Recording]:
-    """One recording for each project and agent, of all that these have, one session after the other by time."""
+    """Join the recordings of each project and agent into one, in order of time."""
     groups: dict[tuple[str, str], list[Recording]] = {}
     for recording in recordings:
         groups.setdefault((recording.project, recording.agent), []).append(recording)
@@ -181,7 +180,7 @@ def _rows(lines: Iterator[str], troubles: Counter[str]) -> Iterator[Mapping[str,
             continue
         try:
             row = json.loads(line)
-            if "\\ud" in line.lower():  # half a pair cannot be sent
+            if "\\ud" in line.lower():  # a lone surrogate cannot be sent
                 row = json.loads(sendable(json.dumps(row, ensure_ascii=False)))
         except (ValueError, RecursionError):
             row = None
@@ -207,7 +206,7 @@ def _calls_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 @dataclass(slots=True)
 class _Draft:
-    """A step whose outputs still come in."""
+    """A step whose outputs are still being read."""
 
     user_texts: list[str]
     asked_at: float
@@ -218,19 +217,19 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Reader:
-    """Makes steps of rows. Replies with nothing between them are one, and so is one without calls with the next, where
-    the user said nothing in between: a turn would end there."""
+    """Groups rows into steps. Consecutive replies are merged, and so is a reply without calls with the next one if no
+    user message follows, since a turn would end there."""
 
     troubles: Counter[str]
     drafts: list[_Draft] = field(default_factory=list)
     _user_texts: list[str] = field(default_factory=list)
     _clock: float | None = None
     _asked_at: float = 0.0
-    """When the newest row came that a model is shown."""
+    """Time of the latest row that a model sees."""
     _follows_reply: bool = False
-    """The row before was a reply."""
+    """Whether the previous row was a reply."""
     _places: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Step and place of the calls."""
+    """Step and index of each call."""
     _answered: set[str] = field(default_factory=set)
 
     def take(self, row: Mapping[str, Any]) -> None:
@@ -313,12 +312,12 @@ def _call(call: Mapping[str, Any]) -> RecordedCall:
         arguments["command"] = str(arguments["command"][-1])
     tool = tool or re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60] or "tool"
     if kind == "other" and tool in _OURS:
-        tool = f"{tool}_recorded"  # it would do here what it did there
+        tool = f"{tool}_recorded"  # since running it would repeat the recorded effects
     return RecordedCall(_id(call["id"]), tool, kind, arguments)
 
 
 def _id(id: object) -> str:
-    """As it can be sent."""
+    """A valid call id."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", str(id)) or "call"
 
 

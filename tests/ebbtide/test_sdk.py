@@ -243,7 +243,7 @@ def test_a_script_needs_no_loop(project: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"root": "/no/such/folder"}, "there is no folder `/no/such/folder` to work in"),
+        ({"root": "/no/such/folder"}, "the folder `/no/such/folder` does not exist"),
         ({"mode": "yolo"}, "agent.permission_mode"),
         ({"settings": {"agent.max_turns": "many"}}, "agent.max_turns"),
         ({"settings": {"agent.no_such_key": 1}}, "agent.no_such_key"),

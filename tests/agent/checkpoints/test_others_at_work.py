@@ -199,7 +199,7 @@ def test_damage_that_is_met_later_is_told_and_set_aside_at_the_next_opening(tmp_
     damaged(database, "paths")
     after = tree(work)
     with closing(project_in(tmp_path)) as project:
-        with pytest.raises(StoreFailed, match="is damaged; it is set aside for a new one when it is opened next"):
+        with pytest.raises(StoreFailed, match="is damaged; it will be replaced by a new one when it is next opened"):
             undone(project)
         with pytest.raises(StoreFailed, match="is set aside once no other program uses it"):
             project_in(tmp_path)

@@ -135,7 +135,7 @@ def test_other_names_hold_for_providers_and_models_as_far_as_they_have_the_key(t
     assert config.sources["providers.openai.max_output_tokens"].endswith("config.toml (maxTokens)")
     efforts = [effort_for(config, facts_for("openai", name)) for name in ("m", "n")]
     assert (efforts, effort_for(config, facts_for("anthropic", "m"))) == (["high", "low"], None)
-    with pytest.raises(ConfigError, match=r"there is no key `providers\.openai\.tool_response_max_bytes`"):
+    with pytest.raises(ConfigError, match=r"unknown key `providers\.openai\.tool_response_max_bytes`"):
         configured(tmp_path, "[providers.openai]\ntoolResponseMaxBytes = 3\n")
 
 
@@ -148,7 +148,7 @@ def test_null_takes_back_for_one_run_what_a_file_sets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[agent]\nsomething_else = 1", "[agent]\nsomethingElse = 1", "[compaction]\nx = 1"])
 def test_a_name_that_nobody_knows_is_a_mistake(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no key `agent\."):
+    with pytest.raises(ConfigError, match=r"unknown key `agent\."):
         configured(tmp_path, text)
 
 

@@ -85,14 +85,14 @@ def test_providers_and_models_can_be_described(place: Place) -> None:
         ("[agent]\nmax_turns = true\n", ["`agent.max_turns`", "whole number above 0"]),
         ("[agent\n", ["config.toml", "cannot read"]),
         ("[agent]\nfallback_models = 'openai/gpt'\n", ["`agent.fallback_models`", "a list of texts"]),
-        ("[providers.acme]\nbase_url = 'x'\n", ["no provider `acme`", "anthropic"]),
+        ("[providers.acme]\nbase_url = 'x'\n", ["unknown provider `acme`", "anthropic"]),
         ("[providers.openai]\nurl = 'x'\n", ["`providers.openai.url`", "base_url"]),
         ("[providers.openai.models.m]\nprice = 1\n", ["`providers.openai.models.m.price`", "prices"]),
         ("[permissions]\nallow = 'bash'\n", ["`permissions.allow`", "a list of rules"]),
         ("agent = 3\n", ["`agent` is a table", "`agent.KEY = VALUE`"]),
         ("rewrite = 'off'\n", ["`rewrite` is a table"]),
-        ("providers = 3\n", ["`providers` must hold one table per provider"]),
-        ("colour = 3\n", ["no key `colour`"]),
+        ("providers = 3\n", ["`providers` must contain one table per provider"]),
+        ("colour = 3\n", ["unknown key `colour`"]),
     ],
 )
 def test_a_mistake_names_file_key_and_what_is_allowed(place: Place, text: str, says: list[str]) -> None:
@@ -118,9 +118,9 @@ def test_a_long_list_may_stand_in_one_line(place: Place) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("agent.x = true\n" + "a." * 400_000 + "b = 1\n", "line 2 is one too many with hundreds of dots"),
-        ("'=' = 0\n" + "'='." * 4_000 + "a.b = 1\n", "line 2 is one too many with hundreds of dots"),
-        ("".join(f"{'a.' * 1_000}b{number} = 1\n" for number in range(11)), "line 11 is one too many with hundreds"),
+        ("agent.x = true\n" + "a." * 400_000 + "b = 1\n", "line 2: too many lines with hundreds of dots"),
+        ("'=' = 0\n" + "'='." * 4_000 + "a.b = 1\n", "line 2: too many lines with hundreds of dots"),
+        ("".join(f"{'a.' * 1_000}b{number} = 1\n" for number in range(11)), "line 11: too many lines with hundreds"),
         ("a = " + "9" * 5_000 + "\n", "Exceeds the limit (4300 digits) for integer string conversion"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_cache_is_kept_alive_three_times_at_most(value: str, place: Place) -> 
 
 def test_a_key_that_is_written_by_another_name_is_left_to_the_user(place: Place) -> None:
     place.user(WRITTEN)
-    with pytest.raises(ConfigError, match=r"`agent\.context_window` is written by another name"):
+    with pytest.raises(ConfigError, match=r"`agent\.context_window` is set by another name"):
         place.settings().unset_value("agent.context_window")
 
 

@@ -76,7 +76,7 @@ def test_junit_fails_for_what_is_more_than_a_note() -> None:
     assert [case.get("name") for case in cases] == ["src/a b.py:3: It breaks", "src/a b.py:1: It breaks"]
     assert [[child.tag for child in case] for case in cases] == [["failure"], ["system-out"]]
     nothing = ElementTree.fromstring(FORMATS["junit"](review()))
-    assert [case.get("name") for case in nothing.findall("testsuite/testcase")] == ["nothing was found"]
+    assert [case.get("name") for case in nothing.findall("testsuite/testcase")] == ["no findings"]
 
 
 def test_gitlab_is_told_what_has_a_place() -> None:
@@ -93,5 +93,5 @@ def test_text_and_tables_are_for_people() -> None:
     assert row.replace("\\|", "").count("|") == 4
     assert "@all" not in table
     assert "\\<b\\>" in table
-    assert FORMATS["markdown"](review()).splitlines() == ["A change.", "", "Nothing was found."]
+    assert FORMATS["markdown"](review()).splitlines() == ["A change.", "", "No findings."]
     assert json.loads(FORMATS["json"](review(told())))["findings"][0]["path"] == "src/a b.py"

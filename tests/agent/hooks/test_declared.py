@@ -110,7 +110,7 @@ def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
         "PreToolUse (Bash, if Bash(git *)): a",
         "PreToolUse (Bash): b '${CLAUDE_PROJECT_DIR}/x y'",
         "PreToolUse (Bash): pwsh -NoProfile -Command Get-Date",
-        "PreToolUse (Bash): tells http://a/b with $KEY",
+        "PreToolUse (Bash): posts to http://a/b with $KEY",
     ]
     assert found[0] == HookEntry("PreToolUse", "Bash", "a", 5.0, "Bash(git *)", True, True, "looks")
     assert found[3].action == HttpTarget("http://a/b", (("X-Key", "$KEY"),), ("KEY",))
@@ -125,12 +125,12 @@ def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
     settings = json.dumps({"hooks": {"Stop": [{"hooks": hooks}]}})
     home.write(".claude/settings.json", settings)
     found = declared_hooks(home.config())
-    assert [each.entry.action_text for each in found.hooks] == ["tells http://localhost:8080/a"]
+    assert [each.entry.action_text for each in found.hooks] == ["posts to http://localhost:8080/a"]
     assert [each.partition("` for Stop is left out: hooks of a project")[0] for each in found.problems] == [
-        "the hook `tells https://example.org/a",
-        "the hook `tells http://localhost.example.org/",
-        "the hook `tells http://127.0.0.1@b/",
-        "the hook `tells http://[::1]/ with $KEY",
+        "the hook `posts to https://example.org/a",
+        "the hook `posts to http://localhost.example.org/",
+        "the hook `posts to http://127.0.0.1@b/",
+        "the hook `posts to http://[::1]/ with $KEY",
     ]
     home.write(".claude/settings.json", settings, of_user=True)
     assert len(declared_hooks(home.config()).hooks) == 6
@@ -199,15 +199,15 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
         "a hook for `Stop` is left out: its `type` is 'script'; known",
         "a hook for `Stop` is left out: its `type` is \"['command']\"; ",
         "a hook for `Stop` is left out: it is not a table",
-        "a hook for `Stop` is left out: it says `if`, which can only ",
-        "a hook for `Stop` is left out: it says `only`, which is not ",
+        "a hook for `Stop` is left out: `if` applies only to tool cal",
+        "a hook for `Stop` is left out: unknown key `only`",
         "a hook for `Stop` is left out: its `async` must be true or f",
         "a hook for `Stop` is left out: its `statusMessage` must be a",
         "a hook for `Stop` is left out: its `shell` must be `bash` or",
         "a hook for `Stop` is left out: its `url` must begin with `ht",
-        "a hook for `Stop` is left out: its `headers` must be texts o",
+        "a hook for `Stop` is left out: its `headers` must be strings",
         "a hook for `Stop` is left out: its `allowedEnvVars` must be ",
-        "a hook for `Stop` is left out: it says `command`, which is n",
+        "a hook for `Stop` is left out: unknown key `command`",
         "a hook for `PreToolUse` is left out: its `if` must be a rule",
         '`hooks.PreToolUse` must hold tables such as {matcher = "Bash',
         "a hook for `SessionEnd` is left out: its `timeout` must be a",

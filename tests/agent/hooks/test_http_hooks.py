@@ -100,7 +100,7 @@ async def test_a_server_that_fails_hangs_floods_or_leads_elsewhere_costs_a_line(
         home.replies(calls(bash("echo hi")), DONE)
         done = await home.run()
     assert done.outputs == [("done", "hi\nexit code 0")]
-    told = [line.replace(url, "U").removeprefix("the hook `tells ") for line in done.told]
+    told = [line.replace(url, "U").removeprefix("the hook `posts to ") for line in done.told]
     assert told[:3] == [
         "U/fails` for PreToolUse could not be run: it answered with 500; it goes on without it",
         "U/moved` for PreToolUse could not be run: it answered with 302; it goes on without it",

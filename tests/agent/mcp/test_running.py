@@ -181,7 +181,7 @@ async def test_a_server_killed_from_outside_between_two_turns_is_told_of_with_th
     await until(lambda: phase(session, "forge") == "starting")
     events = await say(session)
     assert finished(events) == [("mcp__forge__echo", "done", "again")]
-    assert [line.partition(":")[0] for line in notices(events)] == ["the server `forge` has broken down"]
+    assert [line.partition(":")[0] for line in notices(events)] == ["the server `forge` crashed"]
 
 
 async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> None:

@@ -107,9 +107,9 @@ def test_a_line_that_means_nothing_is_named_and_nothing_is_changed(suffix: str, 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("out.jsonl", '{"some": "data"}\n', "is there already, and no batch wrote it"),
-        ("out.jsonl", "words without an end", "is there already, and no batch wrote it"),
-        ("out.jsonl.journal", '{"some": "data"}\n', "is no journal of a batch"),
+        ("out.jsonl", '{"some": "data"}\n', "exists but was not written by a batch"),
+        ("out.jsonl", "words without an end", "exists but was not written by a batch"),
+        ("out.jsonl.journal", '{"some": "data"}\n', "is not a batch journal"),
         ("out.jsonl.journal", "text\n", "line 1 of"),
     ],
 )

@@ -37,14 +37,14 @@ def test_the_digest_is_of_all_but_the_id() -> None:
         (b'{"prompt": " "}', "`prompt` must be a non-empty string"),
         (b'{"prompt": "a", "id": true}', "`id` must be a string or an integer"),
         (b'{"prompt": "a", "id": "' + b"x" * 201 + b'"}', "longer than 200 characters"),
-        (b'{"prompt": "a", "modle": "x"}', "there is no option `modle`; a task has id, prompt, model"),
+        (b'{"prompt": "a", "modle": "x"}', "unknown option `modle`; a task can have id, prompt, model"),
         (b'{"prompt": "a", "max_cost": NaN}', "NaN is not a JSON value"),
         (b'{"prompt": "a", "max_cost": 0}', "`max_cost` must be dollars above 0"),
         (b'{"prompt": "a", "max_turns": 1.5}', "`max_turns` must be a whole number above 0"),
         (b'{"prompt": "a", "allow": "read"}', "`allow` must be a list of rules"),
         (b'{"prompt": "a", "permission_mode": "yolo"}', "one of ask, accept-edits, plan, auto"),
         (b'{"prompt": "a", "output_schema": {"type": "nonsense"}}', "`output_schema` cannot be used"),
-        (b'{"prompt": "a", "id": "1"}', "the task of line 1 has the id `1`, too"),
+        (b'{"prompt": "a", "id": "1"}', "the task in line 1 also has the id `1`"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(line: bytes, says: str) -> None:
