@@ -1,6 +1,5 @@
-"""Damages a home in as many ways as asked for, runs commands in it, and prints what they did: `python -m bench.damages
-200`. A command that ends in a traceback, without a word or with an unknown exit code, or that loses rows which could be
-read, is a fault."""
+"""Damages a home in many ways, runs commands in it, and reports their behaviour: `python -m bench.damages 200`. A fault
+is a command that ends with a traceback, without output or with an unknown exit code, or that loses readable rows."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Command lines of random shapes, as long as wanted: what a policy that reads them might take long for."""
+"""Random command lines of any length, to find inputs for which the permission policy is slow."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -37,7 +37,8 @@ _FRAMES: Sequence[tuple[str, str]] = (
 
 
 def shape(seed: int, length: int) -> Callable[[int], str]:
-    """The shape of a seed: what makes a line of it, another one for each number, none longer than `length`."""
+    """Return a function that generates lines of a random shape, a different one for each number, with at most `length`
+    characters."""
     dice = random.Random(seed)
     before, after = dice.choice(_FRAMES)
     pieces = dice.sample(_PIECES, dice.choice((1, 1, 2, 3, 5, 9, len(_PIECES))))

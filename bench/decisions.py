@@ -1,8 +1,7 @@
-"""How long the permission policy takes for a command of 10,000 characters, shape by shape: none of them seen before.
+"""Measures the permission policy on commands of 10,000 characters, by shape, each seen for the first time.
 
 python -m bench.decisions [TIMES]
-python -m bench.decisions random [COUNT [SEED]]    random shapes of ten lengths: the best of five lines of each
-"""
+python -m bench.decisions random [COUNT [SEED]]    random shapes of ten lengths: the best of five lines of each"""
 
 import statistics
 import sys
@@ -22,7 +21,7 @@ from ebbtide.tools.catalog import builtin_tools
 
 LONG = 10_000
 MAX_DECISION_MS = 1.0
-"""Milliseconds."""
+"""Limit in milliseconds."""
 ALLOWED_COMMANDS = "ls cat rg grep find sed head tail wc sort uniq echo printf pwd jq pytest ruff"
 DENIED_RULES = "bash(rm) bash(curl) bash(wget) bash(git push) read(secrets.env)"
 _UNITS: Mapping[str, str] = {
@@ -49,7 +48,7 @@ _UNITS: Mapping[str, str] = {
     "brackets": "((( {} ",
 }
 _WIDE = "{}_which_has_a_rather_long_name"
-"""So that fewer pieces fill a line, and all of them are read."""
+"""Makes a line consist of fewer, longer pieces."""
 _TEXTS: Mapping[str, tuple[str, str, str]] = {
     "one long text": ("echo '", "word {} ", "'"),
     "one long word": ("echo ", "{}aaaaaaaa", ""),
@@ -66,7 +65,7 @@ _TEXTS: Mapping[str, tuple[str, str, str]] = {
 
 
 def lines() -> Iterator[tuple[str, Callable[[int], str]]]:
-    """Each shape with what makes a line of it, another one for each number."""
+    """Yield each shape with a function that generates lines, a different one for each number."""
     for name, unit in _UNITS.items():
         yield f"{name}, many", partial(_repeat_unit, "ls ", unit, "")
         yield f"{name}, long", partial(_repeat_unit, "ls ", unit.replace("{}", _WIDE), "")
@@ -88,7 +87,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _decider(root: Path) -> Callable[[str], Ruling]:
-    """What decides about a command in a folder, with rules of every kind."""
+    """Return a function that decides about commands in a folder, with rules of every kind."""
     bash = next(tool for tool in builtin_tools() if tool.name == "bash")
     policy = Policy(
         str(root),
@@ -114,7 +113,7 @@ def _measure_shapes(decided: Callable[[str], Ruling], times: int) -> int:
 
 
 def _time_decision(decided: Callable[[str], Ruling], line: str) -> tuple[Ruling, float]:
-    """What is decided, and the milliseconds of a processor that it takes."""
+    """Return the decision and its processor time in milliseconds."""
     began = time.process_time()
     ruling = decided(line)
     return ruling, (time.process_time() - began) * 1000
@@ -125,7 +124,7 @@ def _random(decided: Callable[[str], Ruling], count: int = 2_000, first: int = 0
     for seed in range(first, first + count):
         length = LONG * (seed % 10 + 1) // 10
         line_of = shape(seed, length)
-        # The best of several lines, each seen for the first time: what else the machine does is no time of ours.
+        # The best of several lines, each seen for the first time, to exclude other load.
         took = min(_time_decision(decided, line_of(number))[1] for number in range(1, 6))
         best[length].append(took)
         if took > MAX_DECISION_MS:

@@ -1,10 +1,9 @@
-"""Whether steps stay as quick as they are at first, however long a session is: limits that hold on any machine.
+"""Checks that steps stay as fast as at the start, however long a session is, with limits that hold on any machine.
 
-python -m bench.gates
+    python -m bench.gates
 
-Processor time is compared within one run, and with a bare loop that sends the same and runs the same command. Noise
-makes everything slower, never quicker: the best of a few tries counts, and the limits leave room.
-"""
+Processor time is compared within one run, and with a bare loop that sends the same requests and runs the same command.
+Noise only makes things slower, so the best of a few tries counts, and the limits are generous."""
 
 import asyncio
 import sys
@@ -19,9 +18,9 @@ from bench.steps import Steps, bare, ours
 
 STEPS = 300
 LONG = 2_000
-"""Messages of a session that is rewritten."""
+"""Messages of the session that is rewritten."""
 TRIES = 3
-"""How often a gate that does not hold is measured again."""
+"""How often a failed gate is measured again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class StepGate:
     name: str
     limit: float
     measure: Callable[[], tuple[float, str]]
-    """How many times what it is compared with, and what that is."""
+    """Measures the ratio and describes it."""
 
 
 def growth() -> tuple[float, str]:
@@ -77,7 +76,7 @@ def main() -> int:
 
 
 def missed_by(gate: StepGate) -> str:
-    """What is said of a gate that does not hold; nothing of one that does."""
+    """The line for a failed gate; empty if it holds."""
     best, line = float("inf"), ""
     for _ in range(TRIES):
         ratio, about = gate.measure()

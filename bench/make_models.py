@@ -1,8 +1,7 @@
-"""Makes agent/providers/models.json from LiteLLM's table of models. Run by hand when models or prices change:
+"""Generates agent/providers/models.json from LiteLLM's model table. Run manually when models or prices change:
 
 pip download litellm --no-deps -d build && unzip -o build/litellm-*.whl -d build
-python -m bench.make_models build/litellm/model_prices_and_context_window_backup.json 1.109.1
-"""
+python -m bench.make_models build/litellm/model_prices_and_context_window_backup.json 1.109.1"""
 
 import json
 import re
@@ -19,7 +18,7 @@ NOT_FOR_AGENTS = re.compile(
 )
 DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 SEPARATE_LIMITS = (400_000, 1_050_000)
-"""Windows of OpenAI models whose `max_input_tokens` is what their longest reply leaves of it."""
+"""Windows of OpenAI models whose `max_input_tokens` is the window minus the longest reply."""
 
 TOOL_SEARCH_SOURCE = (
     "for Anthropic the page on tool search in its documentation (Opus and Sonnet from 4.0, Haiku from 4.5, Mythos), "
@@ -27,7 +26,7 @@ TOOL_SEARCH_SOURCE = (
     "both read on 2026-11-22"
 )
 ANTHROPIC_SEARCH = re.compile(r"claude-(?:opus|sonnet|haiku|mythos)-")
-"""The families of the table, none of whose models is older than that."""
+"""Families in the table; all their models support tool search."""
 
 PRICES = {
     "input": "input_cost_per_token",
@@ -51,7 +50,7 @@ def main(path: str, version: str) -> None:
 
 
 def provider_text(name: str, rows: dict[str, Row]) -> str:
-    """One model a line, so that a change of the table is a readable diff."""
+    """One model per line, for readable diffs."""
     inner = ",\n".join(f"      {json.dumps(model)}: {json.dumps(row)}" for model, row in rows.items())
     return f"    {json.dumps(name)}: {{\n{inner}\n    }}"
 
@@ -62,7 +61,7 @@ def rows_of(table: dict[str, Row], provider: str) -> dict[str, Row]:
         for name, entry in sorted(table.items())
         if entry.get("litellm_provider") == provider and is_for_agents(name, entry)
     }
-    # A dated name that says nothing new is found through its base.
+    # A dated name with the same data as its base name is omitted.
     return {
         name: row for name, row in rows.items() if DATE.sub("", name) == name or rows.get(DATE.sub("", name)) != row
     }
@@ -86,7 +85,7 @@ def row_of(entry: Row) -> Row:
 
 
 def prices_of(entry: Row) -> Row:
-    """Prices of a million tokens. What has no price of its own costs what other input costs."""
+    """Prices per million tokens. A missing price is that of normal input."""
     prices = {name: million(entry[key if key in entry else PRICES["input"]]) for name, key in PRICES.items()}
     for tier in (
         found[1] for key in entry if (found := re.fullmatch(r"input_cost_per_token_above_(\d+)k_tokens", key))
@@ -112,7 +111,7 @@ def thinking_of(entry: Row) -> str:
 
 
 def tool_search_of(name: str, entry: Row) -> Row:
-    """How the model's provider finds deferred tools, where it does."""
+    """How the model's provider searches deferred tools, if it does."""
     if entry["litellm_provider"] == "anthropic":
         return {"tool_search": "plain"} if ANTHROPIC_SEARCH.match(name) else {}
     version = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)

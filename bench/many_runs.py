@@ -1,10 +1,11 @@
-"""Many `ebb -p` at once on one store: whether all answer, and how long they wait for each other's transactions.
+"""Runs many `ebb -p` concurrently on one store: checks that all answer, and measures how long they wait for each
+other's transactions.
 
-python -m bench.many_runs [RUNS]
+    python -m bench.many_runs [RUNS]
 
-Each run reads a file and answers, so it writes four times. A wait is told twice: as the clock has it, which counts what
-the machine does besides, and until whoever held the lock let it go. What a transaction holds the lock for is told in
-processor time, too: a process that is not scheduled meanwhile holds it for longer."""
+Each run reads a file and answers, so it writes four times. Waits are reported twice: by the clock, which includes other
+load, and until the lock was released. How long transactions hold the lock is also reported in processor time, since an
+unscheduled process holds it for longer."""
 
 import json
 import sqlite3
@@ -22,9 +23,9 @@ from ebbtide.store import open_databases
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 
 RETRY = 0.0005
-"""Seconds between two attempts to begin, which is how exactly a wait is known."""
+"""Seconds between attempts to begin a transaction; the resolution of a wait."""
 MAX_WAIT_S = 0.1
-"""Seconds that none may wait."""
+"""Maximum wait in seconds."""
 
 
 def main() -> int:
@@ -43,7 +44,7 @@ def _answer(request: Recorded) -> Turn:
 
 
 def _measure_runs(folder: Path, runs: int) -> Sequence[Mapping[str, Any]]:
-    """What each run noted; the store is there already."""
+    """Return what each run recorded; the store exists beforehand."""
     project = folder / "project"
     project.mkdir()
     (project / "a.txt").write_text("one\n" * 50)
@@ -68,7 +69,7 @@ def _report(runs: int, noted: Sequence[Mapping[str, Any]]) -> int:
     waits = [wait for run in noted for wait in run["waits"]]
     holds = [hold for run in noted for hold in run["holds"]]
     ends = sorted(end for _, end, _ in holds)
-    # Until the last of those who were before it let go: a process may notice late that it has its turn.
+    # Until the last earlier holder released it; a process may notice its turn late.
     true = [max([end for end in ends if began <= end <= got], default=got) - began for began, got in waits]
     print(f"{runs} runs at once: {failed} failed, {len(waits)} of {len(holds)} transactions waited")
     for name, values in (
@@ -86,7 +87,7 @@ def _report(runs: int, noted: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _one_run(place: Path, arguments: Sequence[str]) -> int:
-    """`ebb`, which notes each transaction in which it writes."""
+    """Run `ebb`, recording each write transaction."""
     waits, holds = list[tuple[float, float]](), list[tuple[float, float, float]]()
     base, execute = open_databases.OpenDatabase, sqlite3.Connection.execute
     begun = dict[int, tuple[float, float]]()

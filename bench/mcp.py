@@ -1,7 +1,6 @@
-"""What a call of a server's tool costs here on top of the SDK's own client, over pipes: `python -m bench.mcp`.
+"""Measures the overhead of an MCP tool call over the SDK's own client, with pipes: `python -m bench.mcp`.
 
-Both clients talk to the same program, in turns, one call at a time. Each round gives the difference of the medians.
-"""
+Both clients call the same program alternately, one call at a time. Each round gives the difference of the medians."""
 
 import asyncio
 import statistics
@@ -22,13 +21,13 @@ from ebbtide.tools.mcp.spec import ServerSpec
 ROUNDS = 10
 CALLS = 100
 MAX_OVERHEAD_MS = 3.0
-"""Milliseconds."""
+"""Limit in milliseconds."""
 SERVER = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "tests" / "tools" / "mcp" / "raw.py"), "well")
 SIZES = {"a word": 5, "100 kB": 100_000, "10 MB": 10_000_000}
 
 
 async def median(call: Callable[[], Awaitable[object]], calls: int) -> float:
-    """Milliseconds of a call."""
+    """Median time of a call in milliseconds."""
     times = []
     for _ in range(calls):
         began = time.perf_counter()

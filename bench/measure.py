@@ -1,4 +1,4 @@
-"""Child processes with their cost: what the benchmarks of whole programs share. It knows no benchmark."""
+"""Measures child processes; shared by the benchmarks of whole programs."""
 
 import os
 import statistics
@@ -14,25 +14,25 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run of a program took."""
+    """The cost of running a program."""
 
     began: float
-    """`time.monotonic()` before the process was made."""
+    """`time.monotonic()` before the process was created."""
     seconds: float
     cpu: float
-    """Seconds of user and system time."""
+    """User and system time in seconds."""
     peak_mb: float
     code: int
 
 
 def environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """A user's environment with nothing configured, and bytecode caches as an installed program has them."""
+    """The environment of an unconfigured user, with bytecode caching as in an installation."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     return {**kept, "HOME": str(home), "EBB_HOME": str(home), "PYTHONPATH": str(ROOT), **extra}
 
 
 def run(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Cost:
-    """Runs a program to its end, with its output thrown away."""
+    """Run a program to its end, discarding its output."""
     began = time.monotonic()
     process = subprocess.Popen(
         command, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -44,18 +44,18 @@ def run(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Cost:
 
 
 def compile_sources() -> None:
-    """Writes the bytecode of our own sources, as an installation does."""
+    """Compile our sources to bytecode, as an installation does."""
     folders = [str(ROOT / name) for name in ("agent", "tools", "store", "tui")]
     subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=True)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that such a share of them does not exceed."""
+    """The value that this share of the values does not exceed."""
     return statistics.quantiles(values, n=100, method="inclusive")[round(share * 100) - 1] if values[1:] else values[0]
 
 
 def row(name: str, values: Sequence[float], unit: str, limit: float | None = None, *, share: float = 0.5) -> str:
-    """One line of a table: the median, or the value of another share, with the range, and whether the limit holds."""
+    """A table row: the median, or another percentile, with the range, and whether the limit holds."""
     value = percentile(values, share)
     verdict = "" if limit is None else f"   limit {limit:g}: {'holds' if value <= limit else 'MISSED'}"
     said = name if share == 0.5 else f"{name}, {100 * share:.0f} % of them"

@@ -1,7 +1,7 @@
-"""What a step costs by itself, at the start of a long session and at its end, beside a bare loop that does the same.
+"""Measures the overhead of a step at the start and at the end of a long session, compared with a bare loop that does
+the same.
 
-python -m bench.overhead [STEPS …]
-"""
+    python -m bench.overhead [STEPS …]"""
 
 import os
 import statistics
@@ -14,9 +14,9 @@ from ebbtide.agent.context.estimate import estimate_text
 from ebbtide.agent.providers.tokenizers import load_encoding
 
 QUICK = 8.0
-"""Milliseconds of a step at the start."""
+"""Limit for a step at the start, in milliseconds."""
 STEADY = 1.3
-"""How many times that a step may take at the end."""
+"""Limit for the growth of a step until the end."""
 
 
 def main() -> int:
@@ -34,15 +34,17 @@ def main() -> int:
 
 
 def tokens_of(text: str) -> str:
-    """The tokens of a text by `o200k_base`, where `tiktoken` or a terminal of ours has it; else as estimated."""
+    """Count tokens with `o200k_base`, if `tiktoken` or a stored vocabulary provides it; otherwise estimate."""
     count = load_encoding("o200k_base", find_folders(os.environ).data / "vocabularies")
     if count is None:
         return f"{estimate_text(text):,} tokens as estimated: the vocabulary of o200k_base is not on this machine"
-    return f"{round(count(text), -1):,.0f} tokens of o200k_base"  # the name of the folder is in it: a few more or less
+    return (
+        f"{round(count(text), -1):,.0f} tokens of o200k_base"  # rounded, since the text contains the name of the folder
+    )
 
 
 def print_steps(name: str, run: Steps, limit: float | None = None) -> None:
-    """The first and the last tenth of a run: processor time, and the time that passed."""
+    """Print the first and the last tenth of a run: processor time and elapsed time."""
     tenth = max(len(run.cpu) // 10, 10)
     passed = statistics.median(run.passed[5 : 5 + tenth]), statistics.median(run.passed[-tenth:])
     held = "" if limit is None else f"   limits {QUICK:g} ms, {limit:g} x: {verdict(run, limit)}"

@@ -1,8 +1,7 @@
-"""What the sandbox costs a command: the shell tool with one and without, one after the other, so that a busy machine
-slows both.
+"""Measures the sandbox overhead of a command: the shell tool with and without sandbox, alternating, so that other load
+affects both.
 
-    python -m bench.sandbox [TIMES]
-"""
+    python -m bench.sandbox [TIMES]"""
 
 import asyncio
 import resource
@@ -19,11 +18,11 @@ from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
 
 MAX_OVERHEAD_MS = 20.0
-"""Milliseconds more, in the median."""
+"""Limit for the median overhead in milliseconds."""
 
 
 async def one(workspace: Workspace) -> tuple[float, float]:
-    """Milliseconds that a command takes, and those in which it and what is around it kept a processor."""
+    """Elapsed and processor time of a command, in milliseconds."""
     began, before = time.perf_counter(), _cpu_seconds()
     await Bash().run({"command": "true"}, workspace)
     return (time.perf_counter() - began) * 1000, (_cpu_seconds() - before) * 1000

@@ -1,7 +1,7 @@
-"""How long a headless run takes to its first request, and how much memory, beside a ten-line script on the SDK.
+"""Measures the time to the first request of a headless run, and its memory, compared with a ten-line script using the
+SDK.
 
-python -m bench.startup [RUNS]
-"""
+    python -m bench.startup [RUNS]"""
 
 import sys
 import tempfile
@@ -54,7 +54,7 @@ def first_requests(names: Sequence[str], runs: int) -> dict[str, list[float]]:
 
 
 def measure(names: Sequence[str], runs: int) -> dict[str, list[tuple[float, Cost]]]:
-    """The same with the cost of each whole run."""
+    """The same, with the cost of each whole run."""
     found: dict[str, list[tuple[float, Cost]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
@@ -65,7 +65,7 @@ def measure(names: Sequence[str], runs: int) -> dict[str, list[tuple[float, Cost
                     env = environment(folder, {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
                     cost = run(COMMANDS[name], env, folder)
                     assert cost.code == 0, f"{name} failed with {cost.code}"
-                    if number:  # the first round warms the disk's cache and does not count
+                    if number:  # the first round warms the page cache and is discarded
                         found[name].append((server.requests[0].at - cost.began, cost))
     return found
 

@@ -1,8 +1,8 @@
-"""What each step of a long session costs, beside a bare loop that sends the same and runs the same command.
+"""Measures the cost of each step of a long session, compared with a bare loop that sends the same requests and runs the
+same command.
 
-A step's own cost is the processor time of the program, which other programs on the machine do not change; the time that
-passes is told besides. It knows no limits: `bench.overhead` prints them, `bench.gates` holds them.
-"""
+The cost of a step is the program's processor time, which is independent of other load; elapsed time is reported as
+well. `bench.overhead` prints limits, and `bench.gates` enforces them."""
 
 import json
 import statistics
@@ -61,17 +61,17 @@ while True:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What the steps of one run took, in milliseconds, from one request to the next."""
+    """Times of the steps of a run in milliseconds, from one request to the next."""
 
     cpu: tuple[float, ...]
     passed: tuple[float, ...]
     peak_mb: float
     opening: str
-    """The first request's system text and tools, as minified JSON."""
+    """System text and tools of the first request, as minified JSON."""
 
     @property
     def first(self) -> float:
-        """Processor time of a step in the first tenth, but for the very first steps, in which modules are loaded."""
+        """Processor time of a step in the first tenth, without the very first steps, which load modules."""
         return statistics.median(self.cpu[5 : 5 + max(len(self.cpu) // 10, 10)])
 
     @property
@@ -80,19 +80,19 @@ class Steps:
 
     @property
     def growth(self) -> float:
-        """How many times the first tenth the last tenth takes."""
+        """Ratio of the last tenth to the first tenth."""
         return self.last / self.first
 
 
 def ours(steps: int, wire: str = "http", *options: str) -> Steps:
-    """A headless run of so many steps."""
+    """Measure a headless run of `steps` steps."""
     command = [sys.executable, "-m", "ebbtide.tui.cli.main", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
     chosen = ["--permission-mode", "auto", "--no-sandbox", "--config", f"providers.anthropic.wire={wire}"]
     return _measure([*command, *chosen, *options], steps)
 
 
 def bare(steps: int) -> Steps:
-    """The bare loop with as many."""
+    """Measure the bare loop with `steps` steps."""
     return _measure([sys.executable, "-c", BARE], steps)
 
 
@@ -101,8 +101,8 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
     process: subprocess.Popen[bytes] | None = None
 
     def answer(recorded: Recorded) -> Turn:
-        """One command a step, none like another: a model that goes in circles is stopped. The program waits for this
-        answer: it does nothing while its time is read."""
+        """One command per step, all different, since a repeating model is stopped. The program is idle while its time
+        is read, because it waits for this answer."""
         assert process is not None
         arrived.append(recorded.at)
         cpu.append(used_by(process.pid))
@@ -125,7 +125,7 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
 
 
 def used_by(process: int) -> float:
-    """Seconds for which the threads of a process have run."""
+    """Seconds that the threads of a process have run."""
     total = 0
     for task in Path(f"/proc/{process}/task").iterdir():
         with suppress(OSError):  # a thread that has just ended
@@ -134,6 +134,6 @@ def used_by(process: int) -> float:
 
 
 def peak_of(process: int) -> float:
-    """Megabytes that a program has taken at most. What is told of it at its end counts the program that started it."""
+    """Peak memory of a program in megabytes. The value reported at its exit would include the parent process."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))

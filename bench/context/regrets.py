@@ -1,20 +1,18 @@
-"""What a session would have needed of what had left its view. Pure.
+"""Detects what a session would have needed of content that had left its context. Pure.
 
-A *regret* is an output of which a later reply uses something distinctive that the request, to which it is the reply,
-does not show, at most one for each output and reply. Distinctive are
+A *regret* is an output of which a later reply uses something distinctive that the reply's request does not show,
+counted at most once per output and reply. Distinctive are
 
-- names: ASCII words of at least 8 characters, joined by `_`, `.` or `-`, that hold a digit, a `_`, a `.` or a capital
-  behind a small letter: what people would not say by chance. Paths are taken apart at their slashes, since how a path
-  begins is easily said anew;
-- lines of the arguments of a call, without blanks around them, of at least 24 characters, that stand as a line of
-  their own in the output, numbers before it aside.
+- names: ASCII words of at least 8 characters, joined by `_`, `.` or `-`, that contain a digit, `_`, `.` or a capital
+after a small letter, since people do not write these by chance. Paths are split at slashes, since the start of a path
+is easily repeated;
+- lines of a call's arguments, stripped, of at least 24 characters, that are also a line of the output, ignoring line
+numbers.
 
-It stands in an output of the session, none of those in which it stands is shown whole, and it is in no other text of
-the request: no part of an output that is still shown, no call, no reply, nothing the user said, no summary. The newest
-output in which it stands is the one that is regretted. Its cause is what took it from the view first: `cut` when it
-came in, `masked` later, or `summarised`. What was regretted counts as brought back, and is not regretted again before
-the view is next rewritten.
-"""
+It must be part of an output of the session, none of the outputs that contain it may be shown whole, and no other text
+of the request may contain it: no visible part of an output, call, reply, user message or summary. The regret belongs to
+the newest output that contains it. Its cause is what removed it from the context first: `cut` on arrival, `masked`
+later, or `summarised`. A regretted output counts as brought back and is not regretted again before the next rewrite."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,25 +26,25 @@ Cause: TypeAlias = Literal["cut", "masked", "summarised"]
 CAUSES: tuple[Cause, ...] = ("cut", "masked", "summarised")
 
 MIN_NAME_CHARS, MIN_LINE_CHARS = 8, 24
-"""Characters."""
+"""Minimum lengths in characters."""
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _DISTINCTIVE = re.compile(r"[0-9_.]|[a-z][A-Z]")
 _NUMBER = re.compile(r"^\s*(?:[^\s:]{1,200}:)?\d+[:\t→|-]")
-"""What stands before a line that a tool has numbered."""
+"""A prefix that tools add when they number lines."""
 
 
 def names_in(text: str) -> set[str]:
-    """The distinctive names of a text."""
+    """Return the distinctive names in a text."""
     return {name for name in set(_NAME.findall(text)) if len(name) >= MIN_NAME_CHARS and _DISTINCTIVE.search(name)}
 
 
 def lines_in(text: str) -> set[str]:
-    """The lines of a text that are long enough to be distinctive."""
+    """Return the lines of a text that are long enough to be distinctive."""
     return {line for one in text.split("\n") if len(line := one.strip()) >= MIN_LINE_CHARS}
 
 
 def used_in(text: str, calls: Iterable[RecordedCall]) -> set[str]:
-    """All that is distinctive in a reply."""
+    """Return everything distinctive in a reply."""
     used = names_in(text)
     for call in calls:
         for argument in texts_in(call.arguments):
@@ -55,7 +53,7 @@ def used_in(text: str, calls: Iterable[RecordedCall]) -> set[str]:
 
 
 def distinctive_parts(output: str) -> set[str]:
-    """All that is distinctive in an output."""
+    """Return everything distinctive in an output."""
     lines = {_NUMBER.sub("", line, count=1) for line in output.split("\n")}
     return names_in(output) | lines_in("\n".join(lines))
 
@@ -65,16 +63,16 @@ class SeenOutput:
     kind: Kind
     whole: str
     step: int
-    """At which it came in."""
+    """Step in which it arrived."""
     first: str | None = None
-    """As it was first shown; None until then."""
+    """The text as first shown; None before that."""
     visible_text: str | None = None
-    """As it is shown now; None when a summary stands for it."""
+    """The text as shown now; None after a summary replaced it."""
     came_whole: bool = False
     masked_at: int | None = None
-    """Steps since it came in, when it was first shown otherwise than at first; None when it never was."""
+    """Age in steps when it was first shown differently; None if it never was."""
     is_back: bool = False
-    """It was regretted since the view was last rewritten."""
+    """Whether it was regretted since the last rewrite."""
 
     @property
     def is_whole(self) -> bool:
@@ -82,7 +80,7 @@ class SeenOutput:
 
     @property
     def left_by(self) -> Cause | None:
-        """What took it, or a part of it, from the view first; None when all of it is there."""
+        """What first removed it, or a part of it, from the context; None if it is shown whole."""
         if self.first is not None and not self.came_whole:
             return "cut"
         if self.masked_at is not None:
@@ -90,7 +88,7 @@ class SeenOutput:
         return "summarised" if self.first is not None and self.visible_text is None else None
 
     def cause(self, wanted: str) -> Cause:
-        """What took something that stands in it from the view."""
+        """What removed a text that it contains from the context."""
         if wanted not in (self.first or ""):
             return "cut"
         return "masked" if self.masked_at is not None else "summarised"
@@ -99,33 +97,33 @@ class SeenOutput:
 @dataclass(frozen=True, slots=True)
 class Regret:
     id: str
-    """Of the call."""
+    """Id of the call."""
     kind: Kind
     cause: Cause
     wanted: str
     """One of the names or lines."""
     characters: int
-    """Of the output."""
+    """Length of the output."""
     age: int
-    """Steps since it came in."""
+    """Steps since it arrived."""
 
 
 @dataclass(slots=True)
 class SeenOutputs:
-    """The outputs of a session, as they came and as they are shown."""
+    """The outputs of a session, as they arrived and as they are shown."""
 
     outputs: dict[str, SeenOutput] = field(default_factory=dict)
     _holders: dict[str, list[str]] = field(default_factory=dict)
-    """In which outputs something distinctive stands, in order."""
+    """Ids of the outputs that contain a distinctive text, in order."""
 
     def add(self, call: RecordedCall, step: int) -> None:
-        """An output that comes in."""
+        """Add an output that arrives."""
         self.outputs[call.id] = SeenOutput(call.kind, call.output, step)
         for found in sorted(distinctive_parts(call.output)):
             self._holders.setdefault(found, []).append(call.id)
 
     def look(self, shown: Mapping[str, str], step: int) -> None:
-        """Takes note of what the request of a step shows of them, by their calls."""
+        """Record what a step's request shows of the outputs, by call id."""
         is_rewritten = False
         for id, output in self.outputs.items():
             now = shown.get(id)
@@ -142,7 +140,7 @@ class SeenOutputs:
                 output.is_back = False
 
     def regrets(self, used: Iterable[str], step: int, view: Callable[[], str]) -> tuple[Regret, ...]:
-        """What is regretted of what a reply uses. `view`: all that its request shows."""
+        """Return the regrets of a reply that uses these texts. `view` returns everything its request shows."""
         found: dict[str, Regret] = {}
         text: str | None = None
         for wanted in sorted(used):

@@ -1,8 +1,7 @@
-"""Recorded sessions played through the real one, by a model that says what was said and tools that give what they gave.
+"""Replays recorded sessions through a real session, with a model and tools that repeat what was recorded.
 
-What the recorded agent had in view when it said so is not known: it says the same whatever is in view here, and what it
-then uses and is not shown is a regret.
-"""
+What the recorded agent saw is unknown: replies do not depend on what is in context here, and anything they use that is
+not shown is a regret."""
 
 import tempfile
 from collections import Counter, deque
@@ -34,25 +33,25 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
 RECALL_CALL = 90
-"""Tokens of a call that brings something back."""
+"""Tokens of a recall call."""
 STAND_IN = (
     "This is a stand-in for a summary, which no model wrote: what the user said last, and the names that the session "
     "itself has used most in what it said and called."
 )
 _MAX_TEXT_CHARS, _MAX_TEXTS = 400, 4
-"""Characters of what the user said, and how many of such texts, that the stand-in tells."""
+"""Length and number of user messages quoted in the stand-in summary."""
 _END = "(Here the recording ends.)"
 
 
 class ReplayTool:
-    """A tool that gives what the next recorded call gave."""
+    """A tool that returns the output of the next recorded call."""
 
     schema: Mapping[str, object] = {"type": "object"}
     effect: Effect = "none"
-    """Whatever it did: nothing is asked, and calls run one after the other."""
+    """The effect does not matter: nothing is asked, and calls run one after another."""
 
     def __init__(self, name: str, tokens: int, model: "RecordedModel", most: int) -> None:
-        """`most`: bytes that are shown of an output; 0: all of them."""
+        """`most` is the number of bytes shown of an output; 0 for all."""
         self.name = name
         self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
         self._model, self._most = model, most
@@ -69,28 +68,28 @@ class ReplayTool:
 class RecordedModel(BilledModel):
     recording: Recording
     at: int = 0
-    """Steps that have been."""
+    """Number of steps so far."""
     given: deque[RecordedCall] = field(default_factory=deque)
     """The calls whose outputs come next."""
     seen: SeenOutputs = field(default_factory=SeenOutputs)
     regrets: list[Regret] = field(default_factory=list)
     recalls: float = 0.0
-    """What it would cost to bring back all that was regretted, in tokens of fresh input."""
+    """Cost of recalling everything that was regretted, in tokens of fresh input."""
     _delivered_steps: int = 0
-    """Steps before which the user was heard."""
+    """Number of steps before which user messages were delivered."""
     _summarised: int = 0
-    """Steps that a summary stands for."""
+    """Number of steps replaced by a summary."""
 
     @property
     def next_message(self) -> str | None:
-        """What the user says now, or None when the recording is at its end."""
+        """The next user message; None at the end of the recording."""
         if self.at == len(self.recording.steps):
             return None
         self._delivered_steps = self.at + 1
         return "\n\n".join(self.recording.steps[self.at].user_texts) or "go on"
 
     def pending_messages(self) -> Sequence[User]:
-        """What the user says before the next step of a turn, for which it is time then."""
+        """User messages for the next step of a turn that are due."""
         self.wait()
         if self._delivered_steps > self.at or self.at == len(self.recording.steps):
             return ()
@@ -99,12 +98,12 @@ class RecordedModel(BilledModel):
 
     @property
     def due(self) -> float:
-        """When the next request was sent, in seconds since the first."""
+        """Time of the next request in seconds since the first."""
         steps = self.recording.steps
         return steps[min(self.at, len(steps) - 1)].asked_at - steps[0].asked_at
 
     def wait(self) -> None:
-        """Lets the time pass up to the next request."""
+        """Advance the clock to the next request."""
         self.now = self.due
 
     def step(self, content: Mapping[str, Any]) -> Reply:
@@ -126,12 +125,12 @@ class RecordedModel(BilledModel):
         return reply
 
     def _price_of(self, regret: Regret) -> float:
-        """Of one more request that brings back what was regretted."""
+        """Cost of a request that recalls what was regretted."""
         fetched = min(round(regret.characters * TOKENS_PER_BYTE), MAX_FETCHED_TOKENS)
         return self.rates.cost(Usage(cache_read=self.last_prompt_tokens, cache_write=fetched, output=RECALL_CALL))
 
     def write_summary(self) -> str:
-        """The stand-in, with the newest files that were read where a policy shows such again."""
+        """The stand-in summary, with the latest files that were read if the policy shows them again."""
         steps = self.recording.steps[: self.at]
         said = [text[:_MAX_TEXT_CHARS] for step in steps for text in step.user_texts][-_MAX_TEXTS:]
         names: Counter[str] = Counter()
@@ -146,7 +145,7 @@ class RecordedModel(BilledModel):
         return f"<retain>{without_tags(retain)}</retain>\n<summary>{without_tags(summary + again)}</summary>"
 
     def _read_again(self, room: int) -> str:
-        """So many bytes of the newest files that were read."""
+        """The latest files that were read, up to `room` bytes."""
         reads = [call.output for step in self.recording.steps[: self.at] for call in step.calls if call.kind == "read"]
         text, most = "", room // 2
         for read in reversed(reads):
@@ -158,10 +157,10 @@ class RecordedModel(BilledModel):
 
 @dataclass(slots=True)
 class InformedCarryingCost(CarryingCost):
-    """The rents of a session that knows what its model regrets, as if each had been brought back."""
+    """Carrying costs of a session that knows its regrets, as if each had been recalled."""
 
     regrets: Sequence[Regret] = ()
-    """Those so far: the same list, which grows."""
+    """The regrets so far; the same list, which grows."""
     _known: int = 0
     _back: dict[str, str] = field(default_factory=dict)
 
@@ -184,7 +183,7 @@ class InformedCarryingCost(CarryingCost):
 
 
 def _within(names: Sequence[str], room: int) -> str:
-    """As many of the names as that many bytes hold."""
+    """As many names as fit into `room` bytes."""
     taken: list[str] = []
     for name in names:
         room -= len(name) + 1
@@ -195,7 +194,7 @@ def _within(names: Sequence[str], room: int) -> str:
 
 
 def request_text(content: Mapping[str, Any]) -> str:
-    """All texts of a request's messages."""
+    """All texts in a request's messages."""
     return "\n".join(
         text
         for message in content["messages"]
@@ -219,29 +218,30 @@ class ReplayResult:
     run: SessionCosts
     steps: int
     all: Usage
-    """Without that of requests that only kept the cache alive."""
+    """Without keep-alive requests."""
     unpaused: Usage
-    """Of the requests that came before the prefix of the one before had expired."""
+    """Usage of requests that came before the cache expired."""
     paused: int
     """Requests that came later."""
     paused_cost: float
-    """Thousands of fresh input tokens that these cost."""
+    """Their cost in thousands of fresh input tokens."""
     recalls: float
-    """Thousands of fresh input tokens that it would cost to bring back what was regretted."""
+    """Cost of recalling everything that was regretted, in thousands of fresh input tokens."""
     regrets: tuple[Regret, ...]
     left: Mapping[tuple[Cause, Kind], int]
-    """Outputs that left the view, in part or as a whole, by what took them first."""
+    """Outputs that left the context, completely or partly, by their first cause."""
     masks: tuple[tuple[Kind, int, bool], ...]
-    """Of each output that was whole until it was masked: its kind, its age in steps then, whether it was regretted."""
+    """For each output that was whole until it was masked: kind, age in steps at that time, and whether it was
+    regretted."""
 
     @property
     def cost(self) -> float:
-        """Thousands of fresh input tokens, with a recall paid for each regret."""
+        """Thousands of fresh input tokens, including a recall for each regret."""
         return self.run.cost + self.recalls
 
 
 async def replay(recording: Recording, window: int, habits: Habits = USUAL, policy: str = "ours") -> ReplayResult:
-    """A recording, to its end. `policy`: what the habits are called."""
+    """Replay a recording to its end. `policy` is the name of the habits."""
     size = habits.window or window
     model = RecordedModel(recording=recording, size=size, trigger=habits.trigger, reattached=habits.reattached)
     rewritten_before: set[int] = set()

@@ -1,15 +1,13 @@
-"""How often outputs are needed again in recorded sessions, by kind, what has happened since, and how long idle.
+"""Measures how often outputs are needed again in recorded sessions, by kind, state and idle time.
 
-python -m bench.context.wanted FOLDER [--joined] [--least 345]
+    python -m bench.context.reread_rates FOLDER [--joined] [--least 345]
 
-An output is needed by a later reply that uses something distinctive (see `bench.context.regrets`) which stands in it
-and in no later output, which nobody has said before (not the user, not the model in what it said or called, since that
-stays in view when an output is masked), and which no line tells that would stand for an output. Its age is the number
-of replies since it came in: 0 at the very next one. The share at an age is that of the outputs needed then or later,
-among those after which the session went on for as long. An output is *stale* when a later call has named the same file,
-or has repeated the call, where it names none.
-The curve `level · e^(−age / fades)` is the likeliest one at these shares from the age of 3 on.
-"""
+An output is needed by a later reply that uses something distinctive (see `bench.context.regrets`) which it contains,
+which no later output contains, which neither the user nor the model has written before (that stays in context when an
+output is masked), and which the line that replaces a masked output would not show. Its age is the number of replies
+since it arrived, 0 for the next one. The share at an age counts outputs needed then or later, among those after which
+the session continued that long. An output is *stale* if a later call has named the same file, or repeated the call if
+it names none. The curve `level · e^(−age / fades)` is the most likely one for the shares from age 3 on."""
 
 import argparse
 import json
@@ -31,11 +29,11 @@ from ebbtide.agent.context.stub_identifiers import StubIdentifiers
 from ebbtide.agent.messages import Assistant, Text, ToolCall, ToolOutput, User
 
 AGES = (3, 6, 10, 15, 20, 30, 40, 60, 80, 120)
-"""At which outputs are looked at; younger ones never leave."""
+"""Ages at which outputs are examined; younger ones never leave."""
 IDLE = (3, 6, 11, 16, 21, 31, 41, 61, 81, 10**9)
-"""Bounds of the groups in which shares are printed."""
+"""Bounds of the groups for which shares are printed."""
 MIN_OUTPUT_BYTES = 345
-"""Bytes of an output below which it is never masked: the line that would stand for it is hardly shorter."""
+"""Size in bytes below which an output is never masked, since its replacement line is hardly shorter."""
 SIZES = ((1_800, "to 1.8k"), (7_200, "to 7.2k"), (18_000, "to 18k"), (10**12, "more"))
 """Bytes."""
 CONTENTS: tuple[OutputContent, ...] = get_args(OutputContent)
@@ -48,22 +46,22 @@ STATES: tuple[State, ...] = ("untouched", "stale")
 
 @dataclass(slots=True)
 class OutputHistory:
-    """What became of an output."""
+    """The history of an output."""
 
     content: OutputContent
     size: int
     """Bytes."""
     left: int
-    """Replies that came after it."""
+    """Number of replies after it."""
     stale_at: int | None = None
-    """The age from which on it was stale."""
+    """Age from which it is stale."""
     needed_at: list[int] = field(default_factory=list)
-    """The ages at which it was needed."""
+    """Ages at which it was needed."""
     named_at: list[int] = field(default_factory=list)
-    """The ages from which on something of it was named, in order."""
+    """Ages from which something in it was named, in order."""
 
     def idle(self, age: int) -> int:
-        """Replies since it was named, or came in."""
+        """Number of replies since it was named or arrived."""
         return age - max((at for at in self.named_at if at <= age), default=0)
 
     def state(self, age: int) -> State:
@@ -74,16 +72,16 @@ class OutputHistory:
 
 
 def subjects_of(call: RecordedCall) -> tuple[str, ...]:
-    """The files that a call names; the call itself where it names none."""
+    """The files that a call names, or the call itself if it names none."""
     paths = paths_of(ToolCall(call.id, call.tool, call.arguments)) if call.kind in ("read", "edit") else ()
     return paths or (f"{call.tool} {json.dumps(dict(call.arguments), sort_keys=True, default=str)}",)
 
 
 def output_histories(recording: Recording) -> list[OutputHistory]:
-    """What became of each output of a recording, in the order in which they came."""
+    """The history of each output of a recording, in order of arrival."""
     pasts: list[OutputHistory] = []
     holder: dict[str, tuple[int, int]] = {}
-    """By what is distinctive: the newest output in which it stands, and at which step that came in."""
+    """The newest output with each distinctive text, and the step in which it arrived."""
     about: dict[str, list[tuple[int, int]]] = {}
     said: set[str] = set()
     told: set[str] = set()
@@ -101,7 +99,7 @@ def output_histories(recording: Recording) -> list[OutputHistory]:
         for call in step.calls:
             for subject in subjects_of(call):
                 for number, came in about.pop(subject, ()):
-                    pasts[number].stale_at = at - came + 1  # seen by the replies after this one
+                    pasts[number].stale_at = at - came + 1  # visible to the replies after this one
         for call in step.calls:
             number = len(pasts)
             left = len(recording.steps) - at - 1
@@ -118,7 +116,7 @@ def output_histories(recording: Recording) -> list[OutputHistory]:
 
 
 def _note_named(step: RecordedStep, reply: int, named: NamedOutputs) -> None:
-    """Takes note of what the user and the reply of a step name; `reply`: how many replies there are with it."""
+    """Record what the user and the reply of a step name; `reply` is the number of replies including this one."""
     calls = [ToolCall(call.id, call.tool, call.arguments) for call in step.calls]
     for message in (User(tuple(map(Text, step.user_texts))), Assistant((Text(step.text), *calls))):
         named.record_mentions(message, reply)
@@ -134,7 +132,7 @@ class NeedRate:
 
 
 def shares(pasts: Iterable[OutputHistory], state: State | None = None) -> dict[int, NeedRate]:
-    """By how long they were idle, of the outputs that were in that state when they were looked at; None: in any."""
+    """Need rates by idle time, of the outputs in this state when examined, or in any."""
     needed, of = Counter[int](), Counter[int]()
     for past in pasts:
         for age in AGES:
@@ -145,7 +143,7 @@ def shares(pasts: Iterable[OutputHistory], state: State | None = None) -> dict[i
 
 
 def group_by_idle(found: Mapping[int, NeedRate]) -> list[NeedRate]:
-    """The same in groups by `IDLE`."""
+    """The need rates, grouped by `IDLE`."""
     return [
         NeedRate(sum(found[idle].needed for idle in group), sum(found[idle].of for idle in group))
         for least, most in pairwise((0, *IDLE))
@@ -154,7 +152,7 @@ def group_by_idle(found: Mapping[int, NeedRate]) -> list[NeedRate]:
 
 
 def fit_curve(found: Mapping[int, NeedRate]) -> tuple[float, int] | None:
-    """Level and fading of the likeliest curve; None where nothing was needed."""
+    """Level and decay of the most likely curve; None if nothing was needed."""
     if not any(share.needed for share in found.values()):
         return None
 

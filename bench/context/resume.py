@@ -1,7 +1,7 @@
-"""How long a long session takes to go on: snapshot and tail read, view built. Process start is not in the figure.
+"""Measures how long resuming a long session takes: reading snapshot and tail, and building the context, without process
+start.
 
-python -m bench.context.resume [MESSAGES]
-"""
+    python -m bench.context.resume [MESSAGES]"""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ from ebbtide.tools.base import Workspace
 
 ROW = SessionRow("aa11bb22cc33", "/p", "a long session", "scripted/a", "ask", 1.0, 1.0)
 SNAPSHOT_MESSAGES = 200
-"""Messages that the snapshot still shows."""
+"""Messages in the snapshot."""
 FILES = 200
 ROUNDS = 20
 
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
-    """Milliseconds until the view is there, and until it is known what changed on disk, for each round."""
+    """Milliseconds until the context is ready, and until changed files are known, for each round."""
     both: list[float] = []
     whole: list[float] = []
     for _ in range(ROUNDS):
@@ -72,7 +72,7 @@ async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
 
 
 def fill(folder: Path, count: int) -> None:
-    """A session of `count` messages, as a session leaves it behind: steps, what they took, files seen, a snapshot."""
+    """Store a session of `count` messages, with usage, seen files and a snapshot."""
     store = SessionStore(folder / "sessions.db")
     store.create(ROW)
     messages = [message for _, message in zip(range(count), history(), strict=False)]
@@ -84,7 +84,7 @@ def fill(folder: Path, count: int) -> None:
 
 
 def history() -> Iterator[Message]:
-    """A session without an end: a request, steps with a call each, an answer."""
+    """An endless session: request, steps with one call each, answer."""
     rng = random.Random(7)
     number = 0
     while True:

@@ -1,9 +1,8 @@
-"""How long searches over a long history take: the index made at once, brought up to date, and asked.
+"""Measures searches over a long history: building the index, updating it, and searching.
 
-python -m bench.context.search [MESSAGES [FOLDER]]
+    python -m bench.context.search [MESSAGES [FOLDER]]
 
-With the folder of a model2vec model it searches by meaning, too.
-"""
+With the folder of a model2vec model, semantic search is measured as well."""
 
 import asyncio
 import random
@@ -29,7 +28,7 @@ SESSIONS = 100
 PROJECTS = 5
 ROUNDS = 10
 WORDS = 40_000
-"""Different words, as often as in texts: the n-th comes up in proportion to 1/n."""
+"""Number of different words; the n-th is used in proportion to 1/n, as in real texts."""
 
 
 def main() -> int:
@@ -97,7 +96,7 @@ def vocabulary() -> list[str]:
 
 
 def fill(store: SessionStore, count: int, words: list[str]) -> None:
-    """Sessions of requests, steps and answers, of which this is one."""
+    """Store sessions with requests, steps and answers."""
     rng = random.Random(7)
     pool = rng.choices(words, [1 / (place + 5) for place in range(len(words))], k=1_000_000)
     for number in range(SESSIONS):

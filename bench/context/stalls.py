@@ -1,7 +1,6 @@
-"""How long rewrites of a long conversation hold the loop, on which a terminal takes keys and draws.
+"""Measures how long rewrites of a long conversation block the event loop, which also handles keys and drawing.
 
-python -m bench.context.holds [MESSAGES …]
-"""
+python -m bench.context.stalls [MESSAGES …]"""
 
 import asyncio
 import json
@@ -39,16 +38,16 @@ from tests.kit.session import assembled
 
 SUMMARY = "<retain>\nKeep the parser.\n</retain>\n<summary>\nThe parser was looked at.\n</summary>"
 BEAT = 0.001
-"""Seconds between two looks at the clock, while the loop is free."""
+"""Interval between clock checks while the loop is free, in seconds."""
 WINDOW = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """What an operation took, in milliseconds."""
+    """Duration of an operation in milliseconds."""
 
     longest: float
-    """For which the loop did nothing else at a time, as its own processor time."""
+    """The longest block of the loop, in processor time."""
     loop: float
     """Processor time of the loop's thread."""
     all: float
@@ -56,7 +55,7 @@ class LoopTime:
 
 
 async def measure_loop(work: Callable[[], Awaitable[object]]) -> LoopTime:
-    """What the work takes of the loop that it runs on."""
+    """Measure how a coroutine blocks the running loop."""
     gaps: list[float] = []
 
     async def beat() -> None:
@@ -79,7 +78,7 @@ async def measure_loop(work: Callable[[], Awaitable[object]]) -> LoopTime:
 
 @asynccontextmanager
 async def long_session(folder: Path, count: int) -> AsyncIterator[Session]:
-    """A session that goes on after so many messages, all in view, whose model writes summaries and answers."""
+    """Open a session with `count` earlier messages, all in context, and a model that writes summaries and answers."""
     thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=Blobs(folder / "blobs")))
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "a long session", MODEL, "auto", 0.0, 0.0)
@@ -100,7 +99,7 @@ async def long_session(folder: Path, count: int) -> AsyncIterator[Session]:
 
 
 async def rewrites(count: int) -> Mapping[str, LoopTime]:
-    """What each kind of rewrite takes, and the first request, by its name."""
+    """Measure each kind of rewrite, and the first request, by name."""
     with tempfile.TemporaryDirectory() as name:
         async with long_session(Path(name), count) as session:
             found = {"first request": await measure_loop(lambda: send_message(session))}
@@ -131,7 +130,7 @@ def price_eviction(conversation: Conversation, env: SessionContext) -> Awaitable
 
 
 def eviction_request(conversation: Conversation) -> EditRequest:
-    """The longest output is to be shown as a line."""
+    """Evict the longest output."""
     longest = max(numbered_outputs(conversation), key=lambda found: len(found.output.text))
     return EditRequest("evict", longest.ref)
 

@@ -1,7 +1,6 @@
-"""What one summary of a long conversation costs, as a share of reading that conversation afresh.
+"""Measures the cost of one summary of a long conversation, as a share of reading the conversation uncached.
 
-python -m bench.context.summary [--mix light|heavy|real|codex] [--tokens 120000] [--seeds 3]
-"""
+python -m bench.context.summary [--mix light|heavy|real|codex] [--tokens 120000] [--seeds 3]"""
 
 import argparse
 import asyncio
@@ -28,16 +27,16 @@ MAX_REQUESTS = 2_000
 class SummaryRun:
     usage: Usage
     cost: float
-    """Tokens of fresh input that the request is worth, its output included."""
+    """Cost of the request in tokens of fresh input, including output."""
 
     @property
     def share(self) -> float:
-        """Of what the conversation costs as fresh input."""
+        """Share of the cost of the conversation as fresh input."""
         return self.cost / self.usage.prompt
 
 
 async def summarise(seed: int, mix: str, tokens: int) -> SummaryRun:
-    """A planned session played until a request takes that many tokens, then compacted by hand."""
+    """Play a planned session until a request has `tokens` tokens, then compact manually."""
     model = PlannedModel(list(plan(seed, MAX_REQUESTS, MIXES[mix])), seed, MIXES[mix], size=WINDOW)
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))

@@ -1,10 +1,8 @@
-"""Coding sessions as numbers: when requests come, how much is said, how large the outputs of tools are.
+"""Statistical models of coding sessions: request times, message lengths and output sizes.
 
-The sizes follow measured mixtures. LIGHT is what a session of edits and short commands brings: half of its outputs stay
-below 150 bytes, a few reach tens of kilobytes. HEAVY has logs and answers of remote tools in it. REAL is fitted to 188
-recorded sessions of four coding agents, with their turns and pauses; CODEX to those of them whose agent does nearly all
-with a shell.
-"""
+The sizes follow measured mixtures. LIGHT is a session of edits and short commands: half of its outputs are below 150
+bytes, a few reach tens of kilobytes. HEAVY includes logs and responses of remote tools. REAL is fitted to 188 recorded
+sessions of four coding agents, including turns and pauses; CODEX to those whose agent uses almost only a shell."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -19,38 +17,38 @@ MIN_OUTPUT_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The outputs of one tool: how often it is called, and the distribution of their bytes."""
+    """Outputs of one tool: its share of calls and the distribution of sizes."""
 
     share: float
     mu: float
     sigma: float
-    """Mean and deviation of the logarithm of the bytes."""
+    """Mean and standard deviation of the logarithm of the size in bytes."""
     most: int
 
 
 Lognormal: TypeAlias = tuple[float, float]
-"""Mean and deviation of the logarithm of a quantity."""
+"""Mean and standard deviation of the logarithm of a quantity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How a session goes on: when the user speaks, how much is said, how much time passes."""
+    """The rhythm of a session: user messages, their lengths, and pauses."""
 
     turn: Lognormal | None = None
-    """Requests of a turn; None: at each request the user speaks with the same likelihood."""
+    """Requests per turn; None if the user writes before each request with equal probability."""
     message_tokens: Lognormal = (3.9, 1.0)
-    """Tokens of what the user says."""
+    """Tokens of a user message."""
     pasted: Lognormal | None = None
-    """The same of every fifth text, where that is longer."""
+    """The same for every fifth message, if longer."""
     max_message_tokens: int = 6_000
     reply: Lognormal = (5.0, 1.05)
     """Tokens."""
     pause: Lognormal = (3.9, 1.2)
-    """Seconds before the user speaks."""
+    """Seconds before a user message."""
     gap: Lognormal = (1.75, 1.1)
     """Seconds between the requests of a turn."""
     waits: float = 0.0
-    """Share of the requests of a turn that come after 300 seconds or more."""
+    """Share of a turn's requests that come after 300 seconds or more."""
 
 
 SPEAKS, PASTES = 0.11, 0.2
@@ -120,21 +118,21 @@ class PlannedOutput:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """One request of the plan, with the reply to it and what the calls of that reply bring."""
+    """A planned request with its reply and the outputs of that reply's calls."""
 
     gap: float
-    """Seconds since the request before."""
+    """Seconds since the previous request."""
     message_tokens: int
-    """Tokens of a user message that comes before the request; 0 when the turn goes on."""
+    """Tokens of the user message before the request; 0 if the turn continues."""
     reply: int
     """Tokens of the reply."""
     outputs: tuple[PlannedOutput, ...]
-    """Empty in a reply that ends its turn."""
+    """Empty for a reply that ends its turn."""
 
 
 def plan(seed: int, count: int, mix: Mix) -> tuple[PlannedRequest, ...]:
-    """A session of that many requests. Outputs of a reply that ends a turn are moved to the next one, so that a plan
-    has all the bytes that its mixture brings."""
+    """Plan a session of `count` requests. Outputs of a reply that ends a turn are moved to the next one, so that the
+    total size is preserved."""
     rng = random.Random(seed)
     drawn = [_draw(rng, mix, speaks) for speaks in islice(_speaking(rng, mix.rhythm), count)]
     planned: list[PlannedRequest] = []
@@ -148,7 +146,7 @@ def plan(seed: int, count: int, mix: Mix) -> tuple[PlannedRequest, ...]:
 
 
 def _speaking(rng: random.Random, rhythm: Rhythm) -> Iterator[bool]:
-    """For each request whether the user speaks before it."""
+    """Yield for each request whether a user message precedes it."""
     yield True
     while rhythm.turn is None:
         yield rng.random() < SPEAKS
@@ -192,7 +190,7 @@ path name error open close key count start end
 
 
 def prose(seed: int, size: int) -> str:
-    """That many bytes of text, the same for the same seed."""
+    """Text of `size` bytes, deterministic for each seed."""
     return "".join(_lines(random.Random(seed), size))[:size]
 
 

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure_setup(name: str, folder: Path, places: Path, wanted: Sequence[str], rows: dict[str, Row]) -> int:
-    """Prints what became of the rows in one setup; how many faults there are."""
+    """Print the outcomes in one setup; return the number of faults."""
     lay_out(places)
     began, found = time.monotonic(), list[RowOutcome]()
     for outcome in outcomes_in(SETUPS[name](plain_setup(places)), folder, wanted):
@@ -52,7 +52,7 @@ def _measure_setup(name: str, folder: Path, places: Path, wanted: Sequence[str],
 
 
 def outcomes_in(setup: Setup, folder: Path, wanted: Sequence[str]) -> Iterator[RowOutcome]:
-    """What became of the rows, of those that are wanted or of all, for a user with this setup."""
+    """Yield the outcomes of the wanted rows, or of all, in a setup."""
     with subprocess.Popen(
         (sys.executable, "-m", "bench.everyday.worker", str(folder), str(setup.base), *wanted),
         cwd=ROOT,

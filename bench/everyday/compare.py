@@ -1,4 +1,4 @@
-"""What differs between two runs of a command. Pure."""
+"""Compares two runs of a command. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from bench.everyday.corpus import Row
 from bench.everyday.runs import CommandRun
 
 _CHANGING = re.compile(r"\b[0-9a-f]{7,40}\b| *\d+|(?<=tmp)[\w]{8}\b|(?<=tmp\.)\w{10}\b")
-"""What is another one in each run: hashes, process ids, times."""
+"""Text that changes between runs: hashes, process ids, times."""
 _BY_STAT = re.compile(r"(^|/)\.git(/worktrees/[^/]+|/modules/.+)?/index$")
-"""Git's index holds the times of files."""
+"""Git's index contains file times."""
 
 
 _MAX_FILES = 3
 
 
 def differences(row: Row, plain: CommandRun, tool: CommandRun, again: CommandRun | None = None) -> list[str]:
-    """One line for each thing that differs: nothing where the row says that only the end of the command matters.
-    `again`: a second run of `bash -c`; what differs between the two is not compared, or less closely."""
+    """Return one line per difference; empty if the row only requires that the command ends. `again` is a second run of
+    `bash -c`; what differs between its runs is ignored or compared less strictly."""
     if row.compare == "must end":
         return []
     found = []
@@ -33,7 +33,7 @@ def differences(row: Row, plain: CommandRun, tool: CommandRun, again: CommandRun
 
 
 def _same_code(one: int | None, other: int | None) -> bool:
-    """A signal that ends a shell is a number above 128 to whoever waits for its parent."""
+    """Compare exit codes; a signal that ends a shell appears as a code above 128 to its grandparent."""
     return _as_number(one) == _as_number(other)
 
 
@@ -87,7 +87,7 @@ def _different_files(plain: Mapping[str, str], tool: Mapping[str, str], again: M
 
 
 def _by_stable_names(files: Mapping[str, str], plain: Mapping[str, str], again: Mapping[str, str]) -> dict[str, str]:
-    """The same files; where bash itself gave one another name the second time, by what such names have in common."""
+    """Files whose name changes between bash runs, by the constant part of their name; others unchanged."""
     masked = (
         {_mask_changing(path) for path in {*plain} ^ {*again}}
         & {*map(_mask_changing, plain)}
@@ -99,7 +99,7 @@ def _by_stable_names(files: Mapping[str, str], plain: Mapping[str, str], again: 
 def _as_far_as_repeatable(
     path: str, plain: Mapping[str, str], again: Mapping[str, str], tool: Mapping[str, str]
 ) -> bool:
-    """Whether the path became another thing in the second run, too, and the tool's is of the same kind and mode."""
+    """Whether the path also differs in the second run, and the tool's result has the same kind and mode."""
     one, two, three = (each.get(path, "unchanged") for each in (plain, again, tool))
     if one == two:
         return False

@@ -1,4 +1,4 @@
-"""Rows of a corpus of commands, and the folders that they start in."""
+"""The corpus of commands, and the folders in which they start."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 FileState: TypeAlias = tuple[int, int, int, int, int]
-"""Mode, size, time of change, time of the last change of anything, number: another one where a file was touched."""
+"""Mode, size, mtime, ctime and inode, which show whether a file was touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Row:
     compare: str
     """`exit+output+files`, `exit`, or `must end`."""
     setups: tuple[str, ...] = ()
-    """Those that a test of the corpus runs it in, beside the plain one; by hand it runs in all."""
+    """Additional setups used by the test of the corpus; a manual run uses all."""
 
     @property
     def takes_refusals(self) -> bool:
@@ -41,7 +41,7 @@ def rows_of(folder: Path) -> Iterator[Row]:
 
 
 def lay_out(base: Path) -> None:
-    """Has the folders `w` and `home` as they were built."""
+    """Restore the folders `w` and `home` to their built state."""
     built = base / "built"
     if not built.exists():
         built.mkdir()
@@ -50,16 +50,16 @@ def lay_out(base: Path) -> None:
     for name in ("w", "home"):
         (base / name).mkdir(exist_ok=True)
         now, first = (dict(_states_below(str(folder), name)) for folder in (base, built))
-        # What changes a file's content changes its size or its time of change, but for those who hide it.
+        # A content change alters the size or times, unless it is hidden deliberately.
         same = {path for path in now if path in first and now[path][:3] == first[path][:3]}
         _restore_paths(base, built, (path for path in {*now, *first} if path not in same))
 
 
 class CommandFolders:
-    """The folders that commands start in, and what they were like at first."""
+    """The folders in which commands start, and their initial state."""
 
     def __init__(self, base: Path, places: Set[str]) -> None:
-        """`places`: the names of all. What lies beside them belongs to each of them."""
+        """`places` are the names of all places. Files next to them belong to every place."""
         self.base, self._places = base, places
         self._first = base / "first"
         shutil.rmtree(self._first, ignore_errors=True)
@@ -71,7 +71,7 @@ class CommandFolders:
             self._states |= _state_of(str(base), f"w/{entry.name}")
 
     def changes(self, place: str) -> dict[str, str]:
-        """What a command in a place has touched since the last reset: its kind, mode and content now, by path."""
+        """What a command in a place has touched since the last reset: kind, mode and content, by path."""
         others = tuple(f"w/{other}" for other in self._places - {place})
         now = dict(_states_below(str(self.base), "home"))
         for entry in os.scandir(self.base / "w"):
@@ -85,11 +85,11 @@ class CommandFolders:
         }
 
     def is_as_first(self, path: str, description: str) -> bool:
-        """Whether a path that was touched is what it was before."""
+        """Whether a touched path is as it was initially."""
         return os.path.lexists(self._first / path) and describe_path(self._first / path) == description
 
     def reset(self, changed: Iterable[str]) -> None:
-        """Has everything as it was at first. `changed`: the paths that `changes` found."""
+        """Restore the initial state. `changed` are the paths returned by `changes`."""
         paths = sorted(changed)
         _restore_paths(self.base, self._first, paths)
         for path in paths:
@@ -126,7 +126,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def describe_path(path: Path) -> str:
-    """Kind, mode and content of what is at a path."""
+    """Kind, mode and content of a path."""
     found = path.lstat()
     mode = oct(stat.S_IMODE(found.st_mode))
     if stat.S_ISLNK(found.st_mode):
@@ -139,7 +139,7 @@ def describe_path(path: Path) -> str:
 
 
 def _states_below(base: str, path: str) -> Iterator[tuple[str, FileState]]:
-    """Of everything in a folder. `path`: the folder, from the base."""
+    """States of everything in a folder. `path` is relative to the base."""
     for name in sorted(os.listdir(f"{base}/{path}")) if os.access(f"{base}/{path}", os.R_OK) else ():
         state = _state(f"{base}/{path}/{name}")
         yield f"{path}/{name}", state
@@ -148,14 +148,14 @@ def _states_below(base: str, path: str) -> Iterator[tuple[str, FileState]]:
 
 
 def _state_of(base: str, path: str) -> dict[str, FileState]:
-    """Of a file, or of a folder and everything in it."""
+    """States of a file, or of a folder and everything in it."""
     state = _state(f"{base}/{path}")
     return {path: state, **(dict(_states_below(base, path)) if stat.S_ISDIR(state[0]) else {})}
 
 
 def _state(path: str) -> FileState:
     found = os.lstat(path)
-    # What a folder's times are is told by what is in it.
+    # The times of a folder are ignored, since its content is compared.
     times = (0, 0, 0) if stat.S_ISDIR(found.st_mode) else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     return (found.st_mode, *times, found.st_ino)
 

@@ -1,11 +1,11 @@
-"""The differences between commands in the sandbox and plain bash that are meant, each with its reason and with what
-the output says of it: what was held back, and how to open it. Pure."""
+"""Expected differences between sandboxed commands and plain bash, with the reason and the output that explains them:
+what was blocked and how to allow it. Pure."""
 
 import re
 from dataclasses import dataclass
 
 OPENS = re.compile(r"--allow '?(?:network|outside)\(|--no-sandbox|--add-dir|`web\.private`")
-"""What a user can do about it, as an output says it."""
+"""How an output tells the user to allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class ExpectedDifference:
     name: str
     reason: str
     pattern: str
-    """A pattern of what the output says was held back."""
+    """A pattern for the output that says what was blocked."""
 
 
 EXPECTED_DIFFERENCES = (
@@ -50,7 +50,7 @@ EXPECTED_DIFFERENCES = (
 
 
 def explain_difference(told: str) -> tuple[str, str]:
-    """Which of them an output tells of, and what is missing from what it tells; two empty texts where it tells of
-    none."""
+    """Return the kind of difference that an output explains, and what its explanation lacks; both are empty if it
+    explains none."""
     name = next((kind.name for kind in EXPECTED_DIFFERENCES if re.search(kind.pattern, told)), "")
     return name, "" if not name or OPENS.search(told) else "it does not say how to open it"

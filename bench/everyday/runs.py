@@ -1,4 +1,4 @@
-"""One command, run as `bash -c` runs it and as the bash tool does."""
+"""Runs a command as `bash -c` does, and as the bash tool does."""
 
 import asyncio
 import os
@@ -28,29 +28,29 @@ from ebbtide.tools.sandbox.network import SessionNetwork
 from ebbtide.tools.sandbox.sandbox import Sandbox
 
 COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S = 120, 4
-"""For a command, and for one that need not come to its end by itself."""
+"""Timeouts in seconds for a normal command and for one that need not end by itself."""
 MAX_OUTPUT_BYTES = 1 << 22
 _QUIET_SECONDS = 0.3
-"""Without output, after which nothing more is expected of what a command left in the background."""
+"""Seconds without output after which no more is expected from background processes."""
 _BELOW_TMP = re.compile(r"/tmp/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRun:
-    """What became of a command."""
+    """The result of running a command."""
 
     code: int | None
-    """None where it did not come to its end."""
+    """None if it did not end."""
     output: str
     files: Mapping[str, str] = field(default_factory=dict)
     """What it left behind, by path."""
     tool_note: str = ""
-    """What the tool says of it beside the exit code."""
+    """The tool's note in addition to the exit code."""
     seconds: float = 0.0
 
 
 def run_plain(command: str, folder: Path, seconds: float) -> CommandRun:
-    """As a user's shell runs it, without input."""
+    """Run a command as a user's shell does, without input."""
     began = time.monotonic()
     before = _names_below_tmp(command, Path("/tmp"))
     process = subprocess.Popen(
@@ -72,7 +72,7 @@ def run_plain(command: str, folder: Path, seconds: float) -> CommandRun:
 
 
 def _read_output(process: "subprocess.Popen[bytes]", end: float) -> tuple[bytes, bool]:
-    """All output, and whether the command exited in time. What is left in the background may hold the pipe."""
+    """Return all output, and whether the command exited in time. Background processes may keep the pipe open."""
     assert process.stdout is not None
     descriptor, found, exited = process.stdout.fileno(), bytearray(), False
     while time.monotonic() < end:
@@ -99,7 +99,7 @@ def _exits(process: "subprocess.Popen[bytes]", end: float) -> bool:
 
 
 def _end_session(leader: int) -> None:
-    """What jobs of a shell with groups of their own left behind."""
+    """Kill what a shell's job groups left behind."""
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError, ValueError):
             fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
@@ -108,7 +108,7 @@ def _end_session(leader: int) -> None:
 
 
 def run_by_tool(command: str, folder: Path, home: Path, seconds: float, own: Path, *, sandboxed: bool) -> CommandRun:
-    """As a session runs it that asks nobody, and as its first command. `own`: a folder for what sessions keep."""
+    """Run a command as the first one of a session that asks nobody. `own` is a folder for the session's files."""
     shutil.rmtree(own, ignore_errors=True)
     tmp = own / "outputs" / "tmp" if sandboxed else Path("/tmp")
     before, began = _names_below_tmp(command, tmp), time.monotonic()
@@ -167,7 +167,7 @@ def _names_below_tmp(command: str, tmp: Path) -> frozenset[str]:
 
 
 def _collect_tmp_files(command: str, tmp: Path, before: frozenset[str]) -> dict[str, str]:
-    """What the command left in /tmp, of what it names there. It is removed."""
+    """Return and remove what the command left in /tmp at paths that it names."""
     left = dict[str, str]()
     for path in dict.fromkeys(_BELOW_TMP.findall(command)):
         place = _inside(path, tmp)

@@ -1,4 +1,4 @@
-"""Ways in which users have their machines set up: an environment and a home folder for commands."""
+"""User setups: an environment and a home folder for commands."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ _PASSED_ON = (
     "HTTP",
     "no_proxy",
 )
-"""What a machine without a direct way to package registries needs."""
+"""Variables needed on a machine without direct access to package registries."""
 _GITCONFIG = """\
 [core]
 	pager = less -FRX
@@ -76,7 +76,7 @@ class Setup:
 
 
 def plain_setup(base: Path) -> Setup:
-    """A user with nothing but a name for Git."""
+    """A minimal user, with only a name for Git."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
     return Setup(
         kept

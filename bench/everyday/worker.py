@@ -1,7 +1,6 @@
-"""Runs rows in the environment that it is started with, and prints what became of each as a line of JSON.
+"""Runs rows in the environment it was started with, and prints each outcome as a line of JSON.
 
-python -m bench.everyday.worker FOLDER BASE [ROW…]
-"""
+python -m bench.everyday.worker FOLDER BASE [ROW…]"""
 
 import json
 import os
@@ -18,12 +17,12 @@ from bench.everyday.runs import COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S, CommandRu
 from ebbtide.tools.sandbox.mount_paths import make_caches
 
 _MAX_RERUNS = 8
-"""Further runs of `bash -c` at most, to find out what varies between two runs of the same command."""
+"""Maximum number of additional `bash -c` runs to find out what varies between runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowOutcome:
-    """What became of a row."""
+    """The outcome of a row."""
 
     row: str
     sandboxed: bool
@@ -43,7 +42,7 @@ def outcomes(rows: Sequence[Row], base: Path, wanted: Set[str] = frozenset()) ->
 
 def _outcomes_of(row: Row, places: CommandFolders) -> Iterator[RowOutcome]:
     folder, home = places.base / "w" / row.place, places.base / "home"
-    os.environ["PWD"] = str(folder)  # as a shell says in which folder a program was started, over links
+    os.environ["PWD"] = str(folder)  # like a shell, which keeps links in the working directory's path
     seconds = UNENDING_TIMEOUT_S if row.compare == "must end" else COMMAND_TIMEOUT_S
     in_bash = partial(_ran, places, row, partial(run_plain, row.command, folder, seconds))
     plain, again = in_bash(), list[CommandRun]()
@@ -63,7 +62,7 @@ def _outcomes_of(row: Row, places: CommandFolders) -> Iterator[RowOutcome]:
 
 
 def _ran(places: CommandFolders, row: Row, run: Callable[[], CommandRun]) -> CommandRun:
-    """One run, with what it left behind, after which everything is as it was."""
+    """Run once, collect what it left behind, and restore the initial state."""
     ran = run()
     changed = places.changes(row.place)
     left = {path: what for path, what in changed.items() if not places.is_as_first(path, what)}
@@ -82,7 +81,7 @@ def _verdict(row: Row, tool: CommandRun, found: list[str]) -> tuple[str, str]:
 
 def main(arguments: list[str]) -> int:
     folder, base, *wanted = arguments
-    make_caches(Path.home())  # the first session of a user does it, and no command of theirs
+    make_caches(Path.home())  # normally done by the user's first session, not by a command
     for outcome in outcomes(list(rows_of(Path(folder))), Path(base), frozenset(wanted)):
         print(json.dumps(asdict(outcome)), flush=True)
     return 0

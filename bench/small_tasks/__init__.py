@@ -1,5 +1,5 @@
-"""Small tasks for small models: what is to be done in a folder of one to four files, and a program that tells whether
-it is. `python -m bench.small_tasks` has an agent do them."""
+"""Small tasks for small models: a task in a folder of one to four files, and a program that checks the result. `python
+-m bench.small_tasks` runs an agent on them."""
 
 import tomllib
 from collections.abc import Mapping
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SETS = ("first", "second")
-"""Twenty tasks each. Whoever works on what a model is told reads what it did with the first and counts with the
-second."""
+"""Twenty tasks each. Improve prompts by the results of the first set, and measure with the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +15,16 @@ class SmallTask:
     name: str
     prompt: str
     check: str
-    """A Python program, run in the folder, that fails while the task is not done. `answer` is what the agent said."""
+    """A Python program, run in the folder, that fails unless the task is done. `answer` is the agent's answer."""
     files: Mapping[str, str]
     done: Mapping[str, str]
-    """Files as a right solution leaves them; one that it takes away has the text `gone`."""
+    """Files of a correct solution; the text `gone` stands for a removed file."""
     answer: str
-    """A right answer, where the task is a question."""
+    """A correct answer, if the task is a question."""
 
 
 def tasks_of(name: str) -> tuple[SmallTask, ...]:
-    """The tasks of a set."""
+    """Return the tasks of a set."""
     table = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
     return tuple(
         SmallTask(key, task["prompt"], task["check"], task["files"], task.get("done", {}), task.get("answer", "Done."))

@@ -1,8 +1,9 @@
-"""How many small tasks an agent does with a model: `python -m bench.small_tasks MODEL URL [--set first|second]`.
+"""Counts how many small tasks an agent completes with a model: `python -m bench.small_tasks MODEL URL [--set
+first|second]`.
 
-URL is that of a server with the API of OpenAI, such as `http://127.0.0.1:8080/v1`. Another agent runs with `--command`,
-a command line with `{prompt}`, `{model}` and `{url}` in it; it is started in the folder of the task and prints its
-answer. Each task is done in a folder of its own and then checked by a program."""
+URL is that of an OpenAI-compatible server, such as `http://127.0.0.1:8080/v1`. `--command` runs another agent: a
+command line with `{prompt}`, `{model}` and `{url}`, started in the task's folder, that prints its answer. Each task
+runs in its own folder and is then checked by a program."""
 
 import argparse
 import os
@@ -23,7 +24,7 @@ OURS = (
     "--config providers.openai-chat.base_url={url}"
 )
 CHECKED_WITHIN = 30
-"""Seconds for the program that checks."""
+"""Timeout of the check in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class TaskOutcome:
     is_done: bool
     seconds: float
     printed: str
-    """What the agent said, and what it and the check had to complain of."""
+    """The agent's answer, and errors of the agent and the check."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def command_line(command: str, task: SmallTask, model: str, url: str) -> list[str]:
-    """The words of a command, with what is known of the task in the place of its placeholders."""
+    """Fill the placeholders of a command line."""
     known = {"{prompt}": task.prompt, "{model}": model, "{url}": url}
     words = shlex.split(command)
     for placeholder, value in known.items():
@@ -65,7 +66,7 @@ def command_line(command: str, task: SmallTask, model: str, url: str) -> list[st
 
 
 def run_task(task: SmallTask, command: Sequence[str], folder: Path, seconds: float = 300) -> TaskOutcome:
-    """Whether an agent that is started so has done the task, in a folder that is made for it."""
+    """Run an agent on a task in a new folder and check the result."""
     work, home = folder / "work", folder / "home"
     for each in (work, home):
         each.mkdir(parents=True)
@@ -82,7 +83,7 @@ def run_task(task: SmallTask, command: Sequence[str], folder: Path, seconds: flo
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Writes files, and takes away those that are to be gone."""
+    """Write files, and remove those marked `gone`."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +91,7 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
 
 
 def unmet(task: SmallTask, folder: Path, answer: str) -> str:
-    """Why the task is not done; empty where it is."""
+    """Why the task is not done; empty if it is."""
     program = f"import sys; sys.path.insert(0, '.'); answer = sys.stdin.read()\n{task.check}\n"
     try:
         done = subprocess.run(
@@ -103,7 +104,7 @@ def unmet(task: SmallTask, folder: Path, answer: str) -> str:
 
 
 def _output_of(command: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float) -> tuple[str, str]:
-    """What a command prints to its output and its errors in so many seconds; then it is ended with all it has begun."""
+    """Return a command's output and errors; after `seconds` it is killed with all its child processes."""
     process = subprocess.Popen(
         command,
         cwd=folder, env=environment, text=True, errors="replace", process_group=0,

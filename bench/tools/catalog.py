@@ -1,5 +1,5 @@
-"""Five hundred tools of ten servers, made from the tables in servers.toml. The servers do not exist; names, texts and
-schemas are such as real ones have."""
+"""Five hundred tools of ten fictitious servers, generated from servers.toml. Names, texts and schemas resemble real
+ones."""
 
 import re
 import tomllib
@@ -29,7 +29,7 @@ DESCRIPTIONS = {
     "upload": "Uploads {a} {thing} from the disk.",
     "download": "Downloads {a} {thing} to the disk.",
 }
-"""What a tool tells of itself, by what it does."""
+"""Descriptions by verb."""
 MAKES = ("create", "add", "log", "set", "upload")
 FINDS = {"list": ("limit#", "page_token", "sort_by"), "search": ("*text", "limit#")}
 
@@ -52,7 +52,7 @@ class CatalogTool:
 
 
 def offered_tools() -> tuple[CatalogTool, ...]:
-    """All of them, server by server."""
+    """Return all tools, by server."""
     servers: dict[str, dict[str, Any]] = tomllib.loads(TABLES.read_text(encoding="utf-8"))
     return tuple(
         tool for name, server in servers.items() for thing in server["things"] for tool in _of(name, server, thing)

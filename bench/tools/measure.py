@@ -1,8 +1,7 @@
-"""Measures five hundred tools of ten servers: how often a search finds the one that is meant, and what they take of the
-window while they wait outside it. It asks no model.
+"""Measures five hundred tools of ten servers: how often a search finds the right one, and how much of the window they
+take while deferred. No model is used.
 
-python -m bench.tools.measure
-"""
+    python -m bench.tools.measure"""
 
 import time
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ FINDERS: tuple[tuple[HostedSearch, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuery:
-    """What a model might ask for, and the tool that it means."""
+    """A request that a model might make, and the tool it means."""
 
     tool: str
     text: str
@@ -42,7 +41,7 @@ class LabelledQuery:
 class SearchScore:
     queries: int
     first: int
-    """Queries whose tool came first."""
+    """Queries whose tool was ranked first."""
     among: int
     """Queries whose tool was among the first five."""
     missed: tuple[LabelledQuery, ...]
@@ -54,14 +53,14 @@ class SearchScore:
 
 @dataclass(frozen=True, slots=True)
 class WindowShare:
-    """What an array of tools takes of what a request may take, in percent."""
+    """Share of the usable window taken by tools, in percent."""
 
     built_in: float
-    """The tools that come with the program, which are never held back."""
+    """The built-in tools, which are never deferred."""
     others: float
-    """All that is shown because of the five hundred: definitions, groups, and the tools that find them."""
+    """Everything shown because of the five hundred: definitions, groups and search tools."""
     deferred: int
-    """How many of them the model is not shown."""
+    """Number of tools that the model does not see."""
 
 
 def read_queries() -> tuple[LabelledQuery, ...]:
@@ -70,7 +69,7 @@ def read_queries() -> tuple[LabelledQuery, ...]:
 
 
 def halves(queries: Sequence[LabelledQuery]) -> tuple[tuple[LabelledQuery, ...], tuple[LabelledQuery, ...]]:
-    """Two thirds, at which the ranking was worked on, and every third one, which was only counted."""
+    """Split into two thirds, used to develop the ranking, and a third, used only to measure."""
     seen = tuple(query for place, query in enumerate(queries) if place % 3 != 2)
     return seen, tuple(queries[2::3])
 
@@ -83,7 +82,7 @@ def measure_search(queries: Sequence[LabelledQuery], tools: Sequence[Tool]) -> S
 
 
 def window_of(size: int) -> Window:
-    """A window with the reserves that the settings give it."""
+    """A window with the reserves of the default settings."""
     return Window(size, min(OUTPUT_TOKENS, size // 4), min(BUFFER, size // 8))
 
 

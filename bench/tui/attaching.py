@@ -1,7 +1,7 @@
-"""How soon `@` and letters offer files in a large folder, and whether keys wait while its list is made.
+"""Measures how soon `@` with letters offers files in a large folder, and whether keys are delayed while the list is
+built.
 
-python -m bench.tui.attaching [FILES]
-"""
+    python -m bench.tui.attaching [FILES]"""
 
 import sys
 import tempfile
@@ -14,9 +14,9 @@ from bench.tui.terminal import Terminal
 
 RUNS = 7
 EACH = 100
-"""Files in a folder."""
+"""Files per folder."""
 FOLDERS = 20
-"""Of one more file each, beside one another, which hold the others."""
+"""Number of top folders that contain the others."""
 SOUGHT = "parser"
 LETTERS = "writtenwhilethelistismade"
 
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def make_files(folder: Path, count: int) -> None:
-    """So many empty files, a hundred in a folder, with names as in a project."""
+    """Create `count` empty files, a hundred per folder, with realistic names."""
     for number in range(count // EACH):
         place = folder / f"part{number % FOLDERS:02}" / f"unit{number:04}"
         place.mkdir(parents=True)
@@ -58,7 +58,7 @@ def make_files(folder: Path, count: int) -> None:
 
 
 def offer_delay_ms(terminal: Terminal) -> float:
-    """Milliseconds from letters behind `@` to a file that they mean."""
+    """Milliseconds from typing letters after `@` to a matching file."""
     began = time.monotonic()
     terminal.press(f"@{SOUGHT}")
     return (terminal.shows(f"{SOUGHT}_") - began) * 1000

@@ -1,7 +1,6 @@
-"""What the transcript takes to draw, driven inside the process: sessions that open and blocks that are added.
+"""Measures drawing of the transcript inside the process: opening sessions and adding blocks.
 
-python -m bench.tui.drawing [MESSAGES]
-"""
+python -m bench.tui.drawing [MESSAGES]"""
 
 import asyncio
 import gc
@@ -27,15 +26,15 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 ADDED_BLOCKS = 100
 SHORT = 20
 FRAME = 20
-"""Bytes below which what is written is no picture."""
+"""Bytes below which a write does not count as a frame."""
 
 
 class Paper(HeadlessDriver):
-    """A terminal that everything is drawn for and nobody looks at."""
+    """A driver that draws everything without a terminal."""
 
     drawn = asyncio.Event()
     drawn_at = 0.0
-    """`time.perf_counter()` of the last picture."""
+    """`time.perf_counter()` of the last frame."""
 
     @property
     def is_headless(self) -> bool:
@@ -49,14 +48,14 @@ class Paper(HeadlessDriver):
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """In milliseconds."""
+    """Times in milliseconds."""
 
     opened: float
     added: list[float]
 
 
 class Stage(App[None]):
-    """The transcript and nothing else."""
+    """An app with only the transcript."""
 
     CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
 
@@ -83,7 +82,7 @@ def main() -> int:
 
 
 async def measure_drawing(count: int, more: int = ADDED_BLOCKS) -> Times:
-    """What a session of so many messages takes to open, and what each of `more` blocks that are added does."""
+    """Measure opening a session of `count` messages, and adding `more` blocks."""
     view = view_of(Conversation(tuple(message for _, message in zip(range(count), history(), strict=False))))
     Paper.drawn = asyncio.Event()
     stage, opened, added = Stage(driver_class=Paper), [0.0], [0.0]
@@ -104,7 +103,7 @@ async def measure_drawing(count: int, more: int = ADDED_BLOCKS) -> Times:
 
 
 async def paint_ms(act: Callable[[], object]) -> float:
-    """Milliseconds from an act to the picture that shows it. Everything that follows of it is drawn afterwards."""
+    """Milliseconds from an action to the frame that shows it; later frames are not counted."""
     Paper.drawn.clear()
     began = time.perf_counter()
     act()

@@ -1,11 +1,10 @@
-"""Whether the terminal is as quick as it has to be: limits that hold on any machine, and are held in CI.
+"""Checks the speed of the interface, with limits that hold on any machine and are enforced in CI.
 
-python -m bench.tui.gates
+    python -m bench.tui.gates
 
-What is measured is compared with a small Textual app, or with a loop of fixed work, in the same run. Noise makes
-everything slower, never quicker: the best of a few tries counts, and the limits leave room. Bytes are counted as they
-are. How quick the terminal is in fact, the other modules here tell.
-"""
+Measurements are compared with a small Textual app, or with a loop of fixed work, in the same run. Noise only makes
+things slower, so the best of a few tries counts, and the limits are generous. Bytes have absolute limits. The other
+modules here measure absolute times."""
 
 import asyncio
 import random
@@ -28,14 +27,14 @@ from bench.tui.terminal import Load, Terminal
 from bench.tui.written import SILENCE, WrittenBytes, measure_written
 
 TRIES = 3
-"""How often a gate that does not hold is measured again."""
+"""How often a failed gate is measured again."""
 PAINTS = 8
 KEYS = 40
 TAIL = 0.95
-"""The share of keys and of added blocks that must be quick."""
+"""Share of keys and added blocks that must be fast."""
 SIZES = ((100, 40), (80, 24), (200, 60), (120, 40))
 IDLE = 2.0
-"""Seconds at rest."""
+"""Idle time in seconds."""
 TOKENS = 600
 PACE = 200.0
 SHORT, LONG, VERY_LONG = 20, 2_000, 50_000
@@ -58,13 +57,13 @@ Editor().run()
 
 @dataclass(frozen=True, slots=True)
 class UsageTimes:
-    """What a program took while it was used, in seconds."""
+    """Cost of using a program; times in seconds."""
 
     key: float
-    """95 of 100 keys were on the screen by then."""
+    """Time within which 95 of 100 keys were on the screen."""
     resize: float
     wakes: float
-    """A second, at rest."""
+    """Wake-ups per second when idle."""
     load: Load
 
 
@@ -73,12 +72,12 @@ class TuiGate:
     name: str
     limit: float
     measure: Callable[["GateSetup"], tuple[float, str]]
-    """How many times what it is compared with, and what that is; or how much of something that no machine changes."""
+    """Measures the ratio, or a machine-independent quantity, and describes it."""
     unit: str = "x"
 
 
 class GateSetup:
-    """A home with sessions of all lengths, and the programs that are compared."""
+    """A home with sessions of all lengths, and the programs to compare."""
 
     def __init__(self, folder: Path) -> None:
         self._home, self._project = folder / "home", folder / "project"
@@ -186,8 +185,8 @@ class GateSetup:
             return measure_use(terminal)
 
     def forget(self) -> None:
-        """What was measured is measured again when it is asked for."""
-        for name in ("used", "editor", "written"):
+        """Discard cached measurements."""
+        for name in ("usage_times", "editor", "written_bytes"):
             vars(self).pop(name, None)
 
 
@@ -221,7 +220,7 @@ def main() -> int:
 
 
 def missed_by(gate: TuiGate, place: GateSetup) -> str:
-    """What is said of a gate that does not hold; nothing of one that does."""
+    """The line for a failed gate; empty if it holds."""
     best, line = float("inf"), ""
     for _ in range(TRIES):
         ratio, told = gate.measure(place)
@@ -235,7 +234,7 @@ def missed_by(gate: TuiGate, place: GateSetup) -> str:
 
 
 def measure_use(terminal: Terminal) -> UsageTimes:
-    """Types into a program, changes its size, and leaves it alone for a while."""
+    """Type into a program, resize it, and leave it idle."""
     keys = key_delays(terminal)
     sizes = [terminal.resize(*size)[0] for size in SIZES]
     terminal.rest(1.0)
@@ -260,7 +259,7 @@ def key_delays(terminal: Terminal) -> list[float]:
 
 
 def loop() -> float:
-    """Seconds that fixed work takes on this machine now: the best of a few."""
+    """Seconds that fixed work takes on this machine now; the best of a few."""
     times = []
     for _ in range(5):
         began = time.perf_counter()

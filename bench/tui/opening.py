@@ -1,7 +1,7 @@
-"""How long the terminal takes to its first picture, beside an empty Textual app, and to the end of a long session.
+"""Measures the time to the first frame of the interface, compared with an empty Textual app, and to the end of a long
+session.
 
-python -m bench.tui.opening [RUNS]
-"""
+    python -m bench.tui.opening [RUNS]"""
 
 import sys
 import tempfile
@@ -27,7 +27,7 @@ Empty().run()
 PROMPT = "Ask, or / for commands"
 OPENINGS = 5
 QUIET = 0.25
-"""Seconds without anything drawn after which nothing goes on."""
+"""Seconds without drawing after which the program is idle."""
 LONG = {"aaaa": 20, "bbbb": 2_000, "cccc": 50_000}
 
 
@@ -44,7 +44,7 @@ def main() -> int:
         store_session(folder, project, "dddd", LONG["cccc"], shown=200)
         empty = [sys.executable, "empty.py"]
         first: dict[str, list[float]] = {"empty": [], "ebb": [], "resumed": []}
-        for _ in range(runs + 1):  # the first round warms the disk's cache and does not count
+        for _ in range(runs + 1):  # the first round warms the page cache and is discarded
             first["empty"].append(seconds(empty, environment(folder, {}), project, "ready"))
             first["ebb"].append(seconds(ebb(), env, project, PROMPT))
             first["resumed"].append(seconds(ebb("-r", "bbbb"), env, project, LAST))
@@ -60,13 +60,14 @@ def main() -> int:
 
 
 def seconds(command: Sequence[str], env: dict[str, str], cwd: Path, words: str) -> float:
-    """From the start of a program to the moment at which it shows some words."""
+    """Seconds from the start of a program until it shows these words."""
     with Terminal(command, env, cwd) as terminal:
         return terminal.shows(words) - terminal.began
 
 
 def opening(env: dict[str, str], project: Path, id: str) -> float:
-    """Milliseconds from Enter behind `/resume` to the last line of the session, in a process that opened one before."""
+    """Milliseconds from Enter after `/resume` to the last line of the session, in a process that has opened another
+    one."""
     with Terminal(ebb("-r", "aaaa"), env, project) as terminal:
         terminal.shows(LAST)
         terminal.rest(QUIET)

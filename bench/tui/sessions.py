@@ -1,4 +1,4 @@
-"""Sessions of any length in a store, as a user has them, and `ebb` to open them with. It measures nothing."""
+"""Creates sessions of any length in a store, and the command lines to open them with `ebb`."""
 
 import random
 import sys
@@ -70,14 +70,14 @@ def ebb(*arguments: str) -> list[str]:
 
 
 def home(folder: Path, url: str = "http://127.0.0.1:9") -> dict[str, str]:
-    """The environment of a user whose model is served at an address."""
+    """The environment of a user whose model is served at `url`."""
     (folder / "config").mkdir(parents=True, exist_ok=True)
     (folder / "config" / "config.toml").write_text(SETTINGS.format(url=url))
     return environment(folder, {"OPENAI_API_KEY": "key"})
 
 
 def store_session(folder: Path, project: Path, id: str, count: int, shown: int | None = None) -> None:
-    """A session of `count` messages, of which the model still sees the last ones: `shown`, or all."""
+    """Store a session of `count` messages, of which the last `shown`, or all, are in context."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     store = SessionStore(folder / "data" / "sessions.db")
     row = SessionRow(id, str(project.resolve()), "a long session", MODEL, "auto", 1.0, float(count))
@@ -95,7 +95,7 @@ def store_session(folder: Path, project: Path, id: str, count: int, shown: int |
 
 
 def history() -> Iterator[Message]:
-    """A session without an end: a request, steps with a call each, an answer."""
+    """An endless session: request, steps with one call each, answer."""
     dice = random.Random(7)
     number = 0
     while True:

@@ -1,11 +1,10 @@
-"""How long what a user does in a long session holds the loop of the terminal: keys and drawing wait for so long.
+"""Measures how long actions in a long session block the event loop of the interface, delaying keys and drawing.
 
-python -m bench.tui.holds [MESSAGES] [RUNS] [--only WORDS,WORDS] [--stacks]
+    python -m bench.tui.stalls [MESSAGES] [RUNS] [--only WORDS,WORDS] [--stacks]
 
-Each act is done on a pseudo-terminal, in a session all of which is in view. Told are its longest hold as the processor
-time of the program, which others on the machine do not change, the time that passed, and when that was there for which
-the act was done. `--stacks` tells where the holds were.
-"""
+Each action runs on a pseudo-terminal, in a session that is completely in context. Reported are its longest stall in
+processor time, which is independent of other load, in elapsed time, and the time until the result was shown. `--stacks`
+shows where the stalls were."""
 
 import argparse
 import json
@@ -30,9 +29,9 @@ MODEL = "\n[providers.openai-chat.models.other]\ncontext_window = 100000000\nmax
 TOKENS, PACE = 1_000, 200.0
 PAGES = 60
 QUIET = 0.4
-"""Seconds without anything drawn after which nothing goes on."""
+"""Seconds without drawing after which the program is idle."""
 FRAMES = 8
-"""Of a stack that are told, those of libraries besides."""
+"""Number of stack frames shown, plus those of libraries."""
 LIBRARIES = ("textual/", "asyncio/", "python3", "rich/", "css/", "cli/main", "cli/start", "tui/watched")
 
 
@@ -40,25 +39,25 @@ LIBRARIES = ("textual/", "asyncio/", "python3", "rich/", "css/", "cli/main", "cl
 class Act:
     name: str
     do: Callable[[Terminal], float]
-    """Does it. Seconds until that was on the screen for which it was done."""
+    """Perform the action; return the seconds until its result was on the screen."""
     undo: Callable[[Terminal], object] = lambda terminal: None
 
 
 @dataclass(frozen=True, slots=True)
 class ActTime:
-    """What one act took, in seconds."""
+    """Times of one action in seconds."""
 
     cpu: float
-    """Of the longest hold, as its processor time."""
+    """The longest stall in processor time."""
     longest_stall: float
-    """Which was the longest, as it passed."""
+    """The longest stall in elapsed time."""
     there: float
     holds: tuple[Stall, ...] = ()
 
 
 def press_keys(*keys: str | tuple[str, str], shows: str) -> Callable[[Terminal], float]:
-    """Types keys, one after the other, each when nothing goes on any more, or when the words of the one before are
-    there; from the last ones on it counts until `shows` is."""
+    """Press keys one after another, each when the program is idle or shows the expected words; the last one is timed
+    until `shows` appears."""
 
     def do(terminal: Terminal) -> float:
         for one in keys[:-1]:
@@ -85,7 +84,7 @@ def then(*keys: str) -> Callable[[Terminal], None]:
 
 
 def page_up(terminal: Terminal) -> float:
-    """Pages up without a pause; the slowest page."""
+    """Page up without pause; return the time of the slowest page."""
     worst = 0.0
     for _ in range(PAGES):
         before = terminal.text
@@ -95,7 +94,7 @@ def page_up(terminal: Terminal) -> float:
 
 
 def type_while_streaming(terminal: Terminal) -> float:
-    """Types while an answer streams in; the slowest key."""
+    """Type while an answer streams; return the time of the slowest key."""
     worst, written = 0.0, "zq"
     terminal.press("tell me everything\r")
     terminal.shows("mark-0 ")
@@ -170,7 +169,7 @@ def main() -> int:
 
 
 def once(folder: Path, messages: int, only: Sequence[str]) -> dict[str, ActTime]:
-    """What each act took in one terminal, and its start before them."""
+    """Measure the start and each action in one terminal."""
     project, log = folder / "project", folder / "holds.jsonl"
     project.mkdir()
     log.touch()
@@ -206,7 +205,7 @@ def once(folder: Path, messages: int, only: Sequence[str]) -> dict[str, ActTime]
 
 
 def _act_time(log: Path, began: float, took: float) -> ActTime:
-    """The holds since a moment."""
+    """The stalls since a moment."""
     every = (Stall(**json.loads(line)) for line in log.read_text().splitlines())
     holds = tuple(hold for hold in every if hold.at >= began)
     worst = max((min(hold.cpu, hold.passed) for hold in holds), default=0.0)
@@ -221,7 +220,7 @@ def print_stacks(holds: Sequence[Stall]) -> None:
 
 
 def _own(stack: str) -> str:
-    """Where it is, and the frames of our own that led there."""
+    """The innermost frame, and our own frames that led to it."""
     first, *rest = stack.split(" < ")
     return " < ".join((first, *[one for one in rest if not one.startswith(LIBRARIES)][:FRAMES]))
 

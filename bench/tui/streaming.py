@@ -1,7 +1,6 @@
-"""Whether the terminal keeps up with an answer that streams in, on one core, while somebody types.
+"""Checks that the interface keeps up with a streaming answer, on one core, while text is typed.
 
-python -m bench.tui.streaming [TOKENS] [TOKENS A SECOND]
-"""
+python -m bench.tui.streaming [TOKENS] [TOKENS A SECOND]"""
 
 import json
 import os
@@ -23,18 +22,18 @@ TYPED_TEXT = "somebody types while it streams"
 
 
 class Model(ThreadingHTTPServer):
-    """A server whose one answer comes token by token at a steady pace."""
+    """A server that streams its one answer at a steady pace."""
 
     daemon_threads = True
 
     def __init__(self, tokens: int, pace: float, silence: float = 0.0) -> None:
-        """`silence`: seconds before its first token."""
+        """`silence` is the delay before the first token, in seconds."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.tokens, self.pace, self.silence = tokens, pace, silence
         self.said: dict[int, float] = {}
-        """When each mark in the text was sent, by its number."""
+        """When each mark in the text was sent, by number."""
         self.late = 0.0
-        """Seconds by which the server itself was behind its pace at worst."""
+        """Maximum delay of the server itself, in seconds."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -46,7 +45,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Model
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the terminal is what is measured."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         asked = len(self.rfile.read(int(self.headers.get("content-length", 0)))) // 4
@@ -70,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def tokens(count: int) -> Iterator[str]:
-    """An answer of paragraphs, lists, code and tables, with a mark of its own every hundred tokens."""
+    """An answer with paragraphs, lists, code and tables, and a numbered mark every hundred tokens."""
     number = 0
     while True:
         for word in (ANSWER.format(count=number) + "\n").replace(" ", " \0").split("\0"):
@@ -97,7 +96,7 @@ def main() -> int:
             terminal.press("tell me everything\r")
             lags = mark_delays(terminal, model, count // 100)
             after = terminal.load()
-            terminal.shows(TYPED_TEXT[: count // 300])  # what was typed is in the prompt
+            terminal.shows(TYPED_TEXT[: count // 300])  # the typed text is in the prompt
         seconds = count / pace
     print(row("token to its paint", [1000 * lag for lag in lags], "ms"))
     print(row("of the last tenth", [1000 * lag for lag in lags[-len(lags) // 10 :]], "ms"))
@@ -108,7 +107,7 @@ def main() -> int:
 
 
 def mark_delays(terminal: Terminal, model: Model, marks: int) -> list[float]:
-    """Seconds from each mark's being sent to its being on the screen; a letter is typed every now and then."""
+    """Seconds from sending each mark to its appearance on the screen, while letters are typed occasionally."""
     lags = []
     for number in range(marks):
         seen = terminal.shows(f"mark-{number} ")

@@ -1,4 +1,4 @@
-"""A program on a pseudo-terminal, and the moment of everything that it draws. It knows no program."""
+"""Runs a program on a pseudo-terminal and records when it draws."""
 
 import fcntl
 import os
@@ -17,23 +17,23 @@ from typing import Self
 import pyte
 
 SCREEN_TIMEOUT_S = 90.0
-"""Seconds after which what should be drawn never is."""
+"""Timeout for expected screen content, in seconds."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a process and its threads have taken since they began."""
+    """Resources used by a process and its threads."""
 
     cpu: float
-    """Seconds of user and system time."""
+    """User and system time in seconds."""
     wakes: int
-    """How often a thread waited for something and went on."""
+    """Number of voluntary context switches."""
     peak_mb: float
 
 
 class Terminal:
-    """A program from `with` to the end of it. It answers no question that the program asks its terminal."""
+    """Runs a program inside a `with` block. Terminal queries of the program are not answered."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Terminal:
         *,
         cores: Collection[int] = (),
     ) -> None:
-        """`cores`: those that the program may use; all of them when none is named."""
+        """`cores` restricts the program to these cores; empty means all."""
         self._command, self._env, self._cwd = command, {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"}, cwd
         self._cores = cores
         self._screen = pyte.Screen(columns, lines)
@@ -53,7 +53,7 @@ class Terminal:
         self.began = 0.0
         """`time.monotonic()` before the program was started."""
         self.written = 0
-        """Bytes that the program has written so far."""
+        """Bytes written by the program so far."""
 
     def __enter__(self) -> Self:
         size = (self._screen.lines, self._screen.columns)
@@ -77,7 +77,7 @@ class Terminal:
         return "\n".join(self._screen.display)
 
     def press(self, keys: str) -> float:
-        """Types keys; the moment at which the last was typed."""
+        """Type keys; return when the last one was typed."""
         raw = keys.encode()
         while raw:
             raw = raw[os.write(self._fd, raw) :]
@@ -85,7 +85,7 @@ class Terminal:
         return time.monotonic()
 
     def until(self, condition: Callable[[str], bool]) -> float:
-        """The moment at which what is on the screen met a condition."""
+        """Wait until the screen meets a condition; return when it did."""
         moment = time.monotonic()
         end = moment + SCREEN_TIMEOUT_S
         while not condition(self.text):
@@ -95,27 +95,27 @@ class Terminal:
         return moment
 
     def shows(self, words: str) -> float:
-        """The moment at which words came to the screen."""
+        """Wait until words appear on the screen; return when they did."""
         return self.until(lambda text: words in text)
 
     def changes(self, before: str) -> float:
-        """The moment at which the screen was no longer what it was before."""
+        """Wait until the screen differs from `before`; return when it did."""
         return self.until(lambda text: text != before)
 
     def rest(self, seconds: float = 0.5) -> None:
-        """Reads until nothing has been drawn for some time."""
+        """Read until nothing has been drawn for some time."""
         while self._take(seconds) is not None:
             pass
 
     def resize(self, columns: int, lines: int) -> tuple[float, int]:
-        """Gives the terminal another size. Seconds until the screen was as it was going to stay, and how many
-        pictures the program drew that were not."""
+        """Resize the terminal; return the seconds until the final screen, and the number of different frames before
+        it."""
         self._screen.resize(lines, columns)
         began = time.monotonic()
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         os.kill(self.pid, signal.SIGWINCH)
         pictures: list[tuple[float, tuple[str, ...]]] = []
-        patience = SCREEN_TIMEOUT_S  # the first picture may take long beside others; what follows it comes at once
+        patience = SCREEN_TIMEOUT_S  # the first frame may be delayed by other load; the following ones come quickly
         while (moment := self._take(patience)) is not None:
             pictures.append((moment, tuple(self._screen.display)))
             patience = 0.5
@@ -126,20 +126,20 @@ class Terminal:
         return pictures[first][0] - began, len({pictures[index][1] for index in wrong})
 
     def load(self) -> Load:
-        """What the program has taken so far."""
+        """Return the resources used so far."""
         folder = Path(f"/proc/{self.pid}")
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
         wakes = sum(_number(task / "status", "voluntary_ctxt_switches") for task in (folder / "task").iterdir())
         return Load((int(fields[11]) + int(fields[12])) / TICKS, wakes, _number(folder / "status", "VmHWM") / 1024)
 
     def _take(self, seconds: float) -> float | None:
-        """Reads what the program has drawn, or draws within so many seconds. The moment at which all of it had come."""
+        """Read what the program draws within some seconds; return when it was complete."""
         drawn, moment = b"", None
         while select.select([self._fd], [], [], 0.001 if drawn else seconds)[0]:
             drawn += os.read(self._fd, 1 << 16)
             moment = time.monotonic()
         self.written += len(drawn)
-        self._stream.feed(drawn)  # at the end: to work out a screen takes longer than to draw it
+        self._stream.feed(drawn)  # parsed at the end, since that takes longer than drawing
         return moment
 
 

@@ -1,7 +1,6 @@
-"""`ebb` with a watch on its loop: each time that nothing else could be done for a while is written to a file.
+"""Runs `ebb` with a watch on its event loop: each stall is written to a file.
 
-python -m bench.tui.watched FILE [ARGUMENTS OF EBB …]
-"""
+python -m bench.tui.watched FILE [ARGUMENTS OF EBB …]"""
 
 import asyncio
 import gc
@@ -15,29 +14,29 @@ from pathlib import Path
 from types import FrameType
 
 BEAT = 0.002
-"""Seconds between two looks at the clock, while the loop is free."""
+"""Interval between clock checks while the loop is free, in seconds."""
 MIN_STALL_S = 0.015
-"""Seconds from which on a hold is written down."""
+"""Minimum length of a recorded stall, in seconds."""
 DEEP = 40
-"""Frames of a stack that are told."""
+"""Maximum number of stack frames recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The loop did nothing else for a while."""
+    """A period in which the loop was blocked."""
 
     at: float
-    """`time.monotonic()` at its beginning."""
+    """`time.monotonic()` at its start."""
     passed: float
     """Seconds."""
     cpu: float
-    """The same in processor time of all threads: what of it other programs did not take."""
+    """The same in processor time of all threads, which excludes other load."""
     stacks: list[str]
-    """What was seen of the loop's thread meanwhile, the innermost frame first."""
+    """Stacks of the loop's thread during the stall, innermost frame first."""
 
 
 class LoopWatcher:
-    """Looks at the clock from within a loop, and at the loop's thread from without while it is late."""
+    """Checks the clock inside the loop, and samples the loop's thread from another thread while it is late."""
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("a", buffering=1)
@@ -46,7 +45,7 @@ class LoopWatcher:
         self._thread = 0
 
     def attend(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on the loop is watched; it is about to run in this thread."""
+        """Start watching a loop that is about to run in this thread."""
         self._thread = threading.get_ident()
         self._last, self._used = time.monotonic(), time.process_time()
         gc.callbacks.append(self._on_garbage_collection)
@@ -64,7 +63,7 @@ class LoopWatcher:
         loop.call_later(BEAT, self._beat, loop)
 
     def _on_garbage_collection(self, phase: str, info: dict[str, int]) -> None:
-        """What a garbage collection holds, it holds for all threads."""
+        """A garbage collection blocks all threads."""
         if phase == "start":
             self._collecting = time.monotonic()
         elif (took := time.monotonic() - self._collecting) > MIN_STALL_S / 2:
@@ -78,7 +77,7 @@ class LoopWatcher:
 
 
 def frames(frame: FrameType | None) -> Iterator[str]:
-    """A stack, the innermost frame first."""
+    """A stack, innermost frame first."""
     for _ in range(DEEP):
         if frame is None:
             return

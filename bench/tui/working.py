@@ -1,7 +1,6 @@
-"""What the terminal takes while it is used, with a long history: keys, sizes, rest and memory.
+"""Measures the interface in use, with a long history: keys, resizing, idle time and memory.
 
-python -m bench.tui.working [MESSAGES]
-"""
+python -m bench.tui.working [MESSAGES]"""
 
 import random
 import string
@@ -18,7 +17,7 @@ ID = "aa11bb22cc33"
 KEYS = 200
 SIZES = ((100, 40), (120, 40), (80, 24), (200, 60), (60, 30), (120, 40)) * 3
 IDLE = 10.0
-"""Seconds at rest."""
+"""Idle time in seconds."""
 
 
 def main() -> int:
@@ -56,11 +55,11 @@ def main() -> int:
 
 
 def key_delays_ms(terminal: Terminal) -> list[float]:
-    """Milliseconds from each key to its letter on the screen; keys come a little apart, as somebody types."""
+    """Milliseconds from each key to its letter on the screen, at typing speed."""
     times, dice, written = [], random.Random(7), ""
     for number in range(KEYS):
         if number % 40 == 0:
-            terminal.press("\x15\x15>>")  # Ctrl-U empties the line
+            terminal.press("\x15\x15>>")  # Ctrl-U clears the line
             written = ">>"
             terminal.rest(0.3)
         written += dice.choice(string.ascii_lowercase)
@@ -74,7 +73,7 @@ def key_delays_ms(terminal: Terminal) -> list[float]:
 
 
 def dropped_keys(terminal: Terminal) -> float:
-    """Keys of 600, typed at once, that are not in the prompt."""
+    """Number of keys, of 600 typed at once, that did not reach the prompt."""
     before = terminal.text.count("~")
     terminal.press("~" * 600)
     terminal.rest(1.0)
@@ -85,7 +84,7 @@ def dropped_keys(terminal: Terminal) -> float:
 
 
 def page_delays_ms(terminal: Terminal) -> list[float]:
-    """Milliseconds from PgUp to another picture."""
+    """Milliseconds from PgUp to a changed screen."""
     times = []
     for _ in range(40):
         before = terminal.text

@@ -1,7 +1,6 @@
-"""How many bytes the terminal writes while it is used: what a slow line has to carry.
+"""Measures the bytes that the interface writes in use, which matter on slow connections.
 
-python -m bench.tui.written
-"""
+python -m bench.tui.written"""
 
 import sys
 import tempfile
@@ -32,15 +31,15 @@ class WrittenBytes:
     list: int
     """While a list is opened."""
     scrolling: int
-    """While five screens are scrolled up, and five down."""
+    """While scrolling five screens up and five down."""
     waiting: int
-    """In ten seconds of waiting for a model."""
+    """During ten seconds of waiting for a model."""
     answer: int
-    """While an answer of five seconds comes."""
+    """During a five-second answer."""
 
 
 def measure_written(folder: Path) -> WrittenBytes:
-    """What is written in a session of a home that is made in `folder`."""
+    """Measure a session in a new home in `folder`."""
     project = folder / "project"
     project.mkdir()
     slow, silent = Model(TOKENS, PACE), Model(1, PACE, SILENCE)
@@ -78,7 +77,7 @@ def _measure_use(env: Mapping[str, str], project: Path) -> tuple[int, int, int, 
 
 
 def _answer_bytes(env: Mapping[str, str], project: Path, count: int) -> int:
-    """What is written until an answer of so many tokens is there."""
+    """Bytes written until an answer of `count` tokens is shown."""
     last = "".join(tokens(count)).split()[-1]
     with Terminal(ebb("-r", ID), env, project) as terminal:
         terminal.shows(LAST)
