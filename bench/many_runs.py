@@ -92,7 +92,7 @@ def _one_run(place: Path, arguments: Sequence[str]) -> int:
     base, execute = open_databases.OpenDatabase, sqlite3.Connection.execute
     begun = dict[int, tuple[float, float]]()
 
-    def noted(self: sqlite3.Connection, sql: str, values: Any = ()) -> sqlite3.Cursor:  # noqa: ANN401  # as sqlite3 has it
+    def noted(self: sqlite3.Connection, sql: str, values: Any = ()) -> sqlite3.Cursor:  # noqa: ANN401  # as in sqlite3
         if sql == "begin immediate":
             cursor = _begin_transaction(self, execute, waits)
             begun[id(self)] = time.monotonic(), time.thread_time()
@@ -103,8 +103,8 @@ def _one_run(place: Path, arguments: Sequence[str]) -> int:
             holds.append((began, time.monotonic(), time.thread_time() - cpu))
         return cursor
 
-    base.execute = noted  # type: ignore[method-assign]  # what is measured is SQLite's own
-    from ebbtide.tui.cli.main import main as ebb  # noqa: PLC0415  # deferred: it is to open its database as it is noted
+    base.execute = noted  # type: ignore[method-assign]  # patched to measure SQLite
+    from ebbtide.tui.cli.main import main as ebb  # noqa: PLC0415  # deferred: imported after the database class is patched
 
     code = ebb(list(arguments))
     place.write_text(json.dumps({"code": code, "waits": waits, "holds": holds}))

@@ -7,12 +7,12 @@ are imported lazily, since `ebb` starts through this module as well."""
 TYPE_CHECKING = False  # True for type checkers; importing `typing` would take longer than the rest of this module
 
 if TYPE_CHECKING:
-    from ebbtide.sdk import *  # noqa: F403  # what its `__all__` names
+    from ebbtide.sdk import *  # noqa: F403  # the names in its `__all__`
 else:
 
     def __getattr__(name: str) -> object:
         if not name.startswith("_"):
-            import ebbtide.sdk as sdk  # noqa: PLC0415  # deferred: as said above
+            import ebbtide.sdk as sdk  # noqa: PLC0415  # deferred: names are imported lazily
 
             if name in sdk.__all__:
                 return getattr(sdk, name)

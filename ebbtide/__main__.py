@@ -1,6 +1,6 @@
 """Entry point of `ebb` and of `python -m ebbtide`."""
 
-import _signal  # type: ignore[import-not-found]  # nobody has types for it; `signal` would take 3 ms to load
+import _signal  # type: ignore[import-not-found]  # no type stubs; `signal` would take 3 ms to load
 import sys
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
@@ -11,7 +11,7 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> int:
     """Run the command line and return its exit code."""
-    from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: behind the lines above
+    from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: after the signal setup above
 
     return run()
 

@@ -38,7 +38,7 @@ class FunctionTool:
         if not self.description:
             raise UsageError(f"the tool `{name}` has no docstring; the model needs it as the description")
         try:
-            self._arguments = TypeAdapter[object](function)  # type: ignore[arg-type]  # it takes functions, too
+            self._arguments = TypeAdapter[object](function)  # type: ignore[arg-type]  # accepts functions as well
             self.schema: Mapping[str, object] = self._arguments.json_schema(schema_generator=_WithoutTitles)
         except PydanticUserError as error:
             raise UsageError(

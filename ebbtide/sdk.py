@@ -206,7 +206,7 @@ class _Answers:
                 raise TypeError(
                     f"a question must be answered with a Decision, a PlanDecision or a string, not with {said!r}"
                 )
-        except Exception as error:  # noqa: BLE001  # the program's own, which is raised where it waits for the turn
+        except Exception as error:  # noqa: BLE001  # an error of the program, raised where it awaits the turn
             self._failure = error
             self._session.interrupt()
         else:

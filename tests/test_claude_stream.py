@@ -376,7 +376,7 @@ def test_text_is_told_as_it_is_written_where_that_is_wanted(user: User) -> None:
 @pytest.mark.parametrize(
     ("subtype", "more", "error"),
     [
-        ("set_model", {"model": "x"}, "scripted is not known to have a model `x`; say PROVIDER/NAME"),
+        ("set_model", {"model": "x"}, "scripted has no known model `x`; use PROVIDER/NAME"),
         ("get_context_usage", {}, "`get_context_usage` is not supported"),
         ("set_permission_mode", {"mode": "dontAsk"}, "there is no mode `dontAsk`"),
     ],

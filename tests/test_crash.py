@@ -180,5 +180,5 @@ def test_a_server_that_prints_what_it_was_given_shows_no_secret(tmp_path: Path) 
 def test_a_key_where_the_name_of_its_variable_belongs_is_not_shown(tmp_path: Path) -> None:
     run = ebb("config", "--config", f"providers.openai.api_key_env={KEY}", home=tmp_path)
     assert (run.code, KEY in run.err) == (2, False)
-    assert "the name of the environment variable that holds the key, not the key itself" in run.err
+    assert "the name of the environment variable with the key, not the key itself" in run.err
     assert KEY not in ebb("config", "--config", f"providers.openai.api_key={KEY}", home=tmp_path).err

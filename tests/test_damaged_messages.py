@@ -87,7 +87,7 @@ def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, shown:
     assert "message 0 of the session was changed on the disk since it was written" in run.err
     found = worker.ebb("doctor", "-m", worker.working())
     assert found.code == 1
-    assert f"{session}: message 0 changed on the disk" in found.out
+    assert f"{session}: message 0 changed on disk" in found.out
 
 
 def test_a_database_is_copied_before_a_newer_version_changes_it(worker: Worker) -> None:

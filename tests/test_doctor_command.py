@@ -285,7 +285,7 @@ def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
     assert house.doctor(*setting) == {}
     lines = house.run("doctor", *setting).out.splitlines()
     assert [line for line in lines if line[6:].startswith("meanings")] == [
-        f"ok    meanings        `{model}` gives vectors of 8 numbers"
+        f"ok    meanings        `{model}` returns vectors of 8 numbers"
     ]
     (model / "model.safetensors").unlink()
     said = f"`recall.embedding_model`: `{model}` holds no static model (`model.safetensors`); "

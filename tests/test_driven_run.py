@@ -236,7 +236,7 @@ def test_questions_are_answered_by_no_once_the_input_has_ended(user: User) -> No
         program.until("permission_asked")
         code, result = program.end()
     assert (code, result["stop_reason"], result["result"]) == (5, "denied", "I could not.")
-    assert "nobody is there to answer any more" in program.told("question_answered")[0]["answer"]
+    assert "no answer is possible" in program.told("question_answered")[0]["answer"]
 
 
 def test_a_program_that_dies_in_a_question_loses_nothing(user: User) -> None:

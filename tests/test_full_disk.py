@@ -105,7 +105,7 @@ def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(
 
 def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(seen: Seen, tmp_path: Path) -> None:
     database = f"{tmp_path}/data/sessions.db"
-    told = f"the session database `{database}` is of an older version, and no copy of it can be kept aside"
+    told = f"the session database `{database}` is of an older version and cannot be backed up"
     why = "cannot grow: the disk is full; free some space and resume the session"
     assert seen("migration", tmp_path) == {
         "codes": [1, 0],
@@ -146,7 +146,7 @@ def test_what_cannot_be_kept_before_a_command_is_told_and_leaves_room_for_the_se
     (notice,) = happened.pop("notices")
     assert re.fullmatch(
         rf"`/undo` will not take this back: no more checkpoints are stored in `{tmp_path}/data/checkpoints/\w+`: "
-        "the disk is as good as full; free some space",
+        "the disk is almost full; free some space",
         notice,
     )
     assert happened == {

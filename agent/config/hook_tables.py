@@ -180,7 +180,7 @@ def _read_group(event: HookEvent, group: object, found: list[HookEntry], problem
     hooks = group.get("hooks") if isinstance(group, dict) else None
     if not isinstance(hooks, list) or not isinstance(matcher, str | None):
         problems.append(
-            f'`hooks.{event}` must hold tables such as {{matcher = "Bash", hooks = [{{type = "command", '
+            f'`hooks.{event}` must contain tables such as {{matcher = "Bash", hooks = [{{type = "command", '
             'command = "…"}]}'
         )
         return

@@ -40,7 +40,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
     if own:
         root = Path(own).expanduser().absolute()
         return Folders(root / "config", root / "data", root / "logs", theirs)
-    import platformdirs  # noqa: PLC0415  # deferred: not needed when EBB_HOME says it
+    import platformdirs  # noqa: PLC0415  # deferred: not needed if EBB_HOME is set
 
     dirs = platformdirs.PlatformDirs("ebbtide", appauthor=False)
     return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir), theirs)
@@ -188,7 +188,9 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
         elif setting is None or setting.key not in BY_KEY:
             notices.append(f"the variable `{name}` has no effect: it is not a setting; `ebb config` lists all of them")
         elif setting.key in given:
-            notices.append(f"the variable `{name}` has no effect, since `{given[setting.key]}` sets the same and wins")
+            notices.append(
+                f"the variable `{name}` has no effect: `{given[setting.key]}` sets the same and takes precedence"
+            )
         else:
             given[setting.key], found[name] = name, written
     return found
@@ -196,7 +198,7 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
 
 def _redacted_setting(text: str) -> str:
     """Return a KEY=VALUE with secrets hidden: everything about servers, and passwords in addresses."""
-    from ebbtide.tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few have settings
+    from ebbtide.tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few runs use `--config`
     from ebbtide.tools.secrets.redaction import redact_text, without_password  # noqa: PLC0415  # deferred: as above
 
     key, _, value = text.partition("=")
@@ -252,7 +254,7 @@ def _merge(
         written = setting.written or setting.key
         meant = "agent.compact_trigger" if setting.key == "agent.threshold_ratio" else setting.key
         if meant in given:
-            notices.append(f"{source}: `{given[meant]}` has no effect, since `{written}` sets the same and wins")
+            notices.append(f"{source}: `{given[meant]}` has no effect: `{written}` sets the same and takes precedence")
         given[meant] = written
         values[setting.key] = _parse_value(option.parse, setting.value, source, setting.written or setting.key)
         sources[setting.key] = named
@@ -278,7 +280,7 @@ def _option(key: str, source: str) -> Option:
         return BY_KEY[key]
     if any(known.startswith(f"{key}.") for known in BY_KEY):
         raise ConfigError(f"{source}: `{key}` is a table; write `{key}.KEY = VALUE`, `ebb config` lists all keys")
-    import difflib  # noqa: PLC0415  # deferred: only a mistake needs it
+    import difflib  # noqa: PLC0415  # deferred: only needed after a mistake
 
     close = difflib.get_close_matches(key, BY_KEY, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(f'`{name}`' for name in close)}?" if close else "`ebb config` lists all keys"
@@ -347,7 +349,7 @@ def _own(
     for key, setting in own_names(table, allowed):
         if key in found:
             before, now = (f"{place}.{one.written or key}" for one in (found[key], setting))
-            notices.append(f"{source}: `{before}` has no effect, since `{now}` sets the same and wins")
+            notices.append(f"{source}: `{before}` has no effect: `{now}` sets the same and takes precedence")
         found[key] = setting
     return found
 

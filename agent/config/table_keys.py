@@ -27,7 +27,7 @@ TOOL_CALLS = ("auto", "native", "text")
 def variable_name(value: object) -> str:
     if isinstance(value, str) and value.isidentifier():
         return value
-    raise ValueError("the name of the environment variable that holds the key, not the key itself")
+    raise ValueError("the name of the environment variable with the key, not the key itself")
 
 
 PROVIDER_KEYS: dict[str, Callable[[object], object]] = {

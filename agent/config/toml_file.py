@@ -39,7 +39,7 @@ def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> Non
 
 
 def _apply_edit(text: str, edit: TomlEdit) -> str:
-    import tomlkit  # noqa: PLC0415  # deferred: only who changes the file needs it
+    import tomlkit  # noqa: PLC0415  # deferred: only needed to change the file
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415  # as above
 
     try:

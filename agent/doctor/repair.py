@@ -22,7 +22,7 @@ def repair_store(folders: Folders, tell: ReportProgress) -> Iterator[CheckResult
     """Repair the database if it is damaged and no session is open."""
     path, locks = folders.data / "sessions.db", folders.data / "locks"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
-        yield CheckResult("repair", "well", "there is no database yet")
+        yield CheckResult("repair", "well", "no database yet")
         return
     running = [lock.stem for lock in locks.glob("*.lock") if is_open(locks, lock.stem)]
     if running:

@@ -81,7 +81,7 @@ def _embedding_model(setting: str) -> CheckResult:
         embedder = Embedder(setting)
     except EmbeddingFailed as error:
         return CheckResult("meanings", "broken", str(error))
-    return CheckResult("meanings", "well", f"`{folder_of(setting)}` gives vectors of {embedder.size:,} numbers")
+    return CheckResult("meanings", "well", f"`{folder_of(setting)}` returns vectors of {embedder.size:,} numbers")
 
 
 def _keys(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:

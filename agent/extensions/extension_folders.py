@@ -100,7 +100,7 @@ def _candidates(kind: Kind, config: Config) -> Iterator[ExtensionFolder]:
 def _of_plugins(kind: Kind, config: Config) -> tuple[ExtensionFolder, ...]:
     if not os.path.isdir(config.folders.data / "plugins"):
         return ()
-    from ebbtide.agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: few users have some
+    from ebbtide.agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: few users have plugins
 
     found = ((plugin.folder, *part) for plugin in used_plugins(config) for part in plugin.parts(kind))
     return tuple(ExtensionFolder(kind, "plugin", "claude", folder, top, only=only) for top, folder, only in found)

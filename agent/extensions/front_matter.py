@@ -16,7 +16,7 @@ _KNOWN_KEYS = _PROSE | frozenset(
     disable-model-invocation disallowed-tools disallowedTools displayName effort globs hidden hooks initialPrompt
     isolation license maxSteps maxTurns mcpServers memory metadata mode model modified name paths permission
     permissionMode reviewed skills steps tags temperature tools top_p user-invocable version
-    """.split()  # noqa: SIM905  # a list of names is a table
+    """.split()  # noqa: SIM905  # more readable as a table
 )
 """Keys that begin a value in front matter that is not valid YAML; anything else that looks like a key, such as `user:
 "Help"`, is prose."""
@@ -72,20 +72,20 @@ def list_at(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=256)
 def _parse_yaml(head: str) -> dict[str, object]:
-    import yaml  # noqa: PLC0415  # deferred: only who brings something needs it
+    import yaml  # noqa: PLC0415  # deferred: only needed if there are extensions
 
     class Loader(yaml.SafeLoader):
         """Rejects aliases, since a few lines of them can expand to gigabytes. Values keep their spelling: a version may
         be `1.10`, a name `007`, an answer `yes`."""
 
-        yaml_implicit_resolvers = {  # noqa: RUF012  # the library has it so
+        yaml_implicit_resolvers = {  # noqa: RUF012  # required by the library
             first: [each for each in found if each[0] == "tag:yaml.org,2002:null"]
             for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
-                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # its stubs do not say
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # missing in its stubs
                 raise yaml.composer.ComposerError(None, None, "an alias", mark)
             return super().compose_node(parent, index)
 

@@ -21,10 +21,10 @@ MAX_NAMES_PER_KIND = 6
 
 _DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to use what this project contains"
 _EFFECTS: Mapping[Kind, str] = {
-    "skill": "The model reads a skill where it fits; its scripts run as commands of the model do.",
-    "command": "The text of a command becomes your message when you name it; what it runs, runs as those of the model.",
-    "agent": "The model may hand work to an agent, which may do no more than the session may.",
-    "hook": "A hook runs by itself, without a question, each time: in the sandbox, where there is one.",
+    "skill": "The model reads a skill when it is relevant; its scripts run like the model's commands.",
+    "command": "A command's text becomes your message when you use it; its shell commands run like the model's.",
+    "agent": "The model may delegate work to an agent, which has no more permissions than the session.",
+    "hook": "A hook runs automatically, without asking, each time: in the sandbox, if there is one.",
 }
 _PLURALS: Mapping[Kind, str] = {
     "skill": "skills", "command": "commands", "agent": "agents", "hook": "hooks", "server": "servers",

@@ -22,7 +22,7 @@ class AnswerFile:
             return cls(path, path.open("a", encoding="utf-8", errors="backslashreplace"))
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"cannot write the answer to `{path}`: {why}; give another file") from error
+            raise UsageError(f"cannot write the answer to `{path}`: {why}; choose another file") from error
 
     def write(self, outcome: RunOutcome) -> None:
         """Replace the content of the file with the answer, or with as much of it as there is. A write error makes the

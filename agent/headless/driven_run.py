@@ -304,5 +304,5 @@ def _model_named(said: str, usual: str) -> str:
 
     found = said if "/" in said else model_called(said, usual)
     if found is None:
-        raise UsageError(f"{usual.partition('/')[0]} is not known to have a model `{said}`; say PROVIDER/NAME")
+        raise UsageError(f"{usual.partition('/')[0]} has no known model `{said}`; use PROVIDER/NAME")
     return found

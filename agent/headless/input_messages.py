@@ -281,4 +281,4 @@ def no_answer_to(question: Question) -> Answer:
             return f"({_INPUT_ENDED})"
 
 
-_INPUT_ENDED = "nobody is there to answer any more: the input of this run has ended"
+_INPUT_ENDED = "no answer is possible: the input of this run has ended"

@@ -68,7 +68,7 @@ class Progress:
             case JobEnded(job=job, command=command, how=how):
                 self.print_line(f"{job} ended, {how}: {ellipsize(command, _MAX_ARGUMENT_CHARS)}")
             case ContextCompacted() if not self._is_quiet:
-                from ebbtide.agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
+                from ebbtide.agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs do not compact
 
                 self.print_line(announcement(event))
             case CompactionFailed(model=model, reason=reason):

@@ -117,7 +117,7 @@ def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> RunOutput:
         told = Progress(err, job.visible, is_verbose=True) if job.is_verbose else None
         if job.format == "stream-json":
             return StreamOutput(out, told)
-        from ebbtide.agent.headless.claude.output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
+        from ebbtide.agent.headless.claude.output import ClaudeOutput  # noqa: PLC0415  # deferred: rarely used format
 
         return ClaudeOutput(out, told, tells_parts=job.includes_partial_messages)
     progress = _progress_for(job, err)
@@ -127,7 +127,7 @@ def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> RunOutput:
 def _progress_for(job: HeadlessJob, err: TextIO) -> Progress:
     status = None
     if err.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        from ebbtide.agent.headless.status_line import RunStatusLine  # noqa: PLC0415  # deferred: few runs are watched
+        from ebbtide.agent.headless.status_line import RunStatusLine  # noqa: PLC0415  # deferred: few runs have a terminal
 
         status = RunStatusLine(err, job.visible, time.monotonic)
     return Progress(err, job.visible, is_quiet=job.is_quiet, is_verbose=job.is_verbose, status=status)
@@ -161,13 +161,13 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
 async def _drive(
     sessions: Sessions, session: Session, job: HeadlessJob, outcome: RunOutcome, output: RunOutput, stop: RunStopper
 ) -> None:
-    from ebbtide.agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are driven
+    from ebbtide.agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are controlled by a client
     from ebbtide.agent.headless.input_messages import InputProtocol, StreamInput  # noqa: PLC0415  # deferred: as below
     from ebbtide.agent.headless.line_reader import has_reader, lines_of  # noqa: PLC0415  # deferred: as above
 
     protocol: InputProtocol = StreamInput()
     if job.format == "claude-stream-json":
-        from ebbtide.agent.headless.claude.input import ClaudeInput  # noqa: PLC0415  # deferred: few programs speak so
+        from ebbtide.agent.headless.claude.input import ClaudeInput  # noqa: PLC0415  # deferred: rarely used format
 
         named = session.extensions.usable() if session.extensions is not None else ()
         protocol = ClaudeInput(str(session.root), output.show, tuple(one.name for one in named), sessions.models())

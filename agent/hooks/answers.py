@@ -196,7 +196,7 @@ def _refusal(event: HookEvent, named: str, answer: Exit, said: HookAnswer) -> Ho
     reason = of_json or _reason_in(answer.err) or said.reason or _text(answer.out)
     if event not in _BLOCKABLE:
         return _useless(named, f"objects, but this event cannot be blocked: {reason.split(chr(10), 1)[0][:_PROBLEM]}")
-    return replace(said, verdict="deny", reason=reason or f"{named} refuses it and gives no reason", arguments=None)
+    return replace(said, verdict="deny", reason=reason or f"{named} objected without a reason", arguments=None)
 
 
 def _reason_in(printed: bytes) -> str:
@@ -222,14 +222,14 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
         reason = _join_texts(_text_at(where, key, problems) for where in (special, tables) for key in _REASONS)
     message = _text_at(tables, "systemMessage", problems)
     if decided.verdict == "deny" and not reason:
-        reason = message or f"{named} refuses it and gives no reason"
+        reason = message or f"{named} objected without a reason"
     arguments = _table_at(special, "updatedInput", problems) if event == "PreToolUse" else None
     goes_on = tables.get("continue", True)
     if not isinstance(goes_on, bool):
-        problems.append("says `continue`, which is neither true nor false")
+        problems.append("returned `continue`, which is neither true nor false")
     stop = (_text_at(tables, "stopReason", problems) or f"{named} ends the turn") if goes_on is False else None
     context = _text_at(special, "additionalContext", problems)
-    wrong = (*decided.problems, *(f"{named} {problem}; that is passed over" for problem in problems))
+    wrong = (*decided.problems, *(f"{named} {problem}; it was ignored" for problem in problems))
     told = (message,) if message else ()
     output = _output(event, special)
     return HookAnswer(decided.verdict, reason, arguments, context, told, wrong, stop, output=output)
@@ -267,7 +267,7 @@ def _decisions(
             decision, said = where.get(key), where
             if isinstance(decision, Mapping):
                 said, decision = decision, decision.get("behavior")
-                problems += [f"says `{key}`, which is not done here" for key in _NOT_DONE if key in said]
+                problems += [f"uses `{key}`, which is not supported" for key in _NOT_DONE if key in said]
             if decision is None:
                 continue
             verdict = _DECISIONS.get(decision.strip().lower()) if isinstance(decision, str) else None
@@ -275,7 +275,7 @@ def _decisions(
                 what = f"decides {str(decision)[:40]!r}, which is not known; write `allow`, `deny` or `ask`"
                 yield _failed_hook_answer(event, named, what)
             elif verdict == "allow" and said.get("updatedInput") is not None and event == "PermissionRequest":
-                problems.append("allows the call with another input, which it can change before the question only")
+                problems.append("allows the call with a changed input, which only `PreToolUse` can change")
             elif event not in _BLOCKABLE or (event not in _CALLS and verdict != "deny"):
                 continue  # other events have nothing to allow
             else:
@@ -285,19 +285,19 @@ def _decisions(
 def _text_at(tables: Mapping[str, object], key: str, problems: list[str]) -> str:
     value = tables.get(key)
     if value is not None and not isinstance(value, str):
-        problems.append(f"says `{key}`, which is no text")
+        problems.append(f"returned `{key}`, which is not a string")
     return _truncate_text(value) if isinstance(value, str) else ""
 
 
 def _table_at(tables: Mapping[str, object], key: str, problems: list[str]) -> Mapping[str, object] | None:
     value = tables.get(key)
     if value is not None and not isinstance(value, Mapping):
-        problems.append(f"says `{key}`, which is no table")
+        problems.append(f"returned `{key}`, which is not a table")
     return value if isinstance(value, Mapping) else None
 
 
 def _useless(named: str, what: str) -> HookAnswer:
-    return HookAnswer(problems=(f"{named} {what}; it goes on without it",))
+    return HookAnswer(problems=(f"{named} {what}; it was skipped",))
 
 
 def _text(data: bytes) -> str:

@@ -85,7 +85,7 @@ class HookApproval:
                 try:
                     self._user.decide([item], "approved" if answer == APPROVE else "refused")
                 except ConfigError as error:
-                    self._channel.notice(f"what you decided holds for this session only: {error}")
+                    self._channel.notice(f"your decision applies to this session only: {error}")
 
 
 def question(item: TrustItem, standing: Standing) -> str:
@@ -98,4 +98,4 @@ def question(item: TrustItem, standing: Standing) -> str:
         "",
         AS_YOURS,
     )
-    return "\n".join((*lines, "May they run here, too?"))
+    return "\n".join((*lines, "May they run here as well?"))

@@ -46,10 +46,10 @@ PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
 """Environment variables that tell a hook its project or plugin folder."""
 _FOLDER = re.compile(rf"\$\{{({PROJECT_DIR}|{PLUGIN_ROOT})\}}")
 IN_SANDBOX = (
-    "Hooks run by themselves, without a question: in the sandbox and without the network, or as you where there is no "
-    "sandbox; servers on this machine and your model are told what happens. They can forbid and ask, and allow nothing."
+    "Hooks run automatically, without asking: in the sandbox without network access, or as you if there is no "
+    "sandbox; local servers and your model may be sent events. They can deny calls or ask, but not allow them."
 )
-AS_YOURS = "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do."
+AS_YOURS = "They run automatically, without asking, outside the sandbox, and can do anything that you can do."
 
 
 @dataclass(frozen=True, slots=True)

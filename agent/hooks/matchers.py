@@ -52,8 +52,8 @@ def why_never(matcher: str, *, is_of_calls: bool) -> str:
     if not is_of_calls or any(map(_may_be_name, _alternatives(matcher))):
         return ""
     return (
-        f"its matcher `{matcher[:80]}` never matches: it is compared with names of tools, such as `Bash`. "
-        "Say what a command must be with `if`, as `Bash(git *)`"
+        f"its matcher `{matcher[:80]}` never matches: it is compared with tool names such as `Bash`. "
+        "To match commands, use `if` with `Bash(git *)`"
     )
 
 

@@ -83,5 +83,5 @@ def _storable(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         written.encode()
     except UnicodeEncodeError:
-        return json.loads(written.encode("utf-8", "replace"))  # type: ignore[no-any-return]  # an object as before
+        return json.loads(written.encode("utf-8", "replace"))  # type: ignore[no-any-return]  # still an object
     return tables

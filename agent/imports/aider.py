@@ -57,7 +57,7 @@ class AiderTranscripts:
         id = transcript.id.rpartition("@")[2]
         section = next((one for one in self._sections_of(transcript.path) if one.id == id), None)
         if section is None:
-            raise UnreadableTranscript("it is not there any more")
+            raise UnreadableTranscript("it no longer exists")
         entries = _entries(transcript.path, section, troubles)
         return OpenTranscript(entries, transcript.project, "", section.started, section.started)
 

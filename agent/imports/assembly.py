@@ -115,7 +115,7 @@ class Assembly:
 
     def _call(self, entry: CallEntry) -> None:
         if entry.id in self._ids:
-            self._troubles.add("calls with the id of another one")
+            self._troubles.add("calls with a duplicate id")
             return
         id = plain = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.id)[:_MAX_ID_CHARS] or "call"
         number = 1

@@ -69,7 +69,7 @@ class ClaudeTranscripts:
         tree = _read_tree(transcript.path, troubles)
         chosen = tree.newest_branch(troubles)
         if not chosen:
-            raise UnreadableTranscript("nothing was said in it")
+            raise UnreadableTranscript("it has no messages")
         created, updated = tree.created or transcript.updated, tree.updated or transcript.updated
         entries = _entries(transcript.path, chosen, created)
         return OpenTranscript(entries, transcript.project, tree.title, created, updated, tree.version)
@@ -148,7 +148,7 @@ class _Tree:
         places = dict[str, int]()
         for place, node in enumerate(self.nodes):
             if node.uuid in places:
-                troubles.add("lines with the id of another one")
+                troubles.add("lines with a duplicate id")
             places.setdefault(node.uuid, place)
         main = [place for place, node in enumerate(self.nodes) if not node.is_side and places[node.uuid] == place]
         troubles.leave_out("lines of sub-agents", sum(node.is_side and node.is_message for node in self.nodes))

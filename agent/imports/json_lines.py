@@ -42,7 +42,7 @@ def regular_file(path: Path) -> IO[bytes]:
     """Open a file without blocking. Raises `UnreadableTranscript`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        file = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115  # whoever calls closes it
+        file = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115  # closed by the caller
         if not path.is_file():
             file.close()
             raise UnreadableTranscript("it is not a regular file")

@@ -19,7 +19,7 @@ from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
 
 LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 
-_EFFECT = "A language server runs by itself when files are changed: in the sandbox, where there is one."
+_EFFECT = "A language server runs automatically when files are changed: in the sandbox, if there is one."
 _PACKAGES = (".venv", "venv", "env")
 """Folders with the project's Python packages."""
 _MAX_PACKAGE_BYTES = 1_000_000

@@ -83,8 +83,7 @@ def _are_texts(values: Iterable[object]) -> bool:
 def item_of(declared: DeclaredServer) -> TrustItem:
     """The trust item of a server, including the project files that it runs."""
     can_do = (
-        "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can "
-        "do."
+        "The program runs in the sandbox with network access; without a sandbox, it can do anything that you can do."
         if declared.spec.command
         else "A server on the network learns what it is sent."
     )

@@ -230,7 +230,7 @@ def _declare_server(
         return UnusableServer(name, owner, source, str(error), required=required)
     scripts: tuple[Path, ...] = ()
     if owner == "project" and spec.cwd is not None:
-        from ebbtide.agent.extensions.extension_files import scripts_among  # noqa: PLC0415  # deferred: few have such servers
+        from ebbtide.agent.extensions.extension_files import scripts_among  # noqa: PLC0415  # deferred: few projects declare servers
 
         scripts = scripts_among(spec.command, spec.cwd, config.project)
     return DeclaredServer(

@@ -125,7 +125,7 @@ def write_server(path: Path, name: str, table: Mapping[str, object] | None) -> N
     """Write a server's table in place of the old one; None removes it. Raises `ConfigError`."""
 
     def edit(document: dict[str, Any]) -> None:
-        import tomlkit  # noqa: PLC0415  # deferred: only who adds or removes a server needs it
+        import tomlkit  # noqa: PLC0415  # deferred: only needed to add or remove a server
 
         mcp = document.setdefault("mcp", tomlkit.table(is_super_table=True))
         servers = mcp.setdefault("servers", tomlkit.table(is_super_table=True))

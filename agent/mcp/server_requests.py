@@ -93,7 +93,7 @@ class ServerRequests(ClientHandlers):
                 )
                 answer = await self.answer(question + sample_text(request), (NO, ONCE, ALWAYS))
                 if answer not in (ONCE, ALWAYS):
-                    return SamplingRefusal("the user does not want that")
+                    return SamplingRefusal("the user declined")
                 if answer == ALWAYS:
                     self._trusted.add(server)
         return await write_sample(request, env)
@@ -172,13 +172,13 @@ async def write_sample(request: SampleRequest, env: SessionContext) -> Sample | 
     """Answer a sampling request with the session's model, at the user's expense. Return the reason if it is refused."""
     provider, messages = env.provider, _messages(request, images=env.provider.facts.images)
     if env.limits.cost is not None and env.cost_so_far >= env.limits.cost:
-        return SamplingRefusal("the limit of what this run may cost is reached")
+        return SamplingRefusal("the cost limit of this run is reached")
     if not messages or not isinstance(messages[-1], User):
-        return SamplingRefusal("there is no message of the user to answer")
+        return SamplingRefusal("there is no user message to answer")
     size = size_of(request)
     if size > provider.window.effective:
         return SamplingRefusal(
-            f"it takes about {size:,} tokens, and the model has room for {provider.window.effective:,}"
+            f"it needs about {size:,} tokens, but the model has room for {provider.window.effective:,}"
         )
     most = max(1, min(request.most_tokens, provider.window.output))
     asked = Request(request.system, messages, (), most, f"{env.recorder.session}-sample", env.effort)

@@ -40,7 +40,7 @@ class TerminalResult:
 def in_terminal(places: AttackFolders, steps: Sequence[Step], *words: str, typed: Sequence[str] = ()) -> TerminalResult:
     """Return what `ebb` writes to a terminal while a model plays these steps. `typed` are the texts to type at each
     pause."""
-    import termios  # noqa: PLC0415  # deferred: only behind walls, on Linux
+    import termios  # noqa: PLC0415  # deferred: only used in isolation, on Linux
 
     make_home(places)
     ours, theirs = pty.openpty()

@@ -186,7 +186,7 @@ _WORDS = """
 the parser reads each line of its input and returns a token for every symbol that it knows or an error with the place
 where it stopped so that callers can show what went wrong def return import self value index result None assert test
 path name error open close key count start end
-""".split()  # noqa: SIM905  # words read better as a text
+""".split()  # noqa: SIM905  # more readable as text
 
 
 def prose(seed: int, size: int) -> str:

@@ -88,7 +88,7 @@ def frames(frame: FrameType | None) -> Iterator[str]:
 
 
 def main() -> int:
-    from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: it is to be loaded as `ebb` loads it
+    from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: loaded in the same way as by `ebb`
 
     watch, new_loop = LoopWatcher(Path(sys.argv.pop(1))), asyncio.events.new_event_loop
 

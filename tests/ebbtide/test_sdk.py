@@ -124,7 +124,7 @@ async def test_long_values_have_a_line_for_each_part(project: Path) -> None:
 
 
 async def test_what_is_no_tool_and_a_loop_in_a_loop_are_said(project: Path) -> None:
-    with pytest.raises(UsageError, match="is no tool yet: put `@tool` before the function"):
+    with pytest.raises(UsageError, match="is not a tool: decorate the function with `@tool`"):
         await agent_in(project, tools=[len]).__aenter__()
     with pytest.raises(UsageError, match="a loop runs here already"):
         agent_in(project).run("hi")
@@ -142,7 +142,7 @@ def test_a_tool_is_what_its_function_says() -> None:
         "additionalProperties": False,
     }
     assert deploy("here") == "deployed to here"
-    with pytest.raises(UsageError, match="`<lambda>` is no name for a tool"):
+    with pytest.raises(UsageError, match="`<lambda>` is not a valid tool name"):
         tool(lambda: "")
     with pytest.raises(UsageError, match="the tool `one` has no docstring"):
         tool(name="one")(lambda: "")
@@ -262,7 +262,7 @@ async def test_an_agent_that_is_not_open_says_so(project: Path) -> None:
     with pytest.raises(UsageError, match="the agent is not open"):
         await agent_in(project).ask("go")
     async with (agent := agent_in(project)):
-        with pytest.raises(UsageError, match="open already"):
+        with pytest.raises(UsageError, match="already open"):
             await agent.__aenter__()
 
 

@@ -120,7 +120,7 @@ def test_what_is_gone_or_damaged_is_said(blobs: Blobs) -> None:
     broken.close()
     assert blobs.remove(blob.digest) == len(whole)
     assert blobs.remove(blob.digest) == 0
-    with pytest.raises(StoreError, match="is not there any more") as gone:
+    with pytest.raises(StoreError, match="no longer exists") as gone:
         blobs.open(blob.digest)
     assert (cut.value.reason, changed.value.reason, gone.value.reason) == ("corrupt", "corrupt", "missing")
 

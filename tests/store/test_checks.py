@@ -50,5 +50,5 @@ def test_a_fault_that_sqlite_tells_in_damaged_bytes_is_damage(tmp_path: Path) ->
 def test_a_pipe_where_the_database_should_be_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     os.mkfifo(path)
-    with pytest.raises(StoreError, match="is no file; move it away"):
+    with pytest.raises(StoreError, match="is not a file; move it away"):
         examine_database(path, lambda: None)

@@ -73,7 +73,7 @@ def test_a_device_in_the_place_of_the_log_is_not_read_without_end(path: Path) ->
 def test_a_database_that_another_program_has_open_is_left_alone(path: Path) -> None:
     with another(path, "db.execute('select count(*) from sessions').fetchall()"):
         before = files(path)
-        with pytest.raises(StoreError, match="another program uses"):
+        with pytest.raises(StoreError, match="another program is using"):
             repair_database(path)
         assert files(path) == before
     assert repair_database(path).saved["messages"] == COUNT
@@ -96,7 +96,7 @@ def test_a_database_that_is_written_meanwhile_is_left_alone(path: Path) -> None:
             with another(path, "db.execute('update sessions set title = 1'); db.commit()"):
                 pass
 
-    with pytest.raises(StoreError, match="another program uses"):
+    with pytest.raises(StoreError, match="another program is using"):
         repair_database(path, write)
     assert [each.name for each in path.parent.iterdir()] == ["sessions.db"]
 

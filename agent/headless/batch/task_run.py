@@ -76,7 +76,7 @@ class TaskRun:
                 self.blocked_reason = str(error)
         except AgentError as error:
             outcome.fail(error.code, str(error), error.exit_code)
-        except Exception as error:  # noqa: BLE001  # a fault of the program ends one task, and is told as its result
+        except Exception as error:  # noqa: BLE001  # a bug ends one task and becomes its result
             fault = crash_error(error, sessions.config.folders.logs, tuple(secrets_of(sessions.config, os.environ)))
             outcome.fail(fault.code, str(fault), fault.exit_code)
         if outcome.stop_reason == "interrupted":

@@ -208,7 +208,7 @@ def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) ->
         (
             {"EBB_REASONING": "high", "EBB_AGENT_REASONING_EFFORT": "low"},
             "low",
-            ["`EBB_REASONING` has no effect, since `EBB_AGENT_REASONING_EFFORT` sets the same and wins"],
+            ["`EBB_REASONING` has no effect: `EBB_AGENT_REASONING_EFFORT` sets the same and takes precedence"],
         ),
         ({"EBB_FOO": "1"}, None, ["`EBB_FOO` has no effect: it is not a setting; `ebb config` lists all of them"]),
         ({"EBB_CONDENSE_AFTER_N": "4"}, None, ["`EBB_CONDENSE_AFTER_N` has no effect: what is condensed is decided"]),

@@ -105,7 +105,7 @@ def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_o
         "  - c\\nd",
         *(f"  + {line}" for line in shown),
         "",
-        "The model reads a skill where it fits; its scripts run as commands of the model do. May it be used?",
+        "The model reads a skill when it is relevant; its scripts run like the model's commands. May it be used?",
     ]
     assert unapproved_notice([(item, "not approved")]).startswith(
         f"the skill `{inline}` of this project is not approved"

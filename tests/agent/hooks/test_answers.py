@@ -21,7 +21,7 @@ def special(event: HookEvent, **tables: object) -> HookAnswer:
 
 
 def goes_on(what: str) -> HookAnswer:
-    return HookAnswer(problems=(f"{N} {what}; it goes on without it",))
+    return HookAnswer(problems=(f"{N} {what}; it was skipped",))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def goes_on(what: str) -> HookAnswer:
         ("PreToolUse", Exit(0, b"chatter", b""), HookAnswer()),
         ("PreToolUse", Exit(2, b"out", b"\x1b[31mno\x1b[0m\n"), HookAnswer("deny", "no")),
         ("PreToolUse", Exit(2, b'{"decision": "block", "reason": "why"}', b""), HookAnswer("deny", "why")),
-        ("PreToolUse", Exit(2, b"", b""), HookAnswer("deny", f"{N} refuses it and gives no reason")),
+        ("PreToolUse", Exit(2, b"", b""), HookAnswer("deny", f"{N} objected without a reason")),
         ("PreToolUse", Exit(1, b"x", b"Traceback\nmore"), goes_on("exited with 1: Traceback")),
         ("PreToolUse", Exit(-9, b"", b""), goes_on("was killed by signal 9")),
         ("PreToolUse", Exit(None, b"", b""), goes_on("was ended after 60 s")),
@@ -76,7 +76,7 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
         (special("PostToolUse", additionalContext="c"), HookAnswer(context="c")),
         (said("UserPromptSubmit", decision="block", reason="a key"), HookAnswer("deny", "a key")),
         (said("Stop", decision="approve", reason="fine"), HookAnswer(reason="fine")),
-        (said("Stop", decision="block"), HookAnswer("deny", f"{N} refuses it and gives no reason")),
+        (said("Stop", decision="block"), HookAnswer("deny", f"{N} objected without a reason")),
         (said("SessionEnd", decision="block", reason="stay"), HookAnswer(reason="stay")),
         (said("Stop", **{"continue": False, "stopReason": "enough"}), HookAnswer(stop="enough")),
         (said("Stop", **{"continue": False}), HookAnswer(stop=f"{N} ends the turn")),
@@ -87,27 +87,26 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
          goes_on("decides 'perhaps', which is not known; write `allow`, `deny` or `ask`")),
         (special("PreToolUse", permissionDecision=["deny"], updatedInput=3, additionalContext=4),
          HookAnswer("deny", f"{N} decides \"['deny']\", which is not known; write `allow`, `deny` or `ask`", problems=(
-             f"{N} says `updatedInput`, which is no table; that is passed over",
-             f"{N} says `additionalContext`, which is no text; that is passed over",
+             f"{N} returned `updatedInput`, which is not a table; it was ignored",
+             f"{N} returned `additionalContext`, which is not a string; it was ignored",
          ))),
         (said("PreToolUse", hookSpecificOutput=7, **{"continue": "false"}),
          HookAnswer(problems=(
-             f"{N} says `hookSpecificOutput`, which is no table; that is passed over",
-             f"{N} says `continue`, which is neither true nor false; that is passed over",
+             f"{N} returned `hookSpecificOutput`, which is not a table; it was ignored",
+             f"{N} returned `continue`, which is neither true nor false; it was ignored",
          ))),
         (special("PostToolUse", updatedToolOutput={"stdout": "***"}, additionalContext="c"),
          HookAnswer(context="c", output="***")),
         (special("PreToolUse", updatedToolOutput="x", more=1),
          HookAnswer(problems=(
-             f"{N} has the unknown key `updatedToolOutput`; that is passed over",
-             f"{N} has the unknown key `more`; that is passed over",
+             f"{N} has the unknown key `updatedToolOutput`; it was ignored",
+             f"{N} has the unknown key `more`; it was ignored",
          ))),
         (special("PermissionRequest", decision={"behavior": "deny", "message": "no"}), HookAnswer("deny", "no")),
         (special("PermissionRequest", decision={"behavior": "allow"}), HookAnswer("allow")),
         (special("PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "x"}}),
          HookAnswer(problems=(
-             f"{N} allows the call with another input, which it can change before the question only; that is "
-             "passed over",
+             f"{N} allows the call with a changed input, which only `PreToolUse` can change; it was ignored",
          ))),
     ],
 )  # fmt: skip

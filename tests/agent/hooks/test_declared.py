@@ -209,7 +209,7 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
         "a hook for `Stop` is left out: its `allowedEnvVars` must be ",
         "a hook for `Stop` is left out: unknown key `command`",
         "a hook for `PreToolUse` is left out: its `if` must be a rule",
-        '`hooks.PreToolUse` must hold tables such as {matcher = "Bash',
+        '`hooks.PreToolUse` must contain tables such as {matcher = "B',
         "a hook for `SessionEnd` is left out: its `timeout` must be a",
         "a hook for `SessionEnd` is left out: it has no `command`",
         "`hooks.SessionStart` must be a list of tables with `matcher`",

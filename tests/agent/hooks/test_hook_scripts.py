@@ -270,15 +270,15 @@ async def test_hooks_that_hang_fork_flood_or_print_garbage_cost_a_line_and_the_r
     assert done.outputs == [("done", "one\nexit code 0"), ("done", "two\nexit code 0")]
     assert sorted(done.told) == sorted(
         [
-            "the hook `sleep 600` for PreToolUse was ended after 0.3 s; it goes on without it",
-            "the hook `(sleep 600 & sleep 600 &) ; exec sleep 600` for PreToolUse was ended after 0.3 s; it goes on "
-            "without it",
-            "the hook `printf '{\\377'` for PreToolUse printed invalid JSON; it goes on without it",
+            "the hook `sleep 600` for PreToolUse was ended after 0.3 s; it was skipped",
+            "the hook `(sleep 600 & sleep 600 &) ; exec sleep 600` for PreToolUse was ended after 0.3 s; it was "
+            "skipped",
+            "the hook `printf '{\\377'` for PreToolUse printed invalid JSON; it was skipped",
             "the hook `/no/such/program` for PreToolUse exited with 127: /bin/bash: line 1: /no/such/program: No such "
-            "file or directory; it goes on without it",
+            "file or directory; it was skipped",
             "the hook `./plain.sh` for PreToolUse exited with 126: /bin/bash: line 1: ./plain.sh: Permission denied; "
-            "it goes on without it",
-            "the hook `exec 0<&- 1>&- 2>&-; exit 3` for PreToolUse exited with 3; it goes on without it",
+            "it was skipped",
+            "the hook `exec 0<&- 1>&- 2>&-; exit 3` for PreToolUse exited with 3; it was skipped",
             *["still here"] * 2,
         ]
     )
@@ -389,8 +389,8 @@ async def test_the_users_own_hooks_for_another_program_are_approved_once(home: H
         assert "notes:]\nit runs" in done.said
     assert asked == [
         "`~/.claude/settings.json` has hooks that were written for Claude Code:\n\n  UserPromptSubmit: echo it runs\n\n"
-        "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do.\n"
-        "May they run here, too?"
+        "They run automatically, without asking, outside the sandbox, and can do anything that you can do.\n"
+        "May they run here as well?"
     ]
     settings.write_text(settings.read_text().replace("it runs", "it is another"))
     home.replies(DONE)
@@ -420,7 +420,7 @@ async def test_after_a_refusal_the_session_goes_on_and_praise_is_no_objection(ho
     home.replies(calls(bash("echo hi")), DONE, DONE)
     done = await home.run("a secret", "go", "go on")
     (refused,) = [event.message for event in done.events if isinstance(event, TurnFailed)]
-    assert refused.endswith("for UserPromptSubmit refuses it and gives no reason")
+    assert refused.endswith("for UserPromptSubmit objected without a reason")
     assert done.outputs == [("done", "hi\nexit code 0")]
     assert (done.end, "secret" in done.said) == (TurnFinished("answered", "done"), False)
 

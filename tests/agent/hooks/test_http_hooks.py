@@ -102,11 +102,11 @@ async def test_a_server_that_fails_hangs_floods_or_leads_elsewhere_costs_a_line(
     assert done.outputs == [("done", "hi\nexit code 0")]
     told = [line.replace(url, "U").removeprefix("the hook `posts to ") for line in done.told]
     assert told[:3] == [
-        "U/fails` for PreToolUse could not be run: it answered with 500; it goes on without it",
-        "U/moved` for PreToolUse could not be run: it answered with 302; it goes on without it",
-        "U/floods` for PreToolUse printed invalid JSON; it goes on without it",
+        "U/fails` for PreToolUse could not be run: it answered with 500; it was skipped",
+        "U/moved` for PreToolUse could not be run: it answered with 302; it was skipped",
+        "U/floods` for PreToolUse printed invalid JSON; it was skipped",
     ]
     assert told[3].startswith("U/garbage` for PreToolUse could not be run: ")
-    assert told[4] == "U/hangs` for PreToolUse was ended after 0.2 s; it goes on without it"
+    assert told[4] == "U/hangs` for PreToolUse was ended after 0.2 s; it was skipped"
     assert told[5].startswith("http://127.0.0.1:1/` for PreToolUse could not be run: ")
     assert len(told) == 6

@@ -182,9 +182,9 @@ def test_what_is_damaged_costs_its_line_and_the_rest_is_taken(user: User) -> Non
     done = imported(user)
     assert done["states"] == {"new": 1, "unreadable": 2}
     assert sorted(done["problems"]) == [
-        "claude:empty was left out: nothing was said in it",
+        "claude:empty was left out: it has no messages",
         "claude:one is imported without all of it: lines of more than 12 MiB (1), lines that cannot be read (2), "
-        "lines with the id of another one (1), lines that are missing (1)",
+        "lines with a duplicate id (1), lines that are missing (1)",
         "claude:pipe was left out: it is not a regular file",
     ]
     (id,) = done["sessions"]

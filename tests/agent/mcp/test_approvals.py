@@ -25,9 +25,7 @@ from tests.waiting import until
 ECHO = {"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}
 TOOLS = "The server `forge` offers 1 tool:\n\n- echo(text, form)\n    Says it again.\n\nMay the model use them?"
 
-PROGRAM = (
-    "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can do."
-)
+PROGRAM = "The program runs in the sandbox with network access; without a sandbox, it can do anything that you can do."
 
 A = Path("/nowhere")
 

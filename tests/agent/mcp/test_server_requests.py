@@ -125,7 +125,7 @@ async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_a
     answers = iter([NO, ALWAYS])
     events = await say(session, answer=lambda _: next(answers))
     refused, first, second = (json.loads(text) for _, _, text in finished(events))
-    assert refused == {"code": -1, "message": "the user does not want that"}
+    assert refused == {"code": -1, "message": "the user declined"}
     assert [(each["content"]["text"], each["stopReason"]) for each in (first, second)] == [
         ("Roses are red.", "endTurn"),
         ("Violets are blue.", "endTurn"),
@@ -255,12 +255,12 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(house: Ho
             (SamplingMessage("user", "hm"), SamplingMessage("assistant", "x")),
         )
     ]
-    assert refused == [SamplingRefusal("there is no message of the user to answer")] * 3
+    assert refused == [SamplingRefusal("there is no user message to answer")] * 3
     large = await write_sample(SampleRequest((SamplingMessage("user", "poem " * 50_000),), 50), env)
     assert isinstance(large, SamplingRefusal)
     assert large.reason.startswith("it takes about ")
     assert len(provider.requests) == 1
     broke = replace(env, limits=TurnLimits(cost=0.0))
     assert await write_sample(SampleRequest(said, 50), broke) == SamplingRefusal(
-        "the limit of what this run may cost is reached"
+        "the cost limit of this run is reached"
     )

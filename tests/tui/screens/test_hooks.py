@@ -17,7 +17,7 @@ MINE = HookFile(
     TrustItem("hook", "~/.claude/settings.json", "project", "~/.claude/settings.json", "d2", ()), lambda: "d2"
 )
 GUARD = '"$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh'
-BROKEN = "the hook `npx prettier` for PostToolUse exited with 127: npx: command not found; it goes on without it"
+BROKEN = "the hook `npx prettier` for PostToolUse exited with 127: npx: command not found; it was skipped"
 
 
 def hook(event: HookEvent, file: HookFile | None, **entry: object) -> DeclaredHook:
