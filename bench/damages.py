@@ -16,7 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--share", type=int, default=1, help="run one of so many commands after each damage")
+    parser.add_argument("--share", type=int, default=1, help="run one in this many commands after each damage")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ebb-damages-") as folder:

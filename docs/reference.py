@@ -71,9 +71,9 @@ def other_names() -> str:
         for name, value in SWITCHES.items():
             yield f"`{name} = {json.dumps(value)}`", '`rewrite.policy = "off"`'
         for name, why in WITHOUT_EFFECT.items():
-            yield f"`{name}`", f"nothing: {why}"
+            yield f"`{name}`", f"no effect: {why}"
 
-    return _rows(("name", "what it is taken for"), rows())
+    return _rows(("name", "equivalent to"), rows())
 
 
 def exit_codes() -> str:

@@ -15,8 +15,8 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("file", type=Path)
     parser.add_argument("what", nargs="?", choices=("decide", "run"), default="decide")
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="an id or an area; all, without one")
-    parser.add_argument("--each", action="store_true", help="print what became of each row, not only of bad ones")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="an id or an area; default: all")
+    parser.add_argument("--each", action="store_true", help="print the outcome of each row, not only of failures")
     given = parser.parse_args(arguments)
     file, wanted = given.file.resolve(), frozenset(given.rows)
     if given.what == "decide":

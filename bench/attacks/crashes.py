@@ -68,7 +68,7 @@ def way_of(setup: Mapping[str, Any]) -> Way | None:
 def carry_out(row: Row, places: AttackFolders) -> AttackOutcome:
     way = way_of(row["setup"])
     if way is None:
-        return AttackOutcome("not carried out", "no such crash or disk is known here")
+        return AttackOutcome("not carried out", "this crash or disk fault is not supported")
     make_home(places)
     lay_out({**row["setup"], "files": {"f.txt": _OLD}}, places)
     return way(places)
@@ -136,7 +136,7 @@ def _read_until(process: "subprocess.Popen[str]", event: str) -> None:
 def _wait_for(what: Callable[[], bool]) -> None:
     end = time.monotonic() + _PROCESS_TIMEOUT_S
     while not what():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "the condition was never met"
         time.sleep(0.01)
 
 
@@ -207,7 +207,7 @@ def _two_at_once(places: AttackFolders) -> AttackOutcome:
         "" if _integrity(places.ours) == "ok" else "the database is broken",
         "" if [process.returncode for process in runs] == [0, 0] else f"they ended with {[one[1] for one in said]}",
         "" if [count for _, count in rows] == [wanted, wanted] else f"{rows} messages of {wanted} each",
-        "somebody was told of a lock" if any("locked" in out for out, _ in said) else "",
+        "a lock error was shown" if any("locked" in out for out, _ in said) else "",
     )
 
 
@@ -331,7 +331,7 @@ def _copy_open_database(places: AttackFolders) -> AttackOutcome:
     found = (
         "" if _integrity(away) == "ok" else "the copy is broken",
         f"it cannot be listed: {listed.err}" if listed.code or "Traceback" in listed.err else "",
-        "" if "VACUUM INTO" in pages else "nothing says how to copy it",
+        "" if "VACUUM INTO" in pages else "the documentation does not explain how to copy it",
     )
     return held if not any(found) else AttackOutcome.of(*found)
 

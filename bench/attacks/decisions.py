@@ -109,7 +109,7 @@ def report(rows: Sequence[JudgedRow], *, each: bool = False) -> bool:
     for row in rows if each else ():
         print(f"  {row.id}  {row.expected} → {row.decided}: {row.rule}")
     kinds = {
-        "allowed without a question": [row for row in rows if row.got_through],
+        "allowed without asking": [row for row in rows if row.got_through],
         "harmless and not allowed": [row for row in rows if row.is_wrongly_blocked],
         "asked where it should be denied": [row for row in rows if row.is_too_mild],
     }
@@ -119,4 +119,4 @@ def report(rows: Sequence[JudgedRow], *, each: bool = False) -> bool:
             print(f"  {row.id}  {row.call_text[:100]!r}  {row.decided}: {row.rule}")
     harmless = sum(row.expected == "allow" for row in rows)
     print(f"{len(rows)} rows, {harmless} of them harmless")
-    return bool(kinds["allowed without a question"] or kinds["harmless and not allowed"])
+    return bool(kinds["allowed without asking"] or kinds["harmless and not allowed"])

@@ -37,7 +37,7 @@ def provider(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> At
         run = ebb("-C", str(places.project), "-p", "hi", "-m", MODEL, home=places.ours, env=env)
         place = address.removeprefix("http://").partition(":")[0]
         return AttackOutcome.of(
-            "" if run.code else "it says that it went well", "" if place in run.err else "no address named"
+            "" if run.code else "it reported success", "" if place in run.err else "no address named"
         )
     if "Ollama" in str(fault.get("server", "")):
         return _cut_from_the_front(places, fault)
@@ -67,7 +67,7 @@ def provider(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> At
         "it went well without an answer"
         if wants is False and not played.run.code and asked == 1 and "then" not in expected
         else "",
-        f"it did not wait for {delay} s, as it was told" if wants is True and took < delay else "",
+        f"it did not wait for {delay} s as requested" if wants is True and took < delay else "",
         _missing_error(row, played),
         _assembly_problem(row, played),
     )
@@ -99,7 +99,9 @@ def _looping(row: Row, places: AttackFolders) -> AttackOutcome:
     same = Turn(calls=(Call("bash", {"command": "ls"}),))
     played = play(places, [same] * _SAME, "--permission-mode", "auto", env=OFF)
     is_told = any("same" in one for one in played.outputs) or '"loop' in played.run.out
-    return AttackOutcome.of(played.outside_effects(), "" if is_told or len(played.bodies) < _SAME else "nobody noticed")
+    return AttackOutcome.of(
+        played.outside_effects(), "" if is_told or len(played.bodies) < _SAME else "it was not detected"
+    )
 
 
 def _assembly_problem(row: Row, played: AttackRun) -> str:

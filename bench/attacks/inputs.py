@@ -47,9 +47,9 @@ def _ill_answered(expected: Mapping[str, Any], played: AttackRun) -> str:
     if len(text) > _MAX_SHOWN_CHARS:
         return f"{len(text):,} characters were shown"
     if any(sign in text for sign in "\x1b\x9b\x07\0"):
-        return "signs that steer a terminal were shown"
+        return "terminal control characters were shown"
     told = str(expected.get("returns", ""))
-    return f"{told} was not said" if told == "EOFError" and told not in text else ""
+    return f"{told} was not reported" if told == "EOFError" and told not in text else ""
 
 
 def _calls(row: Row, places: AttackFolders) -> Sequence[Call]:

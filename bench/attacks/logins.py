@@ -52,7 +52,7 @@ def _led_away(places: AttackFolders, told: Mapping[str, str]) -> AttackOutcome:
         "a traceback" if "Traceback" in err else "",
         f"the browser was sent to {shown!r}" if shown and not shown.startswith(f"{_ISSUER}/authorize?") else "",
         f"asked: {asked[0][:80]!r}" if asked else "",
-        "" if hits else "nobody was asked at all",
+        "" if hits else "no server was contacted",
     )
 
 

@@ -44,13 +44,13 @@ def _outcomes(row: Row, policies: Mapping[str, Any]) -> Iterator[tuple[str, Atta
         try:
             yield name, carry_out(row, AttackFolders(Path(folder).resolve()), policies)
         except subprocess.TimeoutExpired as error:
-            yield name, AttackOutcome("happened", f"it did not end within {error.timeout:.0f} s")
+            yield name, AttackOutcome("happened", f"it did not finish within {error.timeout:.0f} s")
         # Folders may be too deep for Python, or not accessible; in the isolation they are in memory anyway.
         subprocess.run(["rm", "-rf", folder], check=False, capture_output=True)
 
 
 def _unknown(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    return AttackOutcome("not carried out", "no way of carrying it out is written down")
+    return AttackOutcome("not carried out", "it is not supported")
 
 
 WAYS: Mapping[str, Mapping[str, Callable[[Row, AttackFolders, Mapping[str, Any]], AttackOutcome]]] = {

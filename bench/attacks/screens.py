@@ -165,7 +165,7 @@ def _quit_with_ctrl_c(terminal: Screen) -> None:
     terminal.child.send("\x03\x03")
     terminal.until_it_ends()
     if not terminal.is_given_back():
-        raise AssertionError("the terminal was not given back")
+        raise AssertionError("the terminal was not restored")
 
 
 def keys_that_end(places: AttackFolders) -> Iterator[str]:
@@ -179,7 +179,7 @@ def keys_that_end(places: AttackFolders) -> Iterator[str]:
                 terminal.send("go\r", until="Said.")
                 terminal.child.send("\x03\x03")
             terminal.until_it_ends()
-            yield "" if terminal.is_given_back() else f"the terminal was not given back by {keys!r}"
+            yield "" if terminal.is_given_back() else f"the terminal was not restored by {keys!r}"
             yield "" if terminal.child.exitstatus == 0 else f"{keys!r} ended it with {terminal.child.exitstatus}"
 
 
@@ -197,7 +197,7 @@ def signals(places: AttackFolders) -> Iterator[str]:
             else:
                 os.kill(terminal.child.pid, end)
             terminal.until_it_ends()
-            yield "" if end is None or terminal.is_given_back() else f"the terminal was not given back by {end}"
+            yield "" if end is None or terminal.is_given_back() else f"the terminal was not restored by {end}"
         started = int((places.project / "started").read_text())
         yield "" if is_gone(started) else f"a command ran on behind {end}"
         yield _database_problem(places)
@@ -218,9 +218,9 @@ def widget_fails(places: AttackFolders) -> Iterator[str]:
     """A widget fails to render."""
     with _terminal(places, start=_BROKEN_WIDGET) as terminal:
         terminal.until_it_ends()
-        yield "" if terminal.is_given_back() else "the terminal was not given back"
+        yield "" if terminal.is_given_back() else "the terminal was not restored"
         yield "" if terminal.child.exitstatus == 1 else f"it ended with {terminal.child.exitstatus}"
-        yield "" if "internal bug" in terminal.sent.decode("utf-8", "replace") else "nothing was said"
+        yield "" if "bug of its own" in terminal.sent.decode("utf-8", "replace") else "no message was shown"
 
 
 def sizes(places: AttackFolders) -> Iterator[str]:

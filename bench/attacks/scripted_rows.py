@@ -125,7 +125,7 @@ def _texts(played: AttackRun, again: Sequence[Run], places: AttackFolders) -> Ma
 def _placement_problems(expected: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
     """Check `not in` and `in`: texts by place."""
     for place, words in expected.get("not in", {}).items():
-        yield from (f"{word!r} stands in the {place}" for word in words if word in texts[place])
+        yield from (f"{word!r} appears in the {place}" for word in words if word in texts[place])
     for place, words in expected.get("in", {}).items():
         yield from (f"{word!r} is missing in the {place}" for word in words if word not in texts[place])
 
@@ -142,7 +142,7 @@ def run_serve_row(row: Row, places: AttackFolders, policies: Mapping[str, Any]) 
             assert server.stdout
             address = re.search(r":(\d+)/\?token=(\S+)", "".join(server.stdout.readline() for _ in range(2)))
             if address is None:
-                return AttackOutcome("happened", "it told no address")
+                return AttackOutcome("happened", "it printed no address")
             known = {"$port": address[1], "$token": address[2], "$folder": "/none"}
             return AttackOutcome.of(*_answers(row["setup"]["requests"], known))
         finally:

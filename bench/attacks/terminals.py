@@ -121,7 +121,7 @@ def _leaked_sequences(payload: str, shown: str, *, is_screen: bool) -> list[str]
     own = _SEQUENCE.findall(payload)
     wanted = [one for one in own if not is_screen or one[1:2] in "]P^_X"]
     found = [f"{one!r} came through" for one in wanted if one in shown]
-    found += [f"{len(_UNSEEN.findall(shown))} signs nobody sees"] if _UNSEEN.search(shown) else []
+    found += [f"{len(_UNSEEN.findall(shown))} invisible characters"] if _UNSEEN.search(shown) else []
     bells = len(re.findall(r"(?<!\x1b\]0;)[^\x1b\x07]{0,200}?\x07", re.sub(r"\x1b\][^\x07\x1b]*\x07", "", shown)))
     return found + ([f"{bells} bells"] if bells > _MAX_BELLS else [])
 

@@ -73,7 +73,7 @@ def _with_options(options: Sequence[str], places: AttackFolders) -> AttackOutcom
     """Check arguments that must not be mistaken for others."""
     run = ebb("-C", str(places.project), *options, "-p", "hi", home=places.ours, env={**KEYS, **OFF})
     return AttackOutcome.of(
-        "" if run.code else f"{options} were taken", "a traceback" if "Traceback" in run.err else ""
+        "" if run.code else f"{options} were accepted", "a traceback" if "Traceback" in run.err else ""
     )
 
 
@@ -164,7 +164,7 @@ def _export_unchanged(output: str, places: AttackFolders) -> AttackOutcome:
     ebb("-C", str(places.project), "sessions", "export", session, str(places.folder / "e.md"), home=places.ours)
     shown = ebb("-C", str(places.project), "sessions", "show", session, "--json", home=places.ours)
     kept = json.dumps(output)[1:-1] in shown.out or output in shown.out
-    return AttackOutcome.of("" if kept else "what a tool gave back is another text now")
+    return AttackOutcome.of("" if kept else "a tool's output was changed")
 
 
 def _files(folder: Path) -> list[Path]:

@@ -38,11 +38,11 @@ def _as_expected(result: str, played: AttackRun) -> str:
     match result.partition(" ")[0]:
         case "delivered":
             is_framed = "web" in output or "public.test" in output
-            return "" if is_framed else "the page came without saying where it is from"
+            return "" if is_framed else "the page came without its source"
         case "no":
             return "a cookie was sent back" if any("cookie" in one.lower() for one in played.hit) else ""
         case "clean":
-            return "" if output else "nothing was said"
+            return "" if output else "no message was shown"
         case "truncated":
             return "" if len(output) < 400_000 else f"{len(output):,} characters were shown"
     return ""

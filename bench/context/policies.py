@@ -164,7 +164,7 @@ def row(name: str, runs: list[SessionCosts], ours: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.policies")
-    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; all without it")
+    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixes; default: all")
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--window", type=int, default=200_000)

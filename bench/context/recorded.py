@@ -45,7 +45,7 @@ def windows_of(text: str) -> list[int]:
         return [window_of(one) for one in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"`{text}` are no windows; write tokens from 40k on, such as `100k,200k,1M`"
+            f"`{text}` is not a list of windows; use tokens from 40k on, such as `100k,200k,1M`"
         ) from None
 
 
@@ -207,19 +207,19 @@ def report(recordings: Sequence[Recording], window: int, policies: Sequence[str]
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.recorded")
-    parser.add_argument("folder", type=Path, help="where the recordings are, one `.jsonl` each")
+    parser.add_argument("folder", type=Path, help="folder with the recordings, one `.jsonl` file each")
     parser.add_argument("--window", type=windows_of, default=[200_000], help="windows in tokens: `100k,200k,1M`")
-    parser.add_argument("--joined", action="store_true", help="all sessions of a project as one")
+    parser.add_argument("--joined", action="store_true", help="join all sessions of a project")
     parser.add_argument("--policy", choices=sorted(POLICIES), action="append", help="one of the policies")
-    parser.add_argument("--all", action="store_true", help="ours and all the policies of other programs")
+    parser.add_argument("--all", action="store_true", help="our policy and those of all other programs")
     parser.add_argument("--each", action="store_true", help="a line for each recording")
     options = parser.parse_args()
     if not options.folder.is_dir():
-        parser.error(f"`{options.folder}` is no folder")
+        parser.error(f"`{options.folder}` is not a folder")
     recordings, skipped = read_folder(options.folder)
     if not recordings:
         why = "; ".join(f"{one.name}: {one.why}" for one in skipped) or "no file in it ends in `.jsonl`"
-        parser.error(f"`{options.folder}` holds no recording that can be replayed: {why}")
+        parser.error(f"`{options.folder}` contains no recording that can be replayed: {why}")
     print(recordings_summary(recordings, skipped))
     for window in options.window:
         report(

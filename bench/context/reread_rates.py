@@ -193,15 +193,15 @@ def rows(pasts: Sequence[OutputHistory], least: int) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.reread_rates")
-    parser.add_argument("folder", type=Path, help="where the recordings are, one `.jsonl` each")
-    parser.add_argument("--joined", action="store_true", help="all sessions of a project as one")
+    parser.add_argument("folder", type=Path, help="folder with the recordings, one `.jsonl` file each")
+    parser.add_argument("--joined", action="store_true", help="join all sessions of a project")
     parser.add_argument("--least", type=int, default=MIN_OUTPUT_BYTES, help="bytes of the smallest outputs that count")
     options = parser.parse_args()
     if not options.folder.is_dir():
-        parser.error(f"`{options.folder}` is no folder")
+        parser.error(f"`{options.folder}` is not a folder")
     recordings, skipped = read_folder(options.folder)
     if not recordings:
-        parser.error(f"`{options.folder}` holds no recording that can be replayed")
+        parser.error(f"`{options.folder}` contains no recording that can be replayed")
     for one in skipped:
         print(f"skipped {one.name}: {one.why}")
     pasts = [

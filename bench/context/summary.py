@@ -69,7 +69,7 @@ def table(mix: str, runs: list[SummaryRun]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.summary")
-    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; light and heavy without it")
+    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixes; default: light and heavy")
     parser.add_argument("--tokens", type=int, default=120_000, help="size of the conversation")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()

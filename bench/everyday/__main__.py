@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
         "python -m bench.everyday", description=bench.everyday.__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="ids; all, without one")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="ids; default: all")
     parser.add_argument("--places", type=Path, default=Path("/home/everyday"))
     parser.add_argument("--as", dest="setups", default="plain", help=f"all, or some of {', '.join(SETUPS)}")
     given = parser.parse_args(arguments)

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--command", default=OURS, help="default: %(default)s")
     parser.add_argument("--only", nargs="*", help="names of tasks")
     parser.add_argument("--time", type=float, default=300, help="seconds for a task; default: %(default)s")
-    parser.add_argument("--keep", type=Path, help="a folder that gets what each run printed, and its files")
+    parser.add_argument("--keep", type=Path, help="folder for the output and the files of each run")
     said = parser.parse_args(arguments)
     tasks = [task for task in tasks_of(said.set) if not said.only or task.name in said.only]
     count = 0
