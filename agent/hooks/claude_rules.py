@@ -99,9 +99,9 @@ def _read_rules(path: Path, boundary: Path | None, shown: str, problems: list[st
         found = [rule for rule in written if _RULE.fullmatch(rule)]
         if len(found) < len(listed):
             left = pluralize(len(listed) - len(found), "entry")
-            problems.append(f"of `permissions.{verdict}` in `{shown}` {left} ignored: not valid rules")
+            problems.append(f"`permissions.{verdict}` in `{shown}`: {left} ignored, not valid rules")
         if len(found) > _MAX_RULES:
-            problems.append(f"of `permissions.{verdict}` in `{shown}` the first {_MAX_RULES:,} rules count")
+            problems.append(f"`permissions.{verdict}` in `{shown}`: only the first {_MAX_RULES:,} rules are used")
         yield from (ClaudeRule(rule, verdict, shown) for rule in found[:_MAX_RULES])
 
 

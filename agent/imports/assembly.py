@@ -40,8 +40,8 @@ TimedMessage: TypeAlias = tuple[Message | Summary, float]
 IMPORT_PROVIDER = "imported"
 """Provider name of imported messages; no such provider exists, so no native part is ever sent."""
 NOT_RECORDED = "[no output was recorded]"
-NO_BEGINNING = "[The beginning of this conversation is not there.]"
-COMPACTED_NOTE = "[Here the conversation was compacted.]"
+NO_BEGINNING = "[The beginning of this conversation is missing.]"
+COMPACTED_NOTE = "[The conversation was compacted here.]"
 _MAX_ID_CHARS = 40
 _MAX_NAME_CHARS = 64
 
@@ -129,7 +129,7 @@ class Assembly:
     def _answer(self, entry: OutputEntry) -> None:
         id = self._ids.get(entry.id)
         if id is None or id in self._outputs:
-            self._troubles.add("outputs that answer no call" if id is None else "second outputs of a call")
+            self._troubles.add("outputs without a call" if id is None else "duplicate outputs of a call")
             return
         self._answered_at = entry.at
         self._outputs[id] = ToolOutput(id, entry.text, entry.status, entry.images)

@@ -159,7 +159,7 @@ class _Tree:
             at = self._before(at, places, main, troubles)
         branch |= self._parallel_parts(branch, main)
         left = sum(self.nodes[place].is_message and place not in branch for place in main)
-        troubles.leave_out("lines of branches that were left", left)
+        troubles.leave_out("lines on abandoned branches", left)
         return [self.nodes[place].offset for place in sorted(branch) if self.nodes[place].offset >= 0]
 
     def _before(self, at: int, places: Mapping[str, int], main: list[int], troubles: ImportProblems) -> int | None:
@@ -272,7 +272,7 @@ def _user_entries(content: object, at: float, *, is_meta: bool) -> Iterator[Entr
                 source = object_of(block.get("source"))
                 image = picture_of(source.get("data"))
                 images += [image] if image else []
-                texts += [] if image else ["[a picture that was not imported]"]
+                texts += [] if image else ["[an image that was not imported]"]
             case "document":
                 texts.append("[a document that was not imported]")
             case _:
@@ -310,7 +310,7 @@ def _answer(block: Row, at: float) -> OutputEntry:
         if one.get("type") == "image":
             image = picture_of(source.get("data"))
             images += [image] if image else []
-            texts += [] if image else ["[a picture that was not imported]"]
+            texts += [] if image else ["[an image that was not imported]"]
     text = "\n".join(texts)
     status: Literal["done", "failed", "denied"] = "failed" if block.get("is_error") is True else "done"
     if status == "failed" and text.startswith(_DENIAL_PREFIXES):

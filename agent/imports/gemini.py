@@ -99,7 +99,7 @@ def _document(path: Path) -> Row:
     try:
         content = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise UnreadableTranscript(f"it is not JSON to its end: {error}") from error
+        raise UnreadableTranscript(f"it is not valid JSON: {error}") from error
     return object_of(content)
 
 

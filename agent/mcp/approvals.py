@@ -101,7 +101,7 @@ def terms(declared: DeclaredServer) -> tuple[str, ...]:
         ("folder", str(declared.spec.cwd) if written.command else ""),
         ("sets", ", ".join(map(_quote_word, written.env))),
         ("sends", ", ".join(map(_quote_word, written.headers))),
-        ("is given your", ", ".join(written.reads)),
+        ("reads your", ", ".join(written.reads)),
     )
     lines = (f"{name}: {value}" for name, value in rows if value)
     return (*lines, *(f"runs the file {os.path.relpath(path, declared.spec.cwd)}" for path in declared.scripts))

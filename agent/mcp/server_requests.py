@@ -88,8 +88,8 @@ class ServerRequests(ClientHandlers):
         async with self._turn:
             if server not in self._trusted:
                 question = (
-                    f"The server `{server}` wants `{env.provider.facts.id}` to write something for it, which you pay "
-                    f"for: about {size_of(request):,} tokens, and at most {request.most_tokens:,} back. Allow it?\n\n"
+                    f"The server `{server}` wants `{env.provider.facts.id}` to generate text at your expense: about "
+                    f"{size_of(request):,} tokens in, and at most {request.most_tokens:,} out. Allow it?\n\n"
                 )
                 answer = await self.answer(question + sample_text(request), (NO, ONCE, ALWAYS))
                 if answer not in (ONCE, ALWAYS):

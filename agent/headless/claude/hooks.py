@@ -49,7 +49,7 @@ class ProgramHooks:
             return True
         said = response.get("response") or {}
         if response.get("subtype") != "success" or not isinstance(said, Mapping):
-            answer.set_exception(ValueError(f"it failed: {response.get('error', 'it answers no object')}"))
+            answer.set_exception(ValueError(f"it failed: {response.get('error', 'it did not return an object')}"))
         else:
             answer.set_result(said)
         return True

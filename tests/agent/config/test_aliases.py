@@ -198,10 +198,10 @@ def test_how_hard_to_think_may_be_written_as_reasoning(tmp_path: Path) -> None:
         ("[agent]\nthreshold_ratio = 0.8\ncompact_trigger = 0.9",
          "`agent.threshold_ratio` has no effect: `agent.compact_trigger` sets the same and takes precedence"),
         ("[providers.openai]\nmax_output_tokens = 9\nmaxTokens = 8",
-         "`providers.openai.maxTokens` has no effect, since `providers.openai.max_output_tokens` sets the same "
-         "and wins"),
+         "`providers.openai.maxTokens` has no effect: `providers.openai.max_output_tokens` sets the same "
+         "and takes precedence"),
         ('[providers.openai.models.m]\nreasoning_effort = "low"\nreasoning = "high"',
-         "`providers.openai.models.m.reasoning` has no effect, since `providers.openai.models.m.reasoning_effort` "
+         "`providers.openai.models.m.reasoning` has no effect: `providers.openai.models.m.reasoning_effort` "
          "sets the same and takes precedence"),
         ("[agent]\ncontext_window = 9000", None),
     ],

@@ -107,7 +107,7 @@ def test_what_is_no_rule_costs_a_line(home: Hooked) -> None:
     declare(home, deny=["Read(x", 3, "", "Bash(rm:*)"], ask="WebSearch")
     found = claude_rules(home.config())
     assert [(rule.text, rule.verdict) for rule in found.rules] == [("Bash(rm:*)", "deny"), ("WebSearch", "ask")]
-    assert found.problems == ("of `permissions.deny` in `.claude/settings.json` 3 entries ignored: not valid rules",)
+    assert found.problems == ("`permissions.deny` in `.claude/settings.json`: 3 entries ignored, not valid rules",)
     home.write(".claude/settings.json", "\ufeff{]")
     (told,) = claude_rules(home.config()).problems
     assert told.startswith("the rules of `.claude/settings.json` are left out: it is not valid JSON: ")

@@ -440,7 +440,7 @@ async def test_hooks_of_a_project_are_asked_about_and_run_once_they_are_approved
     (question,) = asked
     assert question.startswith("This project has hooks in `.claude/settings.json`.")
     assert "\n  UserPromptSubmit: echo it runs\n  Stop: echo formatted > a.txt\n" in question
-    assert "in the sandbox and without the network" in question
+    assert "in the sandbox without network access" in question
     assert "notes:]\nit runs" in done.said
     (changed,) = [event for event in done.events if isinstance(event, FilesChanged)]
     assert changed.files == ("a.txt",)

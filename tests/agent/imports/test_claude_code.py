@@ -75,7 +75,7 @@ def worked(user: User) -> ClaudeSession:
 def test_the_newest_branch_becomes_a_session_with_every_call_answered_once(user: User) -> None:
     worked(user).write(file_of(user))
     done = imported(user)
-    left_out = {"lines of sub-agents": 1, "lines of branches that were left": 2}
+    left_out = {"lines of sub-agents": 1, "lines on abandoned branches": 2}
     assert (done["states"], done["left_out"]) == ({"new": 1}, left_out)
     assert done["problems"] == ["claude:one is imported without all of it: calls without an output (1)"]
     (id,) = done["sessions"]
@@ -106,7 +106,7 @@ def test_the_newest_branch_becomes_a_session_with_every_call_answered_once(user:
             {"type": "output", "call_id": "t1_2", "text": "[Tool result stored — 10,000 bytes", "status": "done"},
         ],
         [{"type": "text", "text": "Tested."}],
-        [{"type": "note", "text": "[Here the conversation was compacted.]", "kind": "told"}],
+        [{"type": "note", "text": "[The conversation was compacted here.]", "kind": "told"}],
         [{"type": "text", "text": "What is next?"}],
         [{"type": "note", "text": "<system-reminder>be quick</system-reminder>", "kind": "told"}],
         [{"type": "text", "text": "see"}],

@@ -117,7 +117,7 @@ def test_a_rollout_of_codex_is_read_without_what_was_rolled_back(tmp_path: Path)
         [("failed", "calc.py"), ("done", "ok")],
         [("apply_patch", {"patch": "*** Begin Patch\n*** End Patch"})],
         [("interrupted", "[no output was recorded]")],
-        "> ([Here the conversation was compacted.])",
+        "> ([The conversation was compacted here.])",
         "calc.py was mended",
         "What is next?",
         "> (<turn_aborted>stopped</turn_aborted>)",
@@ -157,7 +157,7 @@ OPENCODE = [("ses_1", "Mend", [
     [("done", "1"), ("failed", "no")],
     ["Mended.", ("bash", {"command": "ls"})],
     [("interrupted", "[no output was recorded]")],
-    "> ([Here the conversation was compacted.])",
+    "> ([The conversation was compacted here.])",
     "It was mended.",
     "What is next?",
 ])]  # fmt: skip

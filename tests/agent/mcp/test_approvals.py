@@ -70,7 +70,7 @@ async def test_what_would_be_started_is_shown_and_approved_once(house: House) ->
         f'  command: {" ".join(words)} "a b"\n'
         f"  folder: {house.project}\n"
         '  sets: TOKEN=${EBB_TEST_TOKEN}, PORT=3, "PATH=./bin:/bin\\nIt is safe"\n'
-        "  is given your: EBB_TEST_TOKEN\n\n"
+        "  reads your: EBB_TEST_TOKEN\n\n"
         f"{PROGRAM} May it be used?",
         TOOLS,
     ]

@@ -132,7 +132,7 @@ async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_a
     ]
     question, _ = questions(events)
     assert question.startswith("The server `forge` wants `scripted/")
-    assert question.endswith("and at most 50 back. Allow it?\n\n[user] write a poem")
+    assert question.endswith("and at most 50 out. Allow it?\n\n[user] write a poem")
     counted = [event for event in events if isinstance(event, ReplyFinished)]
     assert [event.purpose for event in counted] == ["step", "step", "sampling", "step", "sampling", "step"]
     assert session.usage.usage.prompt == sum(event.usage.prompt for event in counted)
@@ -258,7 +258,7 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(house: Ho
     assert refused == [SamplingRefusal("there is no user message to answer")] * 3
     large = await write_sample(SampleRequest((SamplingMessage("user", "poem " * 50_000),), 50), env)
     assert isinstance(large, SamplingRefusal)
-    assert large.reason.startswith("it takes about ")
+    assert large.reason.startswith("it needs about ")
     assert len(provider.requests) == 1
     broke = replace(env, limits=TurnLimits(cost=0.0))
     assert await write_sample(SampleRequest(said, 50), broke) == SamplingRefusal(
