@@ -126,7 +126,7 @@ async def test_long_values_have_a_line_for_each_part(project: Path) -> None:
 async def test_what_is_no_tool_and_a_loop_in_a_loop_are_said(project: Path) -> None:
     with pytest.raises(UsageError, match="is not a tool: decorate the function with `@tool`"):
         await agent_in(project, tools=[len]).__aenter__()
-    with pytest.raises(UsageError, match="a loop runs here already"):
+    with pytest.raises(UsageError, match="an event loop is already running"):
         agent_in(project).run("hi")
 
 
@@ -146,7 +146,7 @@ def test_a_tool_is_what_its_function_says() -> None:
         tool(lambda: "")
     with pytest.raises(UsageError, match="the tool `one` has no docstring"):
         tool(name="one")(lambda: "")
-    with pytest.raises(UsageError, match="the arguments of `odd` cannot be told to a model"):
+    with pytest.raises(UsageError, match="the arguments of `odd` cannot be described to a model"):
 
         @tool
         def odd(callback: asyncio.Event) -> None:
