@@ -257,7 +257,7 @@ def every_write(folder: Path) -> dict[str, Any]:
         home.fill(left)
         run = home.say(calls(bash("seq 3000"), bash("echo x >> a.txt")), {"text": "Done."}, more=("-r", first))
         home.ballast.unlink()
-        is_told = any(word in run.out + run.err for word in ("disk is full", "No space left", "as good as full"))
+        is_told = any(word in run.out + run.err for word in ("disk is full", "No space left", "almost full"))
         told["done" if run.code == 0 else "said" if is_told else "unsaid"] += 1
         wrong += (
             [f"with {left} bytes: exit code {run.code} and {run.err or run.out}"] if run.code and not is_told else []

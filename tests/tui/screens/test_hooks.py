@@ -60,7 +60,7 @@ def test_hooks_stand_by_what_they_wait_for_with_what_became_of_them() -> None:
     rows = _hooks_panel(PlayedHooks(), ()).rows
     assert [row_words(row) for row in rows] == [
         "PreToolUse",
-        "*  tells http://localhost:8080/guard",
+        "*  posts to http://localhost:8080/guard",
         f"Bash, if Bash(git *)  {GUARD}  not approved  ran once",
         "PostToolUse",
         "Edit|Write  npx prettier  ran 4 times  failed 4 times",
