@@ -378,7 +378,7 @@ def test_text_is_told_as_it_is_written_where_that_is_wanted(user: User) -> None:
     [
         ("set_model", {"model": "x"}, "scripted has no known model `x`; use PROVIDER/NAME"),
         ("get_context_usage", {}, "`get_context_usage` is not supported"),
-        ("set_permission_mode", {"mode": "dontAsk"}, "there is no mode `dontAsk`"),
+        ("set_permission_mode", {"mode": "dontAsk"}, "unknown mode `dontAsk`"),
     ],
 )
 def test_what_is_not_there_is_refused(user: User, subtype: str, more: dict[str, object], error: str) -> None:

@@ -105,7 +105,7 @@ def test_a_summary_that_cannot_be_used_is_told_on_stderr_and_in_the_result(user:
     failed = last.result["unused_summaries"]
     assert [one["model"] for one in failed] == [f"scripted/{user.home / 'script.json'}"]
     assert (
-        last.err.count(f"the summary by scripted/{user.home / 'script.json'} is not used: {failed[0]['reason']}") == 1
+        last.err.count(f"the summary by scripted/{user.home / 'script.json'} was not used: {failed[0]['reason']}") == 1
     )
 
 

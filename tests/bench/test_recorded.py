@@ -329,10 +329,10 @@ def test_windows_are_written_as_people_say_them() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["/nowhere/at/all"], "`/nowhere/at/all` is no folder"),
+        (["/nowhere/at/all"], "`/nowhere/at/all` is not a folder"),
         (["."], "no file in it ends in `.jsonl`"),
-        ([".", "--window", "10k"], "write tokens from 40k on"),
-        ([".", "--window", "large"], "write tokens from 40k on"),
+        ([".", "--window", "10k"], "use tokens from 40k on"),
+        ([".", "--window", "large"], "use tokens from 40k on"),
     ],
 )
 def test_a_folder_or_a_window_that_cannot_be_used_is_told(

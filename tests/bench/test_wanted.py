@@ -106,4 +106,4 @@ def test_the_command_prints_a_row_for_each_kind_and_state(
     monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path / "none")])
     with pytest.raises(SystemExit) as left:
         main()
-    assert (left.value.code, "is no folder" in capsys.readouterr().err) == (2, True)
+    assert (left.value.code, "is not a folder" in capsys.readouterr().err) == (2, True)
