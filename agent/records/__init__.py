@@ -1,1 +1,1 @@
-"""A session written down and read back: rows, recorder, resume, files it changed."""
+"""Stores and loads sessions: rows, recorder, resume, changed files, garbage collection."""

@@ -1,5 +1,6 @@
-"""How far the calls of a step have come. Each change is written down where there are several calls, or one is asked
-about: whatever ends the program, the session knows what never began, what was done, and what is to be asked again."""
+"""Tracks how far each tool call of a step has got. Changes are stored when a step has several calls or one needs
+approval, so after a crash the session knows which calls never began, which finished and which must be asked about
+again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,54 +27,55 @@ NOT_BEGUN = "not run: the session ended before this call began."
 
 
 async def discard_states(states: Mapping[str, CallState]) -> None:
-    """Where nothing is written down."""
+    """Default for `CallProgress.keep`: store nothing."""
 
 
 @dataclass(slots=True)
 class CallProgress:
-    """Of the calls of one step at a time."""
+    """The progress of the tool calls of the current step."""
 
     keep: Callable[[Mapping[str, CallState]], Awaitable[None]] = discard_states
-    """Writes down the state of all calls of the step. Raises `StoreFailed`."""
+    """Stores the state of all calls of the step. Raises `StoreFailed`."""
     _states: dict[str, CallState] = field(default_factory=dict)
     _is_recorded: bool = False
     _is_needed: bool = False
-    """A call may not go on before its state is written down: of this step some are, or the user is asked."""
+    """Whether a call must wait until its state is stored: some states of this step are stored, or the user is being
+    asked."""
     _earlier: frozenset[str] = frozenset()
-    """The calls that had their outputs when the session ended."""
+    """Calls that already had outputs when the session ended."""
     _changes: int = 0
     _written: int = 0
-    """How many of the changes are written down."""
+    """How many of the changes are stored."""
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def begin(self, calls: Sequence[ToolCall]) -> None:
-        """The next step: none of its calls has begun."""
+        """Start the next step, in which no call has begun."""
         self._states, self._is_recorded = {call.id: "waiting" for call in calls}, len(calls) > 1
         self._is_needed = False
         self._earlier = frozenset()
 
     def resume(self, states: Mapping[str, CallState]) -> None:
-        """A step whose calls had come so far when the session ended."""
+        """Continue a step with the call states stored when the session ended."""
         self._states, self._is_recorded, self._is_needed = dict(states), True, True
         self._earlier = frozenset(id for id, state in states.items() if isinstance(state, ToolOutput))
 
     def output_of(self, call: str) -> ToolOutput | None:
-        """What a call has given back, or what stands for that, when it is not to be run."""
+        """The output of a call that must not run again, or None."""
         state = self._states.get(call) if call in self._earlier else None
         return state if isinstance(state, ToolOutput) else None
 
     def edited_arguments(self, call: str) -> Mapping[str, object] | None:
-        """The arguments that the user gave a call before the session ended at the next question about it."""
+        """The arguments edited by the user, if the session ended at a later question about this call."""
         state = self._states.get(call)
         return state.arguments if isinstance(state, PendingEdit) else None
 
     async def record_question(self, call: str, changed: Mapping[str, object] | None = None) -> None:
-        """The user is about to be asked about a call, `edited_arguments`: as they have made its arguments."""
+        """Record that the user is about to be asked about a call. `changed`: its arguments as edited by the user."""
         self._is_recorded = self._is_needed = True
         await self._change(call, "asked" if changed is None else PendingEdit(changed))
 
     async def record_start(self, call: str) -> None:
-        """A call is about to be run."""
+        """Record that a call is about to run."""
         await self._change(call, "begun")
 
     async def record_output(self, output: ToolOutput) -> None:
@@ -86,13 +88,14 @@ class CallProgress:
             return
         change = self._changes
         async with self._writing:
-            if self._written < change:  # else it went with another change
+            if self._written < change:  # else another change was stored with it
                 written = self._changes
                 await self._write()
                 self._written = written
 
     async def _write(self) -> None:
-        """Where the database has no table for states any more, a call that is cut off counts as interrupted."""
+        """Store the states. If the database has no table for them, stop recording: a call cut off then counts as
+        interrupted."""
         try:
             await self.keep(dict(self._states))
             self._is_needed = True
@@ -103,17 +106,17 @@ class CallProgress:
 
 
 def may_begin(state: CallState | None) -> bool:
-    """Whether a call that had come so far can be run now."""
+    """Whether a call in this state can run now."""
     return state in ("waiting", "asked") or isinstance(state, PendingEdit)
 
 
 def is_to_be_asked(states: Mapping[str, CallState]) -> bool:
-    """Whether the session ended at a question."""
+    """Whether the session ended while the user was being asked."""
     return any(state == "asked" or isinstance(state, PendingEdit) for state in states.values())
 
 
 def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
-    """What becomes of a call that has no output, when nobody is asked again and nothing is run."""
+    """The output for a call that has none and will be neither asked about nor run again."""
     match states.get(call.id):
         case ToolOutput() as output:
             return output

@@ -1,4 +1,4 @@
-"""Values as JSON, and out of it, checked by the types of their fields. It knows no row."""
+"""Converts values to JSON and back, checking them against the types of dataclass fields."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,15 +9,16 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, Union, cast, get_
 
 T = TypeVar("T")
 ValueReader: TypeAlias = Callable[[Any], Any] | type
-"""What makes a value out of JSON; a type where what is of that type is one."""
+"""Converts JSON to a value. A plain type means that the JSON value is used as it is, after a type check."""
 
 
 def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **known: object) -> T:
-    """A dataclass out of an object, or out of a list of its fields in their order; `known`: fields that are not read.
-    Whole numbers are counts. Raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` where it is none."""
+    """Build a dataclass from a JSON object, or from a list of its fields in order. `known`: values for fields that
+    are not read. Integers must not be negative. Raises `ValueError`, `KeyError`, `TypeError` or `AttributeError`
+    if the data does not fit."""
     readers = _readers_of(kind)
     fields = dict(zip(readers, data, strict=False)) if isinstance(data, list) else dict(data)
-    for name, value in fields.items():  # sessions have many values: what is done for each of them is to be quick
+    for name, value in fields.items():  # sessions have many values, so this loop must be fast
         read = readers[name]
         if not isinstance(read, type):
             fields[name] = read(value)
@@ -66,7 +67,7 @@ def _refuse(data: object) -> NoReturn:
     raise TypeError("only a row knows which of several types is meant")
 
 
-def _check_type(kind: type, data: Any) -> Any:  # noqa: ANN401 - whatever the type says
+def _check_type(kind: type, data: Any) -> Any:  # noqa: ANN401 - the type depends on `kind`
     if not isinstance(data, kind):
         raise ValueError(f"{data!r} is not of type {kind.__name__}")
     return data
@@ -79,8 +80,8 @@ def count(value: object) -> int:
 
 
 def as_json(value: object) -> str:
-    """JSON that a database or a file takes, dataclasses in it as objects: half a surrogate pair, as in an undecodable
-    file name, is written as an escape."""
+    """Serialise as JSON for a database or file; dataclasses become objects. Lone surrogates, as in undecodable file
+    names, are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_fields_of)
     try:
         text.encode()
@@ -90,12 +91,12 @@ def as_json(value: object) -> str:
 
 
 def _fields_of(value: object) -> dict[str, object]:
-    """Of a dataclass. Not by `asdict`, which copies all that is in it, and some are written with every step."""
+    """The fields of a dataclass. Not `asdict`, which copies deeply: some values are written at every step."""
     kind: Callable[..., object] = type(value)
     return {name: getattr(value, name) for name in _field_names(kind)}
 
 
 @cache
 def _field_names(kind: Callable[..., object]) -> tuple[str, ...]:
-    """Raises `TypeError` where it is no dataclass."""
+    """The field names of a dataclass. Raises `TypeError` for any other type."""
     return tuple(one.name for one in fields(cast(Any, kind)))

@@ -1,4 +1,4 @@
-"""Messages of which some are damaged or missing, read so that the others make a conversation that can go on."""
+"""Rebuilds a valid conversation from messages of which some are damaged or missing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -14,19 +14,19 @@ from ebbtide.tools.outputs.extent import join_limited
 DAMAGED_NOTE = "[what stood here was damaged on the disk and cannot be read any more]"
 MOST_NAMED = 10
 FARTHEST = 100_000
-"""Messages that can be missing between two. What stands farther behind is not where it was written."""
+"""The largest gap between two messages, in positions. Rows beyond it are treated as misplaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadableMessages:
-    """Messages, one for each position, and what is wrong with some of them."""
+    """Messages, one per position, and a description of any damage."""
 
     messages: tuple[Message, ...]
     problem: str = ""
 
 
 def try_decode_message(row: MessageRow) -> Message | None:
-    """The message in a row; None when it cannot be read any more."""
+    """Return the message in a row, or None if it cannot be read."""
     try:
         return decode_message(row)
     except StoreFailed:
@@ -34,12 +34,12 @@ def try_decode_message(row: MessageRow) -> Message | None:
 
 
 def unreadable(position: int) -> str:
-    """What is told in place of a message that cannot be read."""
+    """The error text for an unreadable message."""
     return f"message {position} of the session cannot be read"
 
 
 def in_place(rows: Sequence[MessageRow], start: int) -> Sequence[MessageRow]:
-    """The rows, which begin behind a position, without those that stand farther on than messages can be missing."""
+    """The rows after `start`, cut at the first gap larger than `FARTHEST`."""
     if not rows or rows[-1].position - start < len(rows) + FARTHEST:
         return rows
     places = [start, *(row.position for row in rows)]
@@ -53,11 +53,12 @@ def readable(
     calls: Mapping[int, Sequence[str]] = MappingProxyType({}),
     decode: Callable[[MessageRow], Message] = decode_message,
 ) -> ReadableMessages:
-    """The messages in rows that stand in order. A line stands for each that cannot be read or is missing between
-    others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now. With
-    `positions`: exactly one for each of these. `start`: where the first of the rows is expected; `calls`: the
-    ids of the calls whose outputs messages are known to have held, by their positions. `decode`: what makes a message
-    of a row, or raises `StoreFailed`."""
+    """Decode rows in order of position. Each unreadable message, and each one missing between others, is replaced by a
+    placeholder, with the calls and outputs that its neighbours need. Messages changed on disk are shown as they are
+    now.
+
+    `positions`: return exactly one message for each of these. `start`: expected position of the first row. `calls`:
+    ids of the calls answered at each position. `decode`: turns a row into a message, or raises `StoreFailed`."""
     found: list[Message | None] = []
     roles, lost, changed = list[str](), list[int](), list[int]()
     begin = start if start is not None else rows[0].position if rows else 0
@@ -96,7 +97,7 @@ def readable(
 
 
 def _stand_in(before: Message | None, role: str, after: Message | None, following: Sequence[str]) -> Message:
-    """`following`: the calls that the message behind it answered."""
+    """A placeholder for a lost message. `following`: the calls answered by the next message."""
     if isinstance(before, Assistant) and before.calls:
         return User(tuple(ToolOutput(call.id, DAMAGED_NOTE, "interrupted") for call in before.calls))
     if isinstance(after, User) and after.outputs:
@@ -116,5 +117,5 @@ def _damage_text(lost: Sequence[int], changed: Sequence[int]) -> str:
 
 
 def message_numbers(positions: Sequence[int]) -> str:
-    """Messages 3, 4 and 2 more."""
+    """Positions in words, as in "messages 3, 4 and 2 more"."""
     return f"message{'s' if len(positions) > 1 else ''} {join_limited([*map(str, positions)], MOST_NAMED)}"

@@ -1,5 +1,5 @@
-"""What records of earlier versions say in words alone, read out of those words as they are opened. New ones hold it as
-values: nothing else may read back what the program has written for people or for the model."""
+"""Reads values that earlier versions stored only as text. New records store them as fields; no other code parses
+text that the program wrote for people or for the model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,8 +19,7 @@ _CUT_MARK = regex(r"\[… [\d,]+ characters? left out: the context window is nea
 
 
 def output_parted(output: ToolOutput) -> ToolOutput:
-    """The output with where the program speaks in it, and with what stands behind all that, which was no value of its
-    own in the first versions."""
+    """The output with its `inserted` ranges and `frame`, which the first versions did not store as fields."""
     text = output.text
     heading, note = _STORED_HEAD.match(text), _CUT_MARK.search(text)
     inserted: Ranges = (note.span(),) if note else ()
@@ -28,7 +27,7 @@ def output_parted(output: ToolOutput) -> ToolOutput:
         return replace(output, inserted=inserted)
     inserted = (heading.span(), *inserted)
     start = text.rfind(_STORED_TAIL)
-    if start < 0:  # a preview that was cut itself says nothing more of it
+    if start < 0:  # a truncated preview has no end marker
         return replace(output, inserted=inserted)
     found = [match.start() for match in _MATCHES.finditer(text, heading.end(), start)]
     end = text.find("\n", start + len(_STORED_TAIL))
@@ -42,7 +41,7 @@ _GAP = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* �
 
 
 def gap_of_words(text: str) -> Elision | None:
-    """Where the middle of what the user gave is left out, if it is."""
+    """The elision in the middle of a user's text, or None."""
     found = _GAP.search(text)
     return Elision(*found.span(), int(found[1].replace(",", ""))) if found else None
 
@@ -52,12 +51,12 @@ _PROGRAM = regex(
     r"|ended: not finished after (?P<limit>\d+) s;.*|(?P<running>job-\d+)(?:: still running| is running;.*)"
 )
 _MAX_TAIL_LINES = 40
-"""Lines from the end among which the one is that says how a command ended: hooks may speak behind it."""
+"""Lines at the end of an output that are searched for the exit status: hooks may add lines after it."""
 
 
 def program_of_words(ending: str, text: str) -> ProgramState | None:
-    """How it stood with a call's program, if there was one. `ending`: what the call says of it, where that was a value
-    of its own; `text`: the words of the output."""
+    """The state of the program that a call ran, or None. `ending`: the exit status, if it was stored as a field;
+    `text`: the output."""
     for line in reversed((ending or text).split("\n")[-_MAX_TAIL_LINES:]):
         if found := _PROGRAM.fullmatch(line):
             code, limit = (int(found[name]) if found[name] else None for name in ("code", "limit"))
@@ -68,7 +67,7 @@ def program_of_words(ending: str, text: str) -> ProgramState | None:
 
 
 def problems_of_words(text: str) -> NewProblems | None:
-    """What a change of files has brought, if that was told."""
+    """The problems that a file change introduced, if the output lists any."""
     lines = tuple(text.partition(f"\n{NEW_PROBLEMS}\n")[2].splitlines())
     if not lines:
         return None
@@ -106,7 +105,7 @@ _MORE = regex(r"\(([\d,]+) more: `glob` lists them\)")
 
 
 def note_of_words(note: Note) -> Note:
-    """The note with its kind, the name of what it brings, and how much that is."""
+    """The note with its kind, the name of its source, and its size."""
     for kind, words in _NOTES.items():
         if found := words.match(note.text):
             name = found.groupdict().get("name") or ("0" if kind == "deferred" else "")
@@ -133,6 +132,6 @@ _ABOUT: Mapping[NoteKind, Callable[[str], str]] = {"file": _about_text, "folder"
 
 
 def title_parted(title: str) -> tuple[str, str]:
-    """What a pin is, and its reference."""
+    """Split a pin's title into description and reference."""
     what, _, ref = title.rpartition(" [recall:")
     return what, ref.removesuffix("]")

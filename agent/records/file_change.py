@@ -1,4 +1,4 @@
-"""Files that were changed, as values."""
+"""Changed files, as values."""
 
 from typing import Literal, TypeAlias
 
@@ -9,19 +9,19 @@ ChangeScope: TypeAlias = Literal["turn", "session"]
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file, as it was and as it is now."""
+    """A file before and after a change."""
 
     name: str
     before: bytes | None = None
-    """None when there was no file, or it is not known."""
+    """None if there was no file, or its content is unknown."""
     now: bytes | None = None
-    """None when there is no file, or it cannot be shown."""
+    """None if there is no file, or it cannot be shown."""
     unknown: str = ""
-    """Why the two cannot be compared, when that is so."""
+    """Why the two cannot be compared, if so."""
     by_tool: bool = True
-    """A tool of the session changed it; otherwise only git knows of it."""
+    """Whether a tool of the session changed it; if False, only git reports the change."""
     note: str = ""
-    """What else there is to know of it."""
+    """An additional remark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +29,4 @@ class FileChanges:
     scope: ChangeScope
     files: tuple[FileChange, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is not known, a sentence each."""
+    """What is unknown, one sentence each."""

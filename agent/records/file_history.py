@@ -1,4 +1,4 @@
-"""Which files a session has changed, and what was in them before."""
+"""Which files a session has changed, and their previous content."""
 
 import asyncio
 import hashlib
@@ -19,11 +19,11 @@ from ebbtide.tools.files.paths import display
 from ebbtide.tools.files.read_write import content_of
 
 MAX_FILE_BYTES = 8_000_000
-"""Bytes of a file that are kept."""
+"""Largest file that is stored, in bytes."""
 
 
 class FileLog:
-    """That of one session."""
+    """The changed files of one session."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, recorder: Recorder, root: Path) -> None:
         self._thread = thread
@@ -33,7 +33,7 @@ class FileLog:
         self._noted: dict[tuple[int, str], ChangeRow] = {}
 
     async def note(self, made: Sequence[AppliedChange]) -> None:
-        """Keeps what the files held before the turn changed them. Nothing fails where that cannot be kept."""
+        """Store the content of files from before the turn changed them. Failures to store are ignored."""
         turn, _ = self._recorder.turn or (0, 0.0)
         for change in made:
             key = (turn, str(change.path))
@@ -53,12 +53,12 @@ class FileLog:
             return None
         try:
             return (await asyncio.to_thread(blobs.put, iter([content]), self._recorder.session)).digest
-        except StoreError:  # then it is not known what was there
+        except StoreError:  # the previous content is then unknown
             return None
 
     async def changes(self, scope: ChangeScope) -> FileChanges:
-        """What the last turn, or the whole session, changed: each file from what it held first to what it holds now.
-        What git knows besides is among it. Raises `StoreFailed`."""
+        """The changes of the last turn or of the whole session: each file from its first to its current content, and
+        other changes that git reports. Raises `StoreFailed`."""
         rows = await self._thread.run(changes, self._store, self._recorder.session)
         running = self._recorder.turn
         turn = running[0] if running else max((row.turn for row in rows), default=0)
@@ -68,7 +68,7 @@ class FileLog:
         return await asyncio.to_thread(self._compare_files, scope, rows, since)
 
     async def by_tools(self) -> tuple[FileChange, ...]:
-        """What tools of the session changed, likewise; git is not asked. Raises `StoreFailed`."""
+        """The changes that the session's tools made, without those from git. Raises `StoreFailed`."""
         rows = await self._thread.run(changes, self._store, self._recorder.session)
         return await asyncio.to_thread(self._of_tools, rows)
 
@@ -79,7 +79,7 @@ class FileLog:
         return tuple(map(self._ours, first.values()))
 
     def _compare_files(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> FileChanges:
-        from ebbtide.agent.records.git import git_changes  # noqa: PLC0415  # deferred: only who looks at changes needs git
+        from ebbtide.agent.records.git import git_changes  # noqa: PLC0415  # deferred: only needed to show changes
 
         others = git_changes(self._root, {Path(row.path) for row in rows}, since)
         return FileChanges(scope, (*self._of_tools(rows), *others.files), others.notes)
@@ -101,7 +101,7 @@ class FileLog:
         return FileChange(name, before, now, note=note)
 
     def _before(self, row: ChangeRow) -> tuple[bytes | None, bool]:
-        """What the file held, and whether that is known."""
+        """The previous content, and whether it is known."""
         if row.before == "":
             return None, True
         if row.before is None or self._store.blobs is None:

@@ -1,5 +1,6 @@
-"""What of the archive is garbage: kept bytes that no view, fork or summary of any session refers to, nor one that runs.
-Everything else stays, whatever the limits of age and size say. To be called in the store's thread."""
+"""Finds and removes unreferenced blobs of the archive. Anything that a running session, or a view, fork or summary
+of any session refers to is kept, whatever the age and size limits say. Call these functions in the store's
+thread."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass, regex
 
 OVER = "over"
-"""Begins the name of the file, beside the bytes, that tells that more is in use than the limit allows."""
+"""Prefix of a marker file next to the blobs; it says that more is in use than the limit allows."""
 
 _OUTPUT_REF = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
 _ELSEWHERE = regex(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{8}-[0-9a-f-]{0,27}|[0-9a-f]{1,12})[0-9a-f]*/r([1-9]\d{0,17})")
@@ -20,26 +21,26 @@ _ELSEWHERE = regex(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{8}-[0-9a-f-]{0,27}|[0-
 
 @dataclass(frozen=True, slots=True)
 class _InUse:
-    """What one session refers to of its own."""
+    """What one session refers to among its own outputs."""
 
     start: int
-    """The first message that one of its views still shows."""
+    """The first message that any of its views still shows."""
     numbers: frozenset[int]
-    """Of the outputs that are named in its views and summaries."""
+    """Numbers of the outputs named in its views and summaries."""
 
 
 class References:
-    """Which outputs are referred to, as far as somebody asks. Each session is looked at once."""
+    """Decides which outputs are referenced. Each session is examined once, on demand."""
 
     def __init__(self, store: SessionStore, runs: Callable[[str], bool]) -> None:
-        """`runs` says whether a session is running."""
+        """`runs` reports whether a session is running."""
         self._store = store
         self._runs = runs
         self._known: dict[str, _InUse] = {}
         self._elsewhere: frozenset[tuple[str, int]] | None = None
 
     def is_needed(self, outputs: Sequence[OutputPosition]) -> bool:
-        """Whether one of the outputs is shown or named in any session, or belongs to one that runs."""
+        """Whether any of the outputs is shown or named in a session, or belongs to a running one."""
         return any(map(self._is_output_needed, outputs))
 
     def _is_output_needed(self, one: OutputPosition) -> bool:
@@ -76,7 +77,7 @@ class References:
 
 
 def _texts(bodies: Sequence[str]) -> Iterator[str]:
-    """Every text in these bodies, which are JSON; a body that is none as it is."""
+    """Yield every string in these JSON bodies; a body that is not JSON is yielded unchanged."""
     for body in bodies:
         try:
             waiting = [json.loads(body)]
@@ -101,8 +102,8 @@ def _numbers_in(text: str) -> Iterator[int]:
 def remove_garbage(
     store: SessionStore, locks: Path, *, older_than: float | None = None, most_bytes: int | None = None
 ) -> ExpiryResult:
-    """Removes garbage that is older than a time in Unix seconds, and the oldest of it while all takes too many bytes.
-    A file beside the bytes keeps what is to be told once when that was not enough. Raises `StoreError`."""
+    """Remove garbage older than `older_than` (Unix seconds), then the oldest until the total is within `most_bytes`.
+    If that is not enough, a marker file next to the blobs stores a note for the user. Raises `StoreError`."""
 
     def runs(session: str) -> bool:
         return is_open(locks, session)
@@ -117,7 +118,7 @@ def remove_garbage(
 
 
 def excess(held: int, most_bytes: int) -> str:
-    """What there is to say when more is in use than may be kept."""
+    """The note for the user when more is in use than the limit allows."""
     return (
         f"kept outputs take {held / 1e6:,.1f} MB, more than `archive.max_bytes` allows ({most_bytes / 1e6:,.1f} MB): "
         "sessions refer to all that is left; delete some with `ebb sessions delete`, or raise the limit"
@@ -134,12 +135,12 @@ def _note_excess(folder: Path, held: int, most_bytes: int) -> None:
 
 
 def pending_excess_note(folder: Path, most_bytes: int) -> str:
-    """The sentence that was kept, once; it is told again when the limit is another one, or was met meanwhile."""
+    """Return the stored note, once. It is shown again if the limit changes, or after the limit was met in between."""
     note = folder / f"{OVER}-{most_bytes}"
     try:
         text = note.read_text("utf-8")
         if text:
             note.write_text("", "utf-8")
         return text
-    except (OSError, ValueError):  # there is none, or what cannot be told today is told by `ebb doctor`
+    except (OSError, ValueError):  # there is no note, or it cannot be read now; `ebb doctor` also reports it
         return ""

@@ -1,4 +1,4 @@
-"""What git knows of changed files, asked so that nothing in the repository is run."""
+"""Asks git which files changed, without running any code from the repository."""
 
 import os
 import re
@@ -14,9 +14,9 @@ from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_g
 from ebbtide.tools.search.walk import is_generated
 
 MAX_FILES = 500
-"""Files that are looked at."""
+"""Changed files that are examined."""
 MAX_COMPARED_BYTES = 8_000_000
-"""Bytes of a file that are compared."""
+"""Largest file that is compared, in bytes."""
 
 _NOTHING = re.compile("0+")
 
@@ -30,16 +30,16 @@ class GitChanges:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     path: str
-    """From the top of the repository."""
+    """Relative to the top of the repository."""
     blob: str
-    """What it held in the last commit; empty when it was not there."""
+    """Its blob in the last commit; empty if the file is not in it."""
     kind: str
-    """The mode in the last commit, such as `100644`; empty when it was not there."""
+    """Its mode in the last commit, such as `100644`; empty if the file is not in it."""
 
 
 def git_changes(root: Path, known: Collection[Path], since: float) -> GitChanges:
-    """The files below a folder that differ from the last commit, without those that are known; of these the ones that
-    have changed since then, in Unix seconds."""
+    """Files below a folder that differ from the last commit and changed after `since` (Unix seconds), except those
+    in `known`."""
     git = program_outside("git", root)
     if git is None:
         return GitChanges(notes=("git is not there, so what commands changed is not known",))
@@ -70,7 +70,7 @@ def _is_other(entry: _Entry, path: Path, root: Path, known: Collection[Path]) ->
 
 
 def _entries(status: bytes) -> Iterator[_Entry]:
-    """The files of `git status --porcelain=v2 -z`, without those in submodules."""
+    """The entries of `git status --porcelain=v2 -z`, without those in submodules."""
     for line in os.fsdecode(status).split("\0"):
         match line[:2]:
             case "1 ":
@@ -87,7 +87,8 @@ def _entries(status: bytes) -> Iterator[_Entry]:
 
 
 def _changed_at(path: Path) -> float:
-    """When the file was changed last; of one that is gone, when its folder was. Now, when that cannot be told."""
+    """When the file last changed; for a deleted file, when its folder did. Infinity if unknown, so that the file
+    counts as changed."""
     for each in (path, path.parent):
         try:
             status = os.lstat(each)
@@ -98,7 +99,7 @@ def _changed_at(path: Path) -> float:
 
 
 def _blobs(git: str, root: Path, settings: Mapping[str, str], digests: Sequence[str]) -> Mapping[str, bytes | None]:
-    """What each digest stands for; None for what is too large."""
+    """The content of each blob; None for one that is too large."""
     if not digests:
         return {}
     asked = "".join(f"{digest}\n" for digest in digests).encode()
@@ -108,7 +109,7 @@ def _blobs(git: str, root: Path, settings: Mapping[str, str], digests: Sequence[
     found: dict[str, bytes | None] = dict.fromkeys(digests)
     given = run_git(git, root, settings, "cat-file", "--batch", given="".join(f"{name}\n" for name in small).encode())
     at = 0
-    for name, size in small.items():  # each behind a line that names it, and before a line end
+    for name, size in small.items():  # each follows a line that names it, and ends with a newline
         start = given.find(b"\n", at) + 1
         found[name] = given[start : start + size]
         at = start + size + 1

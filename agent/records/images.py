@@ -1,5 +1,5 @@
-"""The pictures of outputs. Their bytes stand in the archive, each once, and not in the session's log, and are read from
-there when a session goes on."""
+"""The images of outputs. Their bytes are stored once in the archive rather than in the session's log, and loaded
+from there on resume."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ MISSING_IMAGE_NOTE = "[a picture ({}) is not there any more]"
 
 
 def needs_image_bytes(messages: Sequence[Message]) -> bool:
-    """Whether the bytes of some pictures have to be read before the messages can be sent."""
+    """Whether the bytes of some images must be loaded before the messages can be sent."""
     return any(_lacks_bytes(output) for message in messages if isinstance(message, User) for output in message.outputs)
 
 
 def with_image_bytes(messages: Sequence[Message], blobs: Blobs | None) -> tuple[Message, ...]:
-    """The messages with all of their pictures; a line stands for each whose bytes cannot be had."""
+    """The messages with the bytes of all their images. A line of text replaces each image whose bytes are missing."""
     return tuple(_with_pictures(message, blobs) if needs_image_bytes([message]) else message for message in messages)
 
 
 def as_in_log(message: User) -> User:
-    """The message with the bytes of its pictures in itself, for when nothing else would keep them."""
+    """The message with its image bytes inline, for when they cannot be stored anywhere else."""
     return User(
         tuple(
             replace(part, images=tuple(replace(image, digest="") for image in part.images))
@@ -52,7 +52,7 @@ def _with_bytes(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
 
 
 def _bytes_of(image: Image, blobs: Blobs | None) -> str:
-    """In base64; nothing when they are not there any more, or damaged."""
+    """The bytes in base64; empty if they are missing or damaged."""
     if blobs is None:
         return ""
     try:

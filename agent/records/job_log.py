@@ -1,4 +1,4 @@
-"""What is done while a background job runs, for its ports, and once it is over: it is told and written down."""
+"""Forwards the ports of background jobs, and reports and records jobs that have ended."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -13,24 +13,24 @@ from ebbtide.agent.records.recorder import Recorder
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.process.jobs import EndedJob, Job
 
-if TYPE_CHECKING:  # a type only: few sessions have jobs
+if TYPE_CHECKING:  # types only: few sessions have jobs
     from ebbtide.tools.sandbox.job_ports import JobPorts
 
 
 def job_listener(channel: Channel, recorder: Recorder, secrets: SecretTokens) -> Callable[[EndedJob], Awaitable[None]]:
-    """Takes each job that is over of which the model does not know it."""
+    """Return a listener for jobs that ended without the model knowing it yet."""
 
     async def tell(ended: EndedJob) -> None:
         lines = tuple(map(secrets.hide, ended.last_lines))
         channel.emit_now(JobEnded(ended.id, secrets.hide(ended.command), ended.how, lines))
-        with suppress(StoreFailed):  # it is written down with the next message
+        with suppress(StoreFailed):  # it is stored with the next message
             await recorder.record_jobs()
 
     return tell
 
 
 class JobPortsOnDemand:
-    """What looks after the ports of a session's jobs, made with the first job that may have any."""
+    """Forwards the ports of a session's jobs; created with the first job that may have any."""
 
     def __init__(self, workspace: Workspace, rule: PortRule, tell: Callable[[str], None]) -> None:
         self._workspace, self._rule, self._tell = workspace, rule, tell

@@ -1,4 +1,4 @@
-"""Messages as rows, and back."""
+"""Converts messages to database rows and back."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def encode_message(message: Message, position: int) -> MessageRow:
 
 
 def decode_message(row: MessageRow) -> Message:
-    """The message in a row. Raises `StoreFailed` when the row is not one."""
+    """Return the message in a row. Raises `StoreFailed` if the row is not valid."""
     try:
         body = json.loads(row.body)
         parts = tuple([decode_part(part) for part in body["parts"]])
@@ -73,7 +73,7 @@ _PARTS: Mapping[str, type] = {
 }
 
 _GAP = " bytes left out: "
-"""In a text, or it has no gap."""
+"""Part of every text that has a gap."""
 
 _KINDS = {kind: name for name, kind in _PARTS.items()}
 
@@ -84,7 +84,7 @@ _ASSISTANT_PARTS: tuple[type, ...] = get_args(AssistantPart)
 
 @cache
 def _empty(kind: type) -> Mapping[str, str]:
-    """The texts that every part of a kind has; an empty one is not written down."""
+    """The text fields that all parts of a kind have; empty ones are not stored."""
     return {one.name: "" for one in fields(kind) if one.type is str and one.default is MISSING}
 
 
@@ -100,10 +100,10 @@ def _plain(value: object) -> object:
 
 
 def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
-    # Not by `asdict`, which copies all there is: arguments may be large.
+    # Not `asdict`, which copies deeply: arguments may be large.
     held = ((name, getattr(part, name)) for name in _names(_KINDS[type(part)]))
     written = {name: _plain(value) for name, value in held if value not in (None, "", (), 0)}
-    # What is none is written, too, where it could be read out of the words: records of earlier versions are without it.
+    # Also store "none" where the text could be parsed as a value: records of earlier versions lack the field.
     if isinstance(part, Note | Text) and _GAP in part.text:
         written["gap"] = part.gap and asdict(part.gap)
     if isinstance(part, ToolOutput):
@@ -119,7 +119,7 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
 
 
 def _program_of(output: ToolOutput, ending: str = "") -> ProgramState | None:
-    """What the words of an output say of one."""
+    """The program state that an output's text describes."""
     return program_of_words(ending, text_without_insertions(output.text, output.inserted))
 
 
@@ -128,7 +128,7 @@ def _encode_program(program: ProgramState) -> dict[str, object]:
 
 
 def _encode_image(image: Image) -> dict[str, str]:
-    """Only a picture that is kept nowhere else stands in the row."""
+    """The image as stored in the row: its bytes only if they are stored nowhere else."""
     where = {"digest": image.digest} if image.digest else {"data": image.data}
     return {"media_type": image.media_type, **where}
 
@@ -155,7 +155,7 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
 
 
 def contents_of(rows: Sequence[MessageRow]) -> str:
-    """What is in messages, for the user."""
+    """What the messages contain, in words for the user."""
     told = [
         "the last reply of the model"
         if row.role == "assistant"

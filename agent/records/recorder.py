@@ -1,8 +1,7 @@
-"""A session's memory: it writes down what happens when it happens, and how it stands is read back. It decides nothing.
+"""Stores a session while it runs, and loads it again.
 
-Each step is three short transactions: what the user said; the reply with its calls, before the first of them runs; all
-outputs with the snapshot. Whatever the moment at which the process dies, the session resumes.
-"""
+Each step is three short transactions: the user's message; the reply with its calls, before the first of them runs;
+all outputs with the snapshot. The session can be resumed whenever the process dies."""
 
 import asyncio
 import time
@@ -67,17 +66,17 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.extent import ellipsize
 
 _CALL = "call"
-"""The kind of the facts that tell how far calls have come."""
+"""The kind of facts that store the progress of calls."""
 
 UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
 
 
 def ignore_jobs(jobs: Collection[str]) -> None:
-    """Where there are no jobs."""
+    """Default for sessions without jobs."""
 
 
 class Recorder:
-    """Writes one session down as it happens."""
+    """Stores one session while it runs."""
 
     def __init__(
         self,
@@ -90,57 +89,57 @@ class Recorder:
         note_told: Callable[[Collection[str]], None] = ignore_jobs,
         writes: WriteQueue | None = None,
     ) -> None:
-        """`look`: what the workspace says of the situation, which each snapshot keeps. `note_told`: takes the
-        ids of jobs once it is written down that the model knows that they are over. `writes`: what writes it."""
+        """`look`: returns the workspace state that each snapshot stores. `note_told`: called with the ids of ended
+        jobs once it is stored that the model knows of them. `writes`: the queue for writes."""
         self._thread = thread
         self._store = store
         self._row = row
         self.log = SessionLog(thread, store, row.id)
-        """What is written down of the session."""
+        """Reads what is stored of the session."""
         self._is_new = is_new
         self._position = 0
         self._usage: list[UsageRow] = []
         self._rewrites: list[RewriteRow] = []
         self._outputs = 0
         self._tools: dict[str, str] = {}
-        """The tool of each call that was recorded last."""
+        """The tool of each call in the last recorded reply."""
         self._output_rows: list[OutputRow] = []
         self._summary = Summary()
         self._archive = ArchiveStore(store)
         self.situation = SessionState()
-        """As it was last read or written."""
+        """The session state as last read or written."""
         self._changed: FilesChanged | None = None
-        """What the turn changed in files, as far as that is known."""
+        """The files that the turn changed, as far as known."""
         self._kept: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
         self._look = look
         self._note_told = note_told
         self._writing = asyncio.Lock()
         self.spent = SessionUsage()
-        """What all requests of the session took."""
+        """Usage of all requests of the session."""
         self.spent_here = SessionUsage()
-        """What those took that were sent since the program was started."""
+        """Usage of the requests sent since the program started."""
         self.mark: RequestMark | None = None
-        """The last request, as the snapshot that was read remembers it."""
+        """The last request, as stored in the loaded snapshot."""
         self.turn: tuple[int, float] | None = None
-        """How many messages the session had when the last turn began, and when that was in Unix seconds; None before
-        the first since the program was started."""
+        """How many messages the session had when the last turn began, and the time in Unix seconds; None before the
+        first turn since the program started."""
         self.problems: list[str] = []
-        """What `load` could not read but did without, a sentence each."""
+        """What `load` could not read but managed without, one sentence each."""
         self.writes = writes or WriteQueue(thread, store, self.problems.append, Interrupt())
         self.left_open: Mapping[str, CallState] = {}
-        """How far the calls had come that wait for an output since the session ended at a question."""
+        """Progress of the calls that still lack an output because the session ended at a question."""
         self._call_states: dict[str, str] = {}
-        """The same of the step that runs, as it is written down."""
+        """The stored progress of the calls of the current step."""
 
     @property
     def used_before(self) -> tuple[str, float] | None:
-        """The model that was asked last before the program was started anew, and how many seconds ago that was; None in
-        a new session."""
+        """The model used last before the program was restarted, and how many seconds ago that was; None in a new
+        session."""
         return None if self._is_new else (self._row.model, max(time.time() - self._row.updated, 0.0))
 
     @property
     def count(self) -> int:
-        """How many messages the session has, those among them that could not be written."""
+        """How many messages the session has, including any that could not be written."""
         return self._position
 
     @property
@@ -153,7 +152,7 @@ class Recorder:
 
     @property
     def family(self) -> str:
-        """The id of the first of all sessions that were forked from each other: their requests begin alike."""
+        """The id of the root of this session's fork tree: forks share the beginning of their requests."""
         return self._row.family or self._row.id
 
     @property
@@ -161,17 +160,17 @@ class Recorder:
         return self._row.title
 
     def set_title(self, title: str) -> None:
-        """The session has another title from now on."""
+        """Change the title in memory; the caller stores it."""
         self._row = replace(self._row, title=title)
 
     async def load(self, *, ask_again: bool = False) -> Conversation:
-        """The conversation as `read` gives it; what it took so far is `spent`. Calls that a dead process left open are
-        answered with what became of them, here and on disk; with `ask_again` they stay open where it ended at a
+        """Load the conversation as `read` does, and set `spent`. Calls left open by a crashed process are answered
+        with what became of them, in memory and on disk. With `ask_again` they stay open if the session ended at a
         question."""
         self.problems.clear()
         conversation = await self.read()
         self.situation = await self._last_session_state()
-        if self.spent_here == SessionUsage():  # what was spent here may not be written yet
+        if self.spent_here == SessionUsage():  # usage from this run may not be written yet
             self.spent = await self.log.total_usage()
         self.left_open = await self._stored_states() if conversation.unanswered_calls else {}
         if conversation.unanswered_calls and not (ask_again and is_to_be_asked(self.left_open)):
@@ -181,22 +180,22 @@ class Recorder:
         return conversation
 
     async def _stored_states(self) -> Mapping[str, CallState]:
-        """How far the calls of the last step had come, as far as that was written down."""
+        """The stored progress of the calls of the last step."""
         try:
             rows = await self._thread.run(self._store.facts, self.session, _CALL)
-        except StoreFailed:  # then they count as interrupted
+        except StoreFailed:  # they count as interrupted
             return {}
         self._call_states = {row.key: row.body for row in rows}
         found = {row.key: decode_call_state(row.body) for row in rows}
         return {id: state for id, state in found.items() if state is not None}
 
     async def record_call_states(self, states: Mapping[str, CallState]) -> None:
-        """How far the calls of a step have come is on disk when this returns."""
+        """Store the progress of a step's calls. It is on disk when this returns."""
         await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
 
     async def read(self) -> Conversation:
-        """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
-        used it is everything that was said."""
+        """Load the conversation from the last snapshot and the messages since. Without a usable snapshot, return all
+        messages."""
         await self.writes.wait_until_written()
         start, conversation = await self._view()
         messages, self._position = await self.log.messages(start)
@@ -207,7 +206,7 @@ class Recorder:
         if self.log.damage:
             self.problems.append(self.log.damage)
         if conversation.anchored > len(messages):
-            conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
+            conversation = replace(conversation, anchor=None, anchored=0)  # it counts messages that do not exist
         self._summary = conversation.summary
         self._output_rows.clear()
         before = conversation.outputs_before
@@ -238,7 +237,7 @@ class Recorder:
             return SessionState()
 
     async def record_user_message(self, message: User) -> None:
-        """What the user said is on disk when this returns. The session is made with its first message."""
+        """Store the user's message. It is on disk when this returns. The first message creates the session."""
         if self._is_new:
             self._row = replace(self._row, title=title_of(message.text))
             await self.writes.put(self._store.create, self._row)
@@ -251,21 +250,21 @@ class Recorder:
         self._note_told(told)
 
     async def forget_files(self, paths: Collection[Path]) -> None:
-        """That the model no longer knows what these files hold is on disk when this returns."""
+        """Store that the model no longer knows the content of these files. It is on disk when this returns."""
         seen = {path: digest for path, digest in self.situation.seen.items() if path not in paths}
         await self._write([], situation=replace(self.situation, seen=seen))
 
     async def record_jobs(self) -> None:
-        """Which jobs are over is on disk when this returns."""
+        """Store which jobs have ended. It is on disk when this returns."""
         if not self._is_new:
             await self._write([], situation=with_jobs_of(self.situation, self._look(), ()))
 
     async def record_reply(self, reply: Assistant) -> None:
-        """The reply and its calls are on disk when this returns; only then may a call run."""
+        """Store the reply and its calls. It is on disk when this returns; only then may a call run."""
         await self._write(self._rows(reply))
 
     def note(self, event: Event) -> None:
-        """Keeps what a request took and what a rewrite changed, to be written with whatever is written next."""
+        """Remember usage and rewrites from an event; they are stored with the next write."""
         match event:
             case TurnStarted():
                 self.turn, self._changed = (self._position, time.time()), None
@@ -275,7 +274,7 @@ class Recorder:
                 self._usage.append(usage_row(event, time.time()))
                 self.spent = self.spent.plus(event.usage, event.cost)
                 self.spent_here = self.spent_here.plus(event.usage, event.cost)
-            case AgentActivity(event=ReplyFinished(usage=usage, cost=cost)):  # its row is the agent's
+            case AgentActivity(event=ReplyFinished(usage=usage, cost=cost)):  # the agent stores its own row
                 self.spent = self.spent.plus(usage, cost)
                 self.spent_here = self.spent_here.plus(usage, cost)
             case ContextCompacted() | RewriteUndone() | ViewChanged() | ModelSwitched() | PrefixRenewed():
@@ -292,10 +291,11 @@ class Recorder:
         before: Conversation | None = None,
         back: int = 0,
     ) -> None:
-        """The outputs and the view that they complete are on disk when this returns, with the situation. `mark`: what
-        is remembered of the last request; `before`: what was shown until now, where the view was rewritten; `back`: the
-        number of the view that is shown again. What cannot be written besides messages is done without: the session
-        then resumes from an earlier view."""
+        """Store the outputs, the view that they complete, and the session state. They are on disk when this returns.
+
+        `mark`: stored facts about the last request. `before`: the previous view, if it was rewritten. `back`: number
+        of the view that is shown again. If anything but messages cannot be written, it is skipped: the session then
+        resumes from an earlier view."""
         rows = self._rows(outputs)
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, mark))
         left = ViewRow(self._position, encode_snapshot(before, self._position, mark)) if before else None
@@ -313,21 +313,21 @@ class Recorder:
             self._rewrites.clear()
             try:
                 await self._write(rows, states={})
-            except StoreFailed:  # then what was kept apart cannot be found again, but the session goes on
+            except StoreFailed:  # then separately stored outputs cannot be found, but the session continues
                 self._output_rows.clear()
                 await self._write([encode_message(as_in_log(outputs), row.position) for row in rows])
             self.writes.tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 
     async def record_learned(self, model: str, learned: str) -> None:
-        """The next session with the model begins with what is known of its tokens."""
+        """Store what is known of the model's token counts for the next session with it."""
         if self.writes.is_stuck:
             return
-        with suppress(StoreFailed):  # it will be learned again; no turn fails for it
+        with suppress(StoreFailed):  # it can be learned again; this must not fail a turn
             await self._thread.run(self._store.save_calibration, model, learned)
 
     async def switch_model(self, model: str, mode: str | None = None) -> None:
-        """The session is one with another model, or in another mode, when this returns, whenever the program ends;
-        while another program holds the database, only from the end of the turn on."""
+        """Store the session's new model, and mode if given. It is on disk when this returns, unless another program
+        holds the database: then it is stored at the end of the turn."""
         row = replace(self._row, model=model, mode=mode or self._row.mode)
         if not self._is_new:
             try:
@@ -339,13 +339,13 @@ class Recorder:
         self._row = row
 
     async def tool_uses(self) -> Mapping[str, float]:
-        """When each tool was used last in the project, in Unix seconds."""
-        with suppress(StoreFailed):  # tools that are used again will be known again; no session fails for it
+        """When each tool was last used in the project, in Unix seconds."""
+        with suppress(StoreFailed):  # the times are only a hint; this must not fail a session
             return await self._thread.run(tool_uses, self._store, self._row.project)
         return {}
 
     async def record_tool_uses(self, uses: Mapping[str, float]) -> None:
-        """The next session of the project knows when these tools were used."""
+        """Store when these tools were used, for the project's next session."""
         if uses and not self.writes.is_stuck:
             with suppress(StoreFailed):  # as above
                 await self._thread.run(save_tool_uses, self._store, self._row.project, uses)
@@ -357,14 +357,14 @@ class Recorder:
         learned: str | None = None,
         ended: TurnFinished | TurnFailed | None = None,
     ) -> None:
-        """Everything so far survives a loss of power; `learned` is what is known of the model's tokens. `ended`: how
-        the turn ended, if one did."""
+        """Flush everything, so that it survives a power loss. `learned`: what is known of the model's token counts.
+        `ended`: how the turn ended, if one did."""
         if self._is_new:
             return
         if ended is not None:
             changed, self._changed = self._changed, None
             ending = ending_row(self._position, ended, changed)
-            with suppress(StoreFailed):  # the turn counts all the same; a resumed session does without this line
+            with suppress(StoreFailed):  # the turn still counts; a resumed session lacks this line
                 if ending is not None:
                     await self.writes.put(self._store.write, self.session, (), (), None, (ending,))
         if learned is not None:
@@ -376,13 +376,13 @@ class Recorder:
         await self.writes.put(self._store.end_turn, self.session)
 
     async def _new_summary(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
-        """The row of a summary that is not written down yet."""
+        """The row of the current summary, if it is not stored yet."""
         summary = conversation.summary
         if summary == self._summary or not summary:
             return ()
         try:
             known = await self._thread.run(self._archive.summaries, self.session)
-        except StoreFailed:  # writing the snapshot says so
+        except StoreFailed:  # writing the snapshot will report it
             return ()
         return (summary_row(summary, len(known) + 1, self._position - len(conversation.messages)),)
 
@@ -396,8 +396,8 @@ class Recorder:
         back: int = 0,
         states: dict[str, str] | None = None,
     ) -> None:
-        """`states`: how far calls have come; as before where it is None."""
-        async with self._writing:  # a job may be over at any time
+        """`states`: the progress of calls; None leaves it unchanged."""
+        async with self._writing:  # a job may end at any time
             await self._write_alone(rows, shown, situation, summaries, before, back, states)
 
     async def _write_alone(
@@ -454,7 +454,7 @@ class Recorder:
 
 
 def title_of(text: str) -> str:
-    """The first line of what the user said, as the session's name: at most 80 characters."""
+    """The session's title: the first line of the user's message, at most 80 characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return ellipsize(first, 80)

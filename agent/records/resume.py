@@ -1,4 +1,4 @@
-"""A session that goes on: the conversation as it was left, and what has changed since."""
+"""Resumes a session: loads the conversation and finds what has changed since."""
 
 import asyncio
 import time
@@ -16,14 +16,14 @@ from ebbtide.tools.seen_files import differences
 async def restore(
     recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: Debug, *, ask_again: bool = False
 ) -> tuple[Conversation, Resumed]:
-    """The conversation as it was left, and what has changed since; with `ask_again` calls stay open where it ended at a
-    question. The workspace knows again which files the model has
-    seen, and of which jobs it does not know that they are over. Raises `StoreFailed`."""
+    """Load the conversation and report what has changed since. With `ask_again`, calls stay open if the session
+    ended at a question. Also restores which files the model has seen, and which ended jobs it does not know of
+    yet. Raises `StoreFailed`."""
     began = time.perf_counter()
     conversation = await recorder.load(ask_again=ask_again)
     took = round((time.perf_counter() - began) * 1000, 1)
     debug.log("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
-    await asyncio.to_thread(visible_messages, conversation)  # in a thread: of a long one that takes a while
+    await asyncio.to_thread(visible_messages, conversation)  # in a thread: slow for a long conversation
     situation = recorder.situation
     workspace.seen.digests.update(situation.seen)
     jobs = jobs_ended_by_exit(situation)

@@ -1,4 +1,4 @@
-"""Messages, views and situations as rows, and back."""
+"""Converts messages, views and session states to database rows and back."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ def encode_call_state(state: CallState) -> str:
 
 
 def decode_call_state(text: str) -> CallState | None:
-    """How far a call had come; None when that cannot be read."""
+    """Return the progress of a call, or None if it cannot be read."""
     try:
         body = json.loads(text)
         if "output" in body:
@@ -57,8 +57,8 @@ def decode_call_state(text: str) -> CallState | None:
 
 
 def encode_snapshot(conversation: Conversation, position: int, mark: RequestMark | None = None) -> str:
-    """The view as JSON: it names the first message it still shows instead of repeating the messages. `mark`: the last
-    request."""
+    """Serialise a view as JSON. It stores the position of its first message instead of the messages. `mark`: the
+    last request."""
     body = {
         "start": position - len(conversation.messages),
         "summary": _encode_summary(conversation.summary),
@@ -79,11 +79,11 @@ def encode_snapshot(conversation: Conversation, position: int, mark: RequestMark
 
 
 _LATER = ("masked", "outputs_before", "held", "pinned", "retold", "held_back", "recalls")
-"""What snapshots of earlier versions may be without."""
+"""Fields that snapshots of earlier versions may lack."""
 
 
 def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
-    """The position of the first message shown, and the view without its messages; None when it cannot be read."""
+    """Return the position of the first message shown, and the view without its messages; None if it cannot be read."""
     try:
         body = json.loads(text)
         start, summary = count(body["start"]), _decode_summary(body["summary"])
@@ -95,7 +95,7 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
 
 
 def decode_mark(text: str) -> RequestMark | None:
-    """The last request that a snapshot remembers; None when it remembers none, or cannot be read."""
+    """Return the last request that a snapshot records; None if there is none or it cannot be read."""
     try:
         found = json.loads(text).get("sent")
         return from_json(RequestMark, found) if found else None
@@ -122,17 +122,17 @@ def _encode_carried_part(kept: CarriedPart) -> list[object]:
 
 
 def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
-    """The summary in a snapshot. Those of the first version were one text."""
+    """Return the summary in a snapshot. In the first version it was a plain string."""
     if isinstance(body, str):
         return Summary(summary=body)
-    # A snapshot of an earlier version holds no names, and no more facts than its ledger shows.
+    # Snapshots of earlier versions have no names, and only the facts that their ledger shows.
     texts = {"facts": "", "names": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
     request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, texts.pop("request")))))
     kept, carried = (tuple(_decode_carried_part(*one) for one in texts.pop(name, ())) for name in ("kept", "carried"))
     return from_json(Summary, texts, request=request, kept=kept, carried=carried)
 
 
-def _decode_carried_part(key: str, *told: Any) -> CarriedPart:  # noqa: ANN401 - texts, and then parts
+def _decode_carried_part(key: str, *told: Any) -> CarriedPart:  # noqa: ANN401 - texts, followed by parts
     *texts, body = told
     parts = tuple(map(decode_part, body))
     if not all(isinstance(part, Text | Image) for part in parts):
@@ -141,8 +141,8 @@ def _decode_carried_part(key: str, *told: Any) -> CarriedPart:  # noqa: ANN401 -
 
 
 def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:
-    """A row for each output of a message, one for each of its pictures and then one for each of its files. `before`:
-    outputs that the session had; `tools`: what each call called."""
+    """Return a row for each output of a message, followed by one for each of its images, then its files. `before`:
+    how many outputs the session already had; `tools`: the tool name of each call."""
     rows = []
     for number, output in enumerate(message.outputs, before + 1):
         tool = tools.get(output.call_id, "")
@@ -157,14 +157,14 @@ def output_rows(message: User, position: int, before: int, tools: Mapping[str, s
 
 
 def digests_of(message: Message) -> tuple[str, ...]:
-    """The digests of the bytes that a message names."""
+    """Digests of the blobs that a message refers to."""
     outputs = message.outputs if isinstance(message, User) else ()
     named = [(output.stored, *output.images, *output.pictures, *output.files) for output in outputs]
     return tuple(one.digest for some in named for one in some if one is not None and one.digest)
 
 
 def whole_files(row: MessageRow) -> dict[tuple[int, str], str]:
-    """The files in which earlier versions kept outputs of a message, by its position and the call."""
+    """The files in which earlier versions stored whole outputs, by message position and call id."""
     if '"whole"' not in row.body:
         return {}
     message = decode_message(row)
@@ -173,7 +173,7 @@ def whole_files(row: MessageRow) -> dict[tuple[int, str], str]:
 
 
 def plain_body(row: MessageRow) -> str:
-    """The body of a message that names no files for its outputs."""
+    """The body of a message without references to such files."""
     if not whole_files(row):
         return row.body
     body = json.loads(row.body)
@@ -182,12 +182,12 @@ def plain_body(row: MessageRow) -> str:
 
 
 def decoded_size(data: str) -> int:
-    """Bytes that stand for base64."""
+    """The decoded size of base64 data, in bytes."""
     return len(data) * 3 // 4 - data.count("=", -2)
 
 
 def in_message(output: ToolOutput) -> StoredBlob:
-    """The size of an output that stands whole in its message."""
+    """The size of an output that is stored whole in its message."""
     data = output.text.encode("utf-8", "surrogatepass")
     return StoredBlob("", len(data), data.count(b"\n") + (bool(data) and not data.endswith(b"\n")))
 
@@ -197,7 +197,7 @@ def summary_row(summary: Summary, number: int, position: int) -> SummaryRow:
 
 
 def read_summary(row: SummaryRow) -> Summary:
-    """Raises `StoreFailed` when the row is none."""
+    """Decode the summary in a row. Raises `StoreFailed` if it is not valid."""
     try:
         return _decode_summary(json.loads(row.body))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -205,7 +205,7 @@ def read_summary(row: SummaryRow) -> Summary:
 
 
 def changes_of(before: SessionState, after: SessionState) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """The rows that make one situation another, and kind and key of those that go."""
+    """The rows to add or replace, and the kind and key of the rows to delete, to turn one state into the other."""
     if before == after:
         return (), ()
     facts = [
@@ -231,7 +231,7 @@ def changes_of(before: SessionState, after: SessionState) -> tuple[tuple[FactRow
 
 
 def _path_key(path: Path) -> str:
-    """A path as a database takes it: one whose bytes are no text is written as JSON, which no whole path looks like."""
+    """A path as a database key. One that is not valid Unicode is stored as JSON, which no absolute path looks like."""
     text = str(path)
     try:
         text.encode()
@@ -245,7 +245,7 @@ def _keyed_path(key: str) -> Path:
 
 
 def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
-    """The situation that the rows tell of; what cannot be read is left out."""
+    """Build the session state from its rows, skipping any that cannot be read."""
     todos: tuple[TodoItem, ...] = ()
     notes = ""
     seen: dict[Path, str] = {}
@@ -266,5 +266,5 @@ def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
                 case "notes":
                     notes = str(json.loads(row.body))
                 case _:
-                    pass  # a later version's
+                    pass  # written by a later version
     return SessionState(todos, notes, seen, jobs, ended)

@@ -1,4 +1,4 @@
-"""Which session is meant by the beginning of its id. It asks the store and opens nothing."""
+"""Finds a session by the beginning of its id."""
 
 import re
 
@@ -11,7 +11,7 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as a list shows it."""
+    """A session as an entry in a list."""
 
     id: str
     title: str
@@ -21,20 +21,20 @@ class SessionInfo:
     messages: int
     project: str
     cost: float | None = 0.0
-    """US dollars; None when a price is not known."""
+    """US dollars; None if a price is unknown."""
     parent: str = ""
-    """The id of the session that it was forked from."""
+    """The id of the session it was forked from."""
     place: int = 0
-    """Tells sessions apart that were changed at the same moment."""
+    """Orders sessions that were changed at the same moment."""
     origin: str = ""
-    """Whose it was before it was imported, and what it was called there, `claude:ID`; empty for one of ours."""
+    """For an imported session, its source and its id there, as `claude:ID`; else empty."""
     owner: str = ""
-    """The id of the session that sent off the agent whose session it is."""
+    """The id of the session that started this sub-agent, if it is one."""
     agent: str = ""
-    """What that agent is called."""
+    """The name of the sub-agent."""
     tags: tuple[str, ...] = ()
     agents: "tuple[SessionInfo, ...]" = ()
-    """The sessions of the agents that it has sent off, the newest first, where they were asked for."""
+    """The sessions of its sub-agents, newest first, if requested."""
 
 
 def info_of(
@@ -47,18 +47,18 @@ def info_of(
 
 
 def project_of(config: Config) -> str:
-    """The project as sessions name it."""
+    """The project name as stored with sessions."""
     return str(config.project).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def is_session_id(text: str) -> bool:
-    """Whether it is the whole id of a session, were there one."""
+    """Whether the text has the form of a complete session id."""
     return re.fullmatch(SESSION_ID, text) is not None
 
 
 def find_session(store: SessionStore, prefix: str, project: str) -> SessionRow:
-    """The one session whose id starts so. An empty prefix is the newest session of the project. Raises `UsageError`; to
-    be called in the thread of the store."""
+    """Return the session whose id starts with `prefix`, or with an empty prefix the project's newest session. Raises
+    `UsageError` if there is not exactly one. Call it in the store's thread."""
     if not prefix:
         newest = store.recent(project, 1)
         if not newest:

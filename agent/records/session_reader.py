@@ -1,5 +1,4 @@
-"""What is written down of one session, and the calls of a project's sessions, to read. It writes nothing, and does not
-know how a session goes on."""
+"""Read-only access to a stored session, and to the tool calls of a project's sessions."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -23,27 +22,27 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recalled import no_progress
 
 _BEHIND_ALL = 1 << 60
-"""A position that no message has."""
+"""A position after all messages."""
 SLICE = 2_000
-"""Messages of a long session that are read at once: others may use the store in between, and whoever reads may stop."""
+"""Messages read at once: between slices the store is free for others, and the reader may stop."""
 MAX_REPLIES = 1_000
-"""Replies that are looked at, the newest first."""
+"""Replies that are examined, newest first."""
 
 
 class SessionLog:
-    """Raises `StoreFailed` where the store does."""
+    """Reads one stored session. Methods raise `StoreFailed` if the store fails."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
         self._thread = thread
         self._store = store
         self._session = session
         self.progress: Callable[[int, int], None] = no_progress
-        """Told how many messages of a long session have been read, and how many there are."""
+        """Called with the number of messages read so far and the total, for long sessions."""
         self.damage = ""
-        """What was wrong with the messages that were read last."""
+        """What was wrong with the messages read last."""
 
     async def messages(self, start: int) -> tuple[tuple[Message, ...], int]:
-        """The messages from a position on, as they are sent, and the position of what is written next."""
+        """Return the messages from a position on, ready to send, and the position of the next message to be written."""
         rows, known = await self._rows(start)
 
         def decode(row: MessageRow) -> Message:
@@ -52,7 +51,7 @@ class SessionLog:
                 raise StoreFailed(unreadable(row.position), "corrupt")
             return message
 
-        # In threads, here and below: of a long session that takes a while. Not in the store's, which others wait for.
+        # Decode in threads, here and below: slow for a long session. Not in the store's thread, which others wait for.
         found = await asyncio.to_thread(readable, rows, None, start, decode=decode)
         sound = in_place(rows, start)
         begin, end = (sound[0].position, sound[-1].position + 1) if sound else (start, start)
@@ -69,7 +68,7 @@ class SessionLog:
         return messages, end
 
     async def _rows(self, start: int) -> tuple[Sequence[MessageRow], Mapping[int, Message | None]]:
-        """The rows from a position on, and the messages in them by their positions, as far as they can be read."""
+        """Return the rows from a position on, and the decoded messages by position, None if unreadable."""
         rows, known = list[MessageRow](), dict[int, Message | None]()
         count = await self._thread.run(self._store.count, self._session, start)
         while len(rows) < count:
@@ -83,8 +82,7 @@ class SessionLog:
         return rows, known
 
     async def usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
-        """What the replies from a position on took, by their distance from it: all requests for steps since the reply
-        before."""
+        """The usage of each reply, by its distance from `start`: all step requests since the previous reply."""
         return await self._thread.run(self._usage_by_reply, start, end)
 
     def _usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
@@ -100,10 +98,10 @@ class SessionLog:
         return found
 
     async def _calls_of_lost(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
-        """The ids of calls by the positions of their outputs, where messages are lost (`is_cut`), or were behind the
-        last that is left: nothing new may take the numbers of outputs that can still be read."""
+        """Ids of the calls answered at each position, if messages are lost (`is_cut`) or were stored after the last
+        one left. New outputs must not reuse the numbers of outputs that can still be read."""
         archive = ArchiveStore(self._store)
-        with suppress(StoreFailed):  # then as many are counted as can be seen
+        with suppress(StoreFailed):  # then only visible outputs count
             last = await self._thread.run(archive.last_position, self._session)
             if is_cut or last >= positions.stop:
                 farthest = range(positions.start, positions.stop + FARTHEST)
@@ -111,7 +109,7 @@ class SessionLog:
         return {}
 
     async def newest(self, count: int) -> tuple[Message, ...]:
-        """The newest messages of a view that has more than `count` of them; none of a shorter one."""
+        """The newest `count` messages of a view with more than that; empty for a shorter view."""
         try:
             shown = await self._thread.run(self._store.snapshot, self._session)
             view = decode_snapshot(shown.body) if shown else (0, Conversation())
@@ -121,18 +119,19 @@ class SessionLog:
             if len(rows) <= count or rows[0].position < view[0]:
                 return ()
             return readable(rows[1:]).messages
-        except StoreFailed:  # whoever reads all of it is told
+        except StoreFailed:  # a full read reports the error
             return ()
 
     async def may_begin(self, start: int, messages: Sequence[Message]) -> bool:
-        """Whether a view may begin at a position: behind a message that is there, and not between calls and outputs."""
+        """Whether a view may begin at a position: the message before it exists, and no call is separated from its
+        output."""
         before = await self._thread.run(self._store.messages_before, self._session, start, 1)
         is_behind_one = bool(before) and before[0].position == start - 1
         return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
 
     async def before_rewrite(self, now: Conversation) -> tuple[int, Conversation, RequestMark | None] | None:
-        """The number of the view that the last rewrite replaced, that view with all that was said since, and the last
-        request of that time. `now`: what is shown. None when there is none that can be shown."""
+        """Return the number of the view that the last rewrite replaced, that view with all messages since, and the
+        last request of that time. `now`: the current view. None if there is no such view, or it cannot be shown."""
         for row in await self._thread.run(self._store.views, self._session):
             decoded = decode_snapshot(row.body)
             if decoded is None:
@@ -151,27 +150,27 @@ class SessionLog:
         return SessionUsage(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
 
     async def requests(self) -> tuple[RequestUsage, ...]:
-        """What each request of the session took, oldest first."""
+        """The usage of each request of the session, oldest first."""
         return tuple(map(request_usage, await self._thread.run(self._store.usage, self._session)))
 
     async def rewrites(self) -> tuple[Rewrite, ...]:
-        """Oldest first."""
+        """The rewrites of the session, oldest first."""
         return tuple(map(rewrite_of, await self._thread.run(self._store.rewrites, self._session)))
 
 
 def _decode_rows(rows: Sequence[MessageRow]) -> Mapping[int, Message | None]:
-    """The messages by their positions; None for one that cannot be read."""
+    """The messages by position; None for one that cannot be read."""
     return {row.position: try_decode_message(row) for row in rows}
 
 
 def _view_state(view: Conversation) -> tuple[object, ...]:
-    """All that decides what a view shows."""
+    """Everything that decides what a view shows."""
     return view.messages, view.summary, view.masked, view.retold, view.held_back
 
 
 def _known_ones(messages: Sequence[Message], start: int, now: Conversation) -> tuple[Message, ...]:
-    """The messages from a position on: in the place of those that are shown now, the very objects that are, of which
-    much is known."""
+    """The messages from a position on, reusing equal message objects of the current view, about which much is
+    cached."""
     shown = dict(enumerate(now.messages, now.messages_before))
     known = (shown.get(position, message) for position, message in enumerate(messages, start))
     return tuple(there if there == message else message for there, message in zip(known, messages, strict=True))
@@ -184,11 +183,11 @@ def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
 
 
 async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, session: str) -> Sequence[ToolCall]:
-    """The calls of a project's sessions, the newest first, without those of the session's last reply: they are what is
-    being asked about. Empty when they cannot be read."""
+    """The tool calls of a project's sessions, newest first, without those of this session's last reply, which are
+    being decided now. Empty if they cannot be read."""
     try:
         rows = await thread.run(replies_with_calls, store, project, session, MAX_REPLIES)
-    except StoreFailed:  # no question waits for this
+    except StoreFailed:  # only suggestions need it
         return ()
     calls: list[ToolCall] = []
     for row in rows:
@@ -200,5 +199,5 @@ async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, 
 
 
 def is_asked_about(call: ToolCall) -> bool:
-    """Whether rules would have been asked about a call: not where the user ran it, nor where it could not be read."""
+    """Whether permission rules apply to a call: not if the user ran it, nor if it could not be parsed."""
     return not call.problem and not call.id.startswith(BY_USER)

@@ -1,5 +1,4 @@
-"""What holds in a session besides what was said, and what of it still holds when the session goes on later. It knows
-the workspace; it knows no store and no model."""
+"""The state of a session beyond its messages, and what of it is still valid on resume."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
@@ -19,40 +18,40 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What a session would have to find out again after a new start of the program."""
+    """What a session could not know after a restart of the program."""
 
     todos: tuple[TodoItem, ...] = ()
     notes: str = ""
-    """What the model wrote down for itself."""
+    """The model's own notes."""
     seen: Mapping[Path, str] = field(default_factory=dict)
     """SHA-256 of the files whose content the model knows."""
     jobs: Mapping[str, str] = field(default_factory=dict)
-    """The commands that run in the background, by the id of their job."""
+    """Commands running in the background, by job id."""
     ended_jobs: Mapping[str, EndedJob] = field(default_factory=dict)
-    """The jobs that are over, which the model does not know."""
+    """Ended jobs that the model does not know of yet."""
 
 
 def workspace_state(workspace: Workspace) -> SessionState:
-    """What the workspace tells of the situation; list and notes are the conversation's."""
+    """The workspace's part of the state; todos and notes come from the conversation."""
     jobs = {job.id: job.command for job in workspace.jobs.unfinished}
     return SessionState(seen=dict(workspace.seen.digests), jobs=jobs, ended_jobs=workspace.jobs.ended)
 
 
 def with_jobs_of(situation: SessionState, now: SessionState, told: Collection[str]) -> SessionState:
-    """The situation with the jobs as they are now, once the model is told that some are over."""
+    """The state with the current jobs, without the ended ones that the model was told about."""
     return replace(
         situation, jobs=now.jobs, ended_jobs={id: job for id, job in now.ended_jobs.items() if id not in told}
     )
 
 
 def jobs_ended_by_exit(situation: SessionState) -> dict[str, EndedJob]:
-    """The jobs of a session that goes on: none of them runs any more."""
+    """The jobs of a resumed session: all of them have ended."""
     ended = {id: EndedJob(id, command, "ended with the program") for id, command in situation.jobs.items()}
     return ended | dict(situation.ended_jobs)
 
 
 def with_todos(situation: SessionState, kept: TodoState) -> SessionState:
-    """The situation with the model's list and notes as calls have left them."""
+    """The state with the model's todo list and notes as its calls left them."""
     return replace(
         situation,
         todos=situation.todos if kept.todos is None else kept.todos,
@@ -61,7 +60,7 @@ def with_todos(situation: SessionState, kept: TodoState) -> SessionState:
 
 
 def note_for_model(event: Resumed) -> str:
-    """What the model should know before it goes on, or an empty text when nothing is as it does not expect."""
+    """A note for the model about what changed while the session was closed; empty if nothing did."""
     lines = [
         *_line("changed on disk since you saw them, read them again before you rely on them", event.changed),
         *_line("no longer there", event.gone),
@@ -70,7 +69,7 @@ def note_for_model(event: Resumed) -> str:
 
 
 def news_for_user(event: Resumed) -> tuple[str, ...]:
-    """The same for the one who opened the session, a line each."""
+    """The same for the user, one line each."""
     parts = [
         f"{count} {one if count == 1 else many}"
         for count, one, many in (

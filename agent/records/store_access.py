@@ -1,4 +1,4 @@
-"""The store of a configuration: opened, tidied and locked, and where it keeps outputs."""
+"""Opens, tidies and locks the session store."""
 
 import shutil
 import tempfile
@@ -15,14 +15,14 @@ from ebbtide.store.errors import StoreError
 from ebbtide.store.locks import SessionLock
 from ebbtide.store.sessions import SessionStore
 
-if TYPE_CHECKING:  # a type only: a list of sessions is read in no thread of its own
+if TYPE_CHECKING:  # types only: listing sessions needs no thread
     from ebbtide.agent.records.store_thread import StoreThread
 
 DAY = 86_400.0
 
 
 def open_store(config: Config, *, ephemeral: bool) -> SessionStore:
-    """The session database with the bytes that are too large for it. An ephemeral one goes with `tidy`."""
+    """Open the session database and its blobs. `tidy` removes those of an ephemeral one."""
     if ephemeral:
         return SessionStore(":memory:", blobs=Blobs(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
     return _store_in(config.folders)
@@ -34,8 +34,8 @@ def _store_in(folders: Folders) -> SessionStore:
 
 @contextmanager
 def opened_store(folders: Folders) -> Iterator[SessionStore]:
-    """The session database for work that is done at once and in this thread. Raises `StoreFailed`, also for what the
-    work meets."""
+    """The session database, for short work in the current thread. Raises `StoreFailed` for any store error,
+    including those in the `with` block."""
     try:
         with closing(_store_in(folders)) as store:
             yield store
@@ -44,35 +44,36 @@ def opened_store(folders: Folders) -> Iterator[SessionStore]:
 
 
 async def forget(thread: "StoreThread", store: SessionStore, session: str, *, is_copy: bool = False) -> None:
-    """Deletes a session with all that a search finds of it. `is_copy`: all that was said in it was said elsewhere, too,
-    so the words of the index stay, which take long to be collected again."""
+    """Delete a session with its search index. `is_copy`: all of its text also exists elsewhere, so the word index is
+    kept, since rebuilding it is slow."""
     await thread.run(forget_rows, store, session)
     if not is_copy:
         await thread.run(forget_words, store)
 
 
 def forget_rows(store: SessionStore, session: str) -> None:
-    """Deletes a session with all that a search finds of it but its words. Raises `StoreError`."""
-    from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
+    """Delete a session with its search index, except for the words. Raises `StoreError`."""
+    from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs search nothing
 
     try:
         store.delete(session)
     except StoreError as error:
         if error.reason not in ("corrupt", "unreadable"):
             raise
-        SearchIndex(store).rebuild()  # a damaged index must not keep a session from going
+        SearchIndex(store).rebuild()  # a damaged index must not prevent deletion
         store.delete(session)
 
 
 def forget_words(store: SessionStore) -> None:
-    """Forgets the words of the index, once sessions are deleted that may have held them alone. Raises `StoreError`."""
+    """Reset the word index, after sessions were deleted that may have been the only ones with some words. Raises
+    `StoreError`."""
     from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: as above
 
     SearchIndex(store).forget_words()
 
 
 async def tidy(thread: "StoreThread", store: SessionStore, config: Config, *, ephemeral: bool) -> None:
-    """As `tidy_store`. Of an ephemeral store everything goes."""
+    """Run `tidy_store`, or delete the blobs of an ephemeral store."""
     if not ephemeral:
         await thread.run(tidy_store, store, config)
     elif store.blobs is not None:
@@ -80,12 +81,12 @@ async def tidy(thread: "StoreThread", store: SessionStore, config: Config, *, ep
 
 
 def tidy_store(store: SessionStore, config: Config) -> None:
-    """Removes garbage by its age and size, where the user wants that, and once a day kept bytes that nobody needs. To
-    be called in the thread of the store."""
+    """Remove garbage beyond the configured age and size, and once a day any unreferenced blobs. Call it in the
+    store's thread."""
     blobs, age, most = store.blobs, config.archive_max_age, config.archive_max_bytes
     if blobs is None or store.is_read_only:
         return
-    with suppress(StoreError, OSError):  # what is not removed today is removed another day
+    with suppress(StoreError, OSError):  # removal is tried again another day
         has_limits = age is not None or most is not None
         if has_limits or _is_due(blobs.folder):
             from ebbtide.agent.records.garbage import remove_garbage  # noqa: PLC0415  # deferred: most runs have nothing to remove
@@ -95,24 +96,24 @@ def tidy_store(store: SessionStore, config: Config) -> None:
 
 
 def _is_due(folder: Path) -> bool:
-    """Whether a day has passed since this was last true."""
+    """Whether a day has passed since this last returned True."""
     stamp = folder / "tidied"
     try:
         if folder.is_dir() and (not stamp.exists() or time.time() - stamp.stat().st_mtime > DAY):
             stamp.touch(mode=0o600)
             return True
     except OSError:
-        pass  # then it is not due today
+        pass  # try again another day
     return False
 
 
 def outputs_folder(config: Config, session: str) -> Path:
-    """Where a session's commands print until that is stored."""
+    """Where a session's commands write their output until it is stored."""
     return config.folders.data / "outputs" / session
 
 
 def lock_session(config: Config, session: str) -> SessionLock:
-    """The lock of a session, taken. Raises `StoreFailed` when another program has it."""
+    """Lock a session. Raises `StoreFailed` if another program holds the lock."""
     folder = config.folders.data / "locks"
     lock = SessionLock(folder, session)
     try:

@@ -1,4 +1,4 @@
-"""A store in a thread of its own."""
+"""Runs a session store in its own thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class StoreThread:
-    """A session store in a thread of its own, which opened it."""
+    """A session store that is opened and used in its own thread."""
 
     def __init__(self, open_store: Callable[[], SessionStore]) -> None:
         self._open = open_store
@@ -22,15 +22,15 @@ class StoreThread:
         self._store: SessionStore | None = None
 
     async def open(self) -> SessionStore:
-        """Opens the store. Its methods are to be called through `run` only. Raises `StoreFailed`."""
+        """Open the store. Call its methods through `run` only. Raises `StoreFailed`."""
         self._store = await self.run(self._open)
         return self._store
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of the work, done in the store's thread. Raises `StoreFailed`."""
+        """Do the work in the store's thread and return its result. Raises `StoreFailed`."""
         loop = asyncio.get_running_loop()
         try:
-            # Shielded: a cancelled caller must not leave half of a write behind its back.
+            # Shielded: a cancelled caller must not leave a write half done.
             return await asyncio.shield(loop.run_in_executor(self._executor, lambda: work(*args, **kwargs)))
         except StoreError as error:
             raise StoreFailed(str(error), error.reason) from error

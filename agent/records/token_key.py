@@ -1,5 +1,5 @@
-"""The key that the numbers of tokens are made with (`agent/context/secret_tokens.py`): random, kept on this machine and
-the same for all of its sessions. Without one, whoever is shown a token could try which password has its number."""
+"""The key used to number secret tokens (`agent/context/secret_tokens.py`): random, stored on this machine and shared
+by all of its sessions. Without it, a reader of a token could guess passwords by comparing their numbers."""
 
 import os
 import secrets
@@ -11,12 +11,12 @@ from ebbtide.tools.files.private_folder import make_private
 
 KEY_FILE = "token-key"
 KEY_SIZE = 32
-"""Bytes, as many as BLAKE2s takes."""
+"""In bytes; the largest key that BLAKE2s accepts."""
 
 
 def token_key(path: Path) -> bytes:
-    """The key that is kept in a file, which is made where it is not there or holds none. Where it can be neither read
-    nor made, another one in each run: then tokens of earlier runs stand for nothing."""
+    """Return the key stored in a file, creating it if it is missing or invalid. If the file can be neither read nor
+    created, return a new key for this run: tokens of earlier runs then have no meaning."""
     if (kept := _stored_key(path)) is not None:
         return kept
     new = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
@@ -35,10 +35,10 @@ def token_key(path: Path) -> bytes:
 
 
 def _install_key(new: Path, path: Path) -> None:
-    """In its place, unless another process has put its own key there a moment ago. Raises `OSError`."""
+    """Move the new key into place, unless another process has just stored its own. Raises `OSError`."""
     try:
         os.link(new, path)
-    except OSError:  # something is there, or the file system knows no second name for a file
+    except OSError:  # a file exists, or the file system has no hard links
         if _stored_key(path) is None:
             new.replace(path)
 

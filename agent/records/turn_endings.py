@@ -1,4 +1,4 @@
-"""How the turns of a session ended, which no message says: failures, interruptions and changed files."""
+"""How the turns of a session ended, beyond their messages: failures, interruptions and changed files."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 TURN_END = "turn end"
-"""The kind of these facts; the key of each is a position."""
+"""The kind of these facts; their keys are positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class TurnEnding:
 
 
 def ending_row(position: int, ended: TurnFinished | TurnFailed, changed: FilesChanged | None) -> FactRow | None:
-    """The row of a turn's end; None where there is nothing to show of it besides its messages."""
+    """The row for the end of a turn; None if its messages show everything."""
     failure = ended if isinstance(ended, TurnFailed) else None
     end = "failed" if isinstance(ended, TurnFailed) else ended.end
     if end == "answered" and changed is None:
@@ -38,12 +38,12 @@ def ending_row(position: int, ended: TurnFinished | TurnFailed, changed: FilesCh
 
 
 def turn_endings(store: SessionStore, session: str) -> tuple[TurnEnding, ...]:
-    """The ends of a session's turns, in order. What cannot be read is left out."""
+    """The endings of a session's turns, in order. Unreadable ones are skipped."""
     return tuple(_decode_endings(store.facts(session, TURN_END)))
 
 
 def endings_before(facts: Iterable[FactRow], position: int) -> tuple[FactRow, ...]:
-    """The rows of turns that were over at a position."""
+    """The rows of the turns that had ended at a position."""
     return tuple(fact for fact in facts if fact.kind == TURN_END and fact.key <= f"{position:09}")
 
 

@@ -1,4 +1,4 @@
-"""What requests took and what was rewritten: as values, as rows, and back."""
+"""The usage of requests and the rewrites of the context, as values and as rows."""
 
 from dataclasses import field
 from typing import TypeAlias
@@ -12,11 +12,11 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionUsage:
-    """What a session has used so far."""
+    """The total usage of a session."""
 
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
-    """US dollars; None when the price of any request was not known."""
+    """US dollars; None if the price of any request is unknown."""
 
     def plus(self, usage: Usage, cost: float | None) -> "SessionUsage":
         return SessionUsage(self.usage + usage, None if cost is None or self.cost is None else self.cost + cost)
@@ -24,7 +24,7 @@ class SessionUsage:
 
 @dataclass(frozen=True, slots=True)
 class RequestUsage:
-    """One request, as it was counted."""
+    """The usage of one request."""
 
     purpose: str
     model: str
@@ -36,7 +36,7 @@ class RequestUsage:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A change of what earlier requests had already sent."""
+    """A change of context that earlier requests had already sent."""
 
     reason: str
     strategies: tuple[str, ...]
@@ -44,14 +44,14 @@ class Rewrite:
     """Tokens."""
     after: int
     cost: float | None
-    """US dollars that its summary took; without one, what it took to write to the cache again what stayed."""
+    """US dollars: the cost of its summary, or without one, of writing the remaining context to the cache again."""
     at: float
     requests: int
-    """How many requests the session had made, those for the summary included."""
+    """How many requests the session had made, including those for the summary."""
 
 
 Rewriting: TypeAlias = ContextCompacted | RewriteUndone | ViewChanged | ModelSwitched | PrefixRenewed
-"""Events by which requests begin otherwise than those before."""
+"""Events after which requests no longer begin like the previous ones."""
 
 
 def usage_row(reply: ReplyFinished, now: float) -> UsageRow:
@@ -63,7 +63,7 @@ def usage_row(reply: ReplyFinished, now: float) -> UsageRow:
 
 
 def rewrite_row(event: Rewriting, position: int, now: float) -> RewriteRow | None:
-    """None where nothing was rewritten. `position`: of the message that is written next."""
+    """The row of a rewrite; None if nothing was rewritten. `position`: that of the next message."""
     match event:
         case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cost=cost, price=price):
             if cost is not None and not event.model and price is not None and price.dollar is not None:

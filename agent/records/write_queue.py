@@ -1,4 +1,4 @@
-"""What a session writes, one after the other. While another program holds the database, it waits in memory."""
+"""Writes of a session, executed one after the other. While another program locks the database, they wait in memory."""
 
 import asyncio
 import time
@@ -14,9 +14,9 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
-"""Seconds for which something waits for a database that another program holds, and between two tries."""
+"""How long a write waits for a locked database, and the delay between two attempts, in seconds."""
 INTERRUPT_GRACE_S = 0.5
-"""Seconds that a write may take before the user's wish to stop counts for more."""
+"""How long a write may take, in seconds, before an interrupt takes precedence."""
 LOCKED_NOTE = "another program has locked the session database; what is to be stored waits in memory until it lets go"
 CLOSING = (
     "another program has locked the session database; the session closes when what waits in memory is stored: leaving "
@@ -32,16 +32,16 @@ class _Write:
     work: Callable[[], None]
     done: asyncio.Future[None]
     is_left: bool = False
-    """Whether nobody waits for it any more."""
+    """Whether its caller has stopped waiting."""
 
 
 class WriteQueue:
-    """That of one session."""
+    """The write queue of one session."""
 
     def __init__(
         self, thread: StoreThread, store: SessionStore, tell: Callable[[str], None], interrupt: Interrupt
     ) -> None:
-        """`tell` is told what it waits for; `interrupt` is the user's wish to stop."""
+        """`tell` is called with notices about waiting; `interrupt` is the user's interrupt."""
         self._thread = thread
         self._store = store
         self.tell = tell
@@ -51,17 +51,17 @@ class WriteQueue:
         self._held_since: float | None = None
         self._has_told = False
         self._lost: BaseException | None = None
-        """Why something is not written that nobody waited for; whoever writes next hears it."""
+        """Why a write failed whose caller had stopped waiting; raised by the next `put`."""
 
     @property
     def is_stuck(self) -> bool:
-        """Whether another program holds the database, as far as that is known."""
+        """Whether another program is known to hold the database."""
         return self._held_since is not None or any(write.is_left for write in self._writes)
 
     async def put(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Does the work in the store's thread, after all that was put before. While another program holds the database
-        that waits, which is told, for ten minutes; where the user wants to stop meanwhile, this returns, and the work
-        is done later. Raises `StoreFailed`."""
+        """Run `work` in the store's thread, after all earlier writes. While another program locks the database, wait
+        for up to ten minutes, with a notice. If the user interrupts meanwhile, return at once; the work is done
+        later. Raises `StoreFailed`."""
         lost, self._lost = self._lost, None
         if lost is not None:
             raise lost
@@ -81,12 +81,12 @@ class WriteQueue:
             write.done.result()
 
     async def wait_until_written(self) -> None:
-        """All that was put is written when this returns, or told to be lost."""
+        """Wait until every queued write is done or reported lost."""
         if self._worker is not None:
             await asyncio.wait((self._worker,))
 
     async def close(self) -> None:
-        """As `wait_until_written`, and reports what it waits for. If it is not awaited, unwritten rows are dropped."""
+        """As `wait_until_written`, and report what it waits for. If it is cancelled, unwritten rows are dropped."""
         try:
             if self.is_stuck:
                 self.tell(CLOSING)
@@ -111,7 +111,7 @@ class WriteQueue:
             self.tell(UNLOCKED_NOTE)
 
     async def _try_write(self, work: Callable[[], None]) -> BaseException | None:
-        """Why the work could not be done, as often as it was tried; None when it is."""
+        """Try the work until the database is free. Return the error, or None on success."""
         began = time.monotonic()
         while True:
             trying = self._thread.run(work if self._held_since is None else partial(self._at_once, work))
@@ -128,12 +128,12 @@ class WriteQueue:
             await asyncio.sleep(RETRY_DELAY_S)
 
     def _at_once(self, work: Callable[[], None]) -> None:
-        """Does not keep the store's thread from others by waiting in it."""
+        """Try once without waiting, so that the store's thread stays free for others."""
         with self._store.without_waiting():
             work()
 
     def _lose(self, failed: BaseException) -> None:
-        """What was put behind it goes, too: a message may not be there without the one before."""
+        """Drop the following writes as well: a message must not be stored without the one before it."""
         behind, self._writes = self._writes, deque()
         waited_for = [write for write in behind if not write.is_left]
         for write in waited_for:
