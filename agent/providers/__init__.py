@@ -1,1 +1,1 @@
-"""Models: their wires, windows, prices, tokens and fallbacks; one request and its reply."""
+"""Model providers: adapters, context windows, prices, token counts, fallbacks, and requests to a model."""

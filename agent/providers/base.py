@@ -1,4 +1,4 @@
-"""The seam between the agent and a model: what is asked, what comes back."""
+"""The provider interface: requests to a model and its replies."""
 
 from collections.abc import AsyncIterator
 from dataclasses import field, replace
@@ -15,7 +15,8 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars per million tokens. `long_*` hold for a whole request whose prompt is longer than `long_above`."""
+    """US dollars per million tokens. The `long_*` prices apply to the whole request if its prompt is longer than
+    `long_above`."""
 
     input: float
     output: float
@@ -28,7 +29,7 @@ class Prices:
     long_cache_write: float | None = None
 
     def cost(self, usage: Usage) -> float:
-        """US dollars of one request."""
+        """The cost of one request, in US dollars."""
         price = self.at(usage.prompt)
         return (
             usage.input * price.input
@@ -38,7 +39,7 @@ class Prices:
         )
 
     def at(self, prompt: int) -> PerToken:
-        """The prices that hold for a request with a prompt of so many tokens."""
+        """The prices that apply to a request with a prompt of `prompt` tokens."""
         long = self.long_above is not None and prompt > self.long_above
 
         def price(normal: float, above: float | None) -> float:
@@ -53,48 +54,48 @@ class Prices:
 
 
 SMALL_MODEL = 4e9
-"""Weights of a model that is led by the hand, at most."""
+"""A model with at most this many parameters gets extra guidance."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is known of a model, each fact with its source."""
+    """What is known of a model, and the source of each fact."""
 
     provider: str
     name: str
     context_window: int
     max_output_tokens: int
-    """The most the model can produce in one reply; a request may ask for less."""
+    """The most tokens that the model can produce in one reply; a request may ask for fewer."""
     max_input_tokens: int | None = None
     prices: Prices | None = None
-    """None when they are not known. A local model has prices of 0."""
+    """None if unknown. A local model has prices of 0."""
     images: bool = False
     thinking: str = "none"
-    """How the model is told to think: none, adaptive, budget (Anthropic) or effort (OpenAI)."""
+    """How thinking is requested: none, adaptive, budget (Anthropic) or effort (OpenAI)."""
     tool_search: HostedSearch = "none"
-    """How its provider finds tools that are held back: plain (Anthropic), grouped (OpenAI), or none of its own."""
+    """The provider's own search for deferred tools: plain (Anthropic), grouped (OpenAI) or none."""
     most_tools: int | None = None
-    """How many definitions of tools its provider takes in one request, where there is a limit."""
+    """The most tool definitions that the provider accepts in one request; None for no limit."""
     known: bool = True
-    """False when nothing but defaults is known of it."""
+    """False if only defaults are known."""
     calls_in_text: bool = False
-    """Whether calls that it writes into its text are taken as calls."""
+    """Whether tool calls in the model's text are treated as calls."""
     may_repeat: bool = False
-    """Whether it is one of those that may fall into a circle: a reply that says the same without end is stopped."""
+    """Whether the model may get stuck in a loop; a reply that keeps repeating itself is then stopped."""
     parameters: float | None = None
-    """How many weights it has, as its server or its name says; None where neither does."""
+    """Number of parameters, from the server or the model's name; None if neither states it."""
     temperature: float | None = None
-    """What requests state of it; None where it is left to the server."""
+    """The temperature that requests set; None leaves it to the server."""
     cache_min_tokens: int = 1024
-    """The shortest beginning of a request that its provider caches."""
+    """The shortest prefix that the provider caches."""
     cache_ttl: float = 300.0
-    """Seconds after its last use for which a provider keeps what it has cached."""
+    """How long the provider keeps a cached prefix after its last use, in seconds."""
     renews_cache: bool = False
-    """Whether its provider says that the cache is kept for so long, and for so long again with each use."""
+    """Whether the provider guarantees that lifetime, and renews it with each use."""
     sources: tuple[tuple[str, str], ...] = ()
     """Pairs of fact and source: registry, config, live or default."""
     server: str = ""
-    """Digest of the address at which it is reached: another server may run another model of the name."""
+    """Digest of the server's address: another server may run a different model of the same name."""
 
     @property
     def id(self) -> str:
@@ -103,8 +104,8 @@ class ModelFacts:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is one of those that need to be led: they begin without a look at anything, write calls into
-        their text and tell of changes that they have not made."""
+        """Whether the model is so small that it needs guidance: such models start without looking at anything, write
+        calls into their text, and report changes that they did not make."""
         return self.parameters is not None and self.parameters <= SMALL_MODEL
 
 
@@ -117,17 +118,17 @@ class Request:
     tools: tuple[ToolSpec, ...]
     max_output_tokens: int
     session: str
-    """A stable id of the session, which some providers use to route to the same cache."""
+    """A stable id of the session; some providers use it to route to the same cache."""
     effort: str | None = None
-    """How hard to think: none, minimal, low, medium, high, xhigh or max; None leaves it to the model."""
+    """Thinking effort: none, minimal, low, medium, high, xhigh or max; None leaves it to the model."""
     stable: int = 0
-    """Characters of `system` that other sessions begin with, too; they are sent as a block of their own."""
+    """Length in characters of the prefix of `system` that other sessions share; it is sent as a separate block."""
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
-    """Where the provider may cut its cache. It changes nothing of what the model is told."""
+    """Where the provider may cut its cache. They do not change what the model reads."""
 
 
 def without_secrets(request: Request, secrets: SecretTokens) -> Request:
-    """The request with tokens in the place of secrets; the same object where there are none."""
+    """The request with secrets replaced by tokens; the same object if there are none."""
     system, messages = secrets.system(request.system), secrets.messages(request.messages)
     if system == request.system and messages is request.messages:
         return request
@@ -137,14 +138,14 @@ def without_secrets(request: Request, secrets: SecretTokens) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a provider is reached and how it knows us."""
+    """A provider's address, key and timeouts."""
 
     base_url: str = field(repr=False)
-    """It may hold a password."""
+    """It may contain a password."""
     key: str | None = field(default=None, repr=False)
-    """The API key; None for a server that wants none."""
+    """The API key; None if the server needs none."""
     timeout: float = 120.0
-    """Seconds without anything of an answer, before its beginning or in it, after which the request has failed."""
+    """Seconds of silence, before or during a reply, after which the request fails."""
     connect_timeout: float = 10.0
 
 
@@ -160,30 +161,30 @@ class ReasoningChunk:
 
 @dataclass(frozen=True, slots=True)
 class CallChunk:
-    """A piece of a call's arguments has arrived."""
+    """Part of a call's arguments has arrived."""
 
     index: int
     name: str
     size: int
     """Characters of arguments so far."""
     id: str = ""
-    """As the server has named the call; empty where it has not yet."""
+    """The server's id for the call; empty until it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The whole answer to one request; always the last chunk of its stream."""
+    """The whole reply to one request; always the last chunk of its stream."""
 
     message: Assistant
     usage: Usage
     stop_reason: StopReason
     passes: int = 1
-    """How often the provider has read the request for this reply: once more after each search of its own. `usage` may
-    be the sum."""
+    """How often the provider read the request for this reply: once, plus once after each of its own searches.
+    `usage` may be their sum."""
 
     @property
     def single_pass_usage(self) -> Usage:
-        """What the request took when it was read once; nothing where that cannot be told."""
+        """The usage of one pass over the request; empty if it is unknown."""
         return self.usage if self.passes == 1 else Usage()
 
 
@@ -191,7 +192,7 @@ Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Reply
 
 
 class Provider(Protocol):
-    """A model at the other end of a wire."""
+    """A model that can be asked."""
 
     @property
     def facts(self) -> ModelFacts: ...
@@ -200,10 +201,11 @@ class Provider(Protocol):
     def window(self) -> Window: ...
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        """Chunks as they arrive, ending in one `Reply`. Raises only `ProviderError`; may be cancelled at any await."""
+        """Yield chunks as they arrive, ending with one `Reply`. Raises only `ProviderError`; may be cancelled at any
+        await."""
 
     async def prepare(self) -> None:
-        """Loads what the first request needs, so that it need not wait for it. A request works without it, too."""
+        """Load what the first request needs, to make it faster. Optional."""
 
     async def close(self) -> None:
-        """Gives back the connection. The provider is not used afterwards."""
+        """Close the connection. The provider must not be used afterwards."""

@@ -1,4 +1,4 @@
-"""The models that a user may choose from, with what is known of each without asking anybody. It connects to none."""
+"""The models that a user can choose from, with the facts that are known offline."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +13,12 @@ from ebbtide.tools.lazy import dataclass
 
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 _TABLE_PROVIDERS = ("anthropic", "openai")
-"""Providers whose models the table has."""
+"""Providers whose models are in the registry."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """One model. What is not known of it is None."""
+    """One model to choose from. Unknown facts are None."""
 
     model: str
     """`provider/name`."""
@@ -29,11 +29,11 @@ class ModelChoice:
     pictures: bool | None = None
     thinking: bool | None = None
     has_key: bool = True
-    """It could be asked now: there is a key for it, or it needs none."""
+    """Whether it can be used now: its key is set, or it needs none."""
     key: str = ""
-    """The environment variable for the key; empty where none is needed."""
+    """The environment variable for the key; empty if none is needed."""
     is_own: bool = False
-    """The user's configuration names it."""
+    """Whether the user's configuration names it."""
 
     @property
     def provider(self) -> str:
@@ -41,8 +41,8 @@ class ModelChoice:
 
 
 def model_choices(config: Config, environment: Mapping[str, str], local: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
-    """Those that the configuration names, then those that could be asked now, then all others; of a provider the newest
-    first. `local`: the models of a server on this machine."""
+    """The models to choose from: configured ones first, then those that can be used now, then the rest; each
+    provider's newest first. `local`: models of a server on this machine."""
     own = configured_models(config)
     found = [
         describe_model(model, config, environment)
@@ -58,8 +58,9 @@ def model_choices(config: Config, environment: Mapping[str, str], local: Sequenc
 
 
 def model_called(said: str, usual: str) -> str | None:
-    """PROVIDER/NAME of a model of the usual one's provider: its name, or a word of it such as `haiku`, of several the
-    newest. `inherit` is the usual one. None where the provider is not known to have such a model."""
+    """Return the PROVIDER/NAME that `said` refers to, with the provider of the `usual` model. `said` is a name, or
+    part of one such as `haiku`; of several matches, the newest wins. `inherit` means the usual model. None if the
+    provider has no such model."""
     provider = usual.partition("/")[0]
     if said in ("", "inherit", usual):
         return usual
@@ -73,14 +74,14 @@ def model_called(said: str, usual: str) -> str | None:
 
 
 def version_of(model: str) -> tuple[int, ...]:
-    """The numbers in the name of a model, without dates and sizes: `claude-haiku-4-5-20251001` has (4, 5)."""
+    """The version in a model's name, without dates and sizes: (4, 5) for `claude-haiku-4-5-20251001`."""
     name = re.sub(r"\d{4}-\d{2}-\d{2}", "", model.partition("/")[2].partition(":")[0])
     numbers = [int(number) for number in re.findall(r"(?<![a-z\d])(\d{1,2})(?![\dbk])", name)]
     return (*numbers, 0, 0)[:2] if numbers else (0, 0)
 
 
 def describe_model(model: str, config: Config, environment: Mapping[str, str]) -> ModelChoice:
-    """What is known of one model, also of one that nobody has heard of."""
+    """What is known of one model, including models that are in no table."""
     provider, _, name = model.partition("/")
     settings = config.provider(provider)
     is_own = model in configured_models(config)
@@ -97,7 +98,7 @@ def describe_model(model: str, config: Config, environment: Mapping[str, str]) -
         model,
         window.size if known("context_window") or provider in LOCAL else None,
         facts.prices,
-        True if is_listed else None,  # the table holds only models that take tools
+        True if is_listed else None,  # the table lists only models that support tools
         facts.images if is_listed or known("images") else None,
         facts.thinking != "none" if is_listed or known("thinking") else None,
         _has_key(provider, config, environment),
@@ -123,5 +124,5 @@ def _table_models() -> Iterator[str]:
 
 
 def price_of_switch(offer: ModelChoice, tokens: int) -> float | None:
-    """US dollars for reading so many tokens into the model's cache anew; None when its prices are unknown."""
+    """The cost of writing `tokens` tokens to the model's cache, in US dollars; None if its prices are unknown."""
     return None if offer.prices is None else tokens * offer.prices.at(tokens).cache_write

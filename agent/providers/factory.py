@@ -1,4 +1,4 @@
-"""The models of a configuration: what is known of each, and each one connected. It alone names adapters."""
+"""Creates providers from the configuration. The only module that names adapters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,28 +32,28 @@ from ebbtide.agent.providers.tokenizers import factor_of, load_in_background, lo
 
 WireName = Literal["sdk", "http"]
 LOCAL = ("ollama", "scripted")
-"""Providers for which nothing is fetched from elsewhere."""
+"""Providers for which nothing is downloaded."""
 TEXT_CALLS = ("openai-chat", "ollama")
-"""Providers any model may be behind, with any template."""
+"""Providers that may serve any model, with any chat template."""
 KNOWN_WELL = 20
-"""Samples of a model's usage after which a tokenizer adds nothing to what was learned."""
+"""Usage samples after which a tokenizer no longer improves the learned estimate."""
 FASTEST = "fastest"
 
 
 def known_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The configured model, those the configuration describes, the usual ones there is a key for."""
+    """The configured models, and the default ones whose key is set."""
     usual = [model for key, model in FIRST_CHOICE if key in environment or has_key(environment, key, model)]
     return tuple(dict.fromkeys((*configured_models(config), *usual)))
 
 
 def configured_models(config: Config) -> tuple[str, ...]:
-    """The models that the user's configuration names."""
+    """The models named in the user's configuration."""
     described = [f"{name}/{m}" for name, provider in config.providers.items() for m in provider.models]
     return tuple(dict.fromkeys((*([config.model] if config.model else []), *config.fallback_models, *described)))
 
 
 def known_model(config: Config, model: str) -> tuple[ModelFacts, Window]:
-    """What is known of a model without asking anybody, and the window that follows from it."""
+    """The facts known of a model offline, and the resulting window."""
     name, _, model_name = model.partition("/")
     known = overrides(config, config.provider(name), name, model_name) if name in PROVIDERS else {}
     facts = facts_for(name, model_name, known)
@@ -61,7 +61,7 @@ def known_model(config: Config, model: str) -> tuple[ModelFacts, Window]:
 
 
 def split_name(model: str) -> tuple[str, str]:
-    """The provider's name and the model's. Raises `UsageError` for what is no `PROVIDER/NAME`."""
+    """Split a model into provider and name. Raises `UsageError` unless it has the form `PROVIDER/NAME`."""
     name, slash, model_name = model.partition("/")
     if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
         raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
@@ -76,9 +76,10 @@ async def build_provider(
     is_precise: bool = False,
     secrets: SecretTokens | None = None,
 ) -> Provider:
-    """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`; `secrets` hides
-    what no request is to hold. Raises
-    `UsageError`, also for a model without known prices while the cost is limited, and `AuthFailed`."""
+    """Create the provider for a model, ready for requests.
+
+    `is_precise`: see `find_window`. `secrets` hides secrets in requests. Raises `AuthFailed`, and `UsageError` for
+    an invalid model, or one with unknown prices when the cost is limited."""
     secrets = secrets or SecretTokens(environment)
     provider = await _connect_model(config, model, environment, secrets, is_precise=is_precise)
     if config.max_cost is not None and provider.facts.prices is None:
@@ -124,8 +125,8 @@ async def _connect_model(
 
 
 def reads_text_calls(config: Config, provider: str, model: str) -> bool:
-    """Whether calls in the text of a model are taken as calls: where nothing is set, on the wires over which models are
-    reached whose servers may not read them."""
+    """Whether tool calls in a model's text are treated as calls. By default, yes for providers whose servers may not
+    parse them."""
     chosen = find_setting(config, provider, model, "tool_calls")
     wish = "auto" if chosen is None else chosen.value
     return provider in TEXT_CALLS if wish == "auto" else wish == "text"
@@ -161,17 +162,17 @@ async def _adapter(
 
 
 async def reach_provider(name: str, config: Config, environment: Mapping[str, str]) -> tuple[str, int, float]:
-    """The host of a provider's server, the HTTP status with which it lists its models, and the milliseconds until then.
-    Nothing is paid for. Raises `AgentError` where it cannot be reached or refuses the key."""
-    from ebbtide.agent.providers.wires.reach import reach  # noqa: PLC0415  # deferred: only an examination asks
+    """Request a provider's list of models, which is free. Return the host, the HTTP status and the time in
+    milliseconds. Raises `AgentError` if the server is unreachable or rejects the key."""
+    from ebbtide.agent.providers.wires.reach import reach  # noqa: PLC0415  # deferred: only needed for diagnostics
 
     reached = await reach(name, find_endpoint(name, config.provider(name), environment))
     return reached.host, reached.status, reached.milliseconds
 
 
 def proxy_route(url: str) -> str | None:
-    """What the environment says of the way to an address: None where nothing stands in between, otherwise the proxy.
-    Raises `RouteFailed` where that is none."""
+    """A description of the proxy that the environment sets for a URL; None if there is none. Raises `RouteFailed` if
+    the setting is invalid."""
     from ebbtide.agent.providers.wires.proxies import check_proxy, proxy_of  # noqa: PLC0415  # deferred: as above
 
     check_proxy(url)
@@ -180,8 +181,8 @@ def proxy_route(url: str) -> str | None:
 
 
 def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
-    """The measure of a session. A tokenizer that somebody has set is loaded now, from a vocabulary that is there; in a
-    terminal the usual one is loaded in the background, and fetched, while nothing better is known of the model."""
+    """Create the meter of a session. A configured tokenizer is loaded now, from a local vocabulary. In an
+    interactive session with too few samples, the default one is downloaded and loaded in the background."""
     provider, _, name = model.partition("/")
     images: ImageRule = "tiles" if provider in ("openai", "openai-chat") else "area"
     folder = config.folders.data / "vocabularies"
@@ -205,8 +206,8 @@ def build_summarisers(
     *,
     secrets: SecretTokens | None = None,
 ) -> Summarisers | CheaperSummarisers:
-    """The models that write summaries: the one that the user set, or `fastest` of those that are known. Where nothing
-    is set, one of the configured models, when it is cheaper than the session's own."""
+    """The models that write summaries: the configured one, or with `fastest` all known ones, ordered by speed. By
+    default, a configured model that is cheaper than the session's own."""
     chosen = config.summary_model
 
     async def connect(model: str) -> Provider:
@@ -220,20 +221,20 @@ def build_summarisers(
 
 
 def possible_writers(config: Config) -> tuple[ModelFacts, ...]:
-    """The configured models that could write summaries in place of a session's own. A local one costs time instead of
-    dollars: whoever wants that sets it."""
+    """The configured models that could write summaries instead of the session's own. Local models are left out,
+    since they cost time instead of money; set `summary_model` to use one."""
     others = [model for model in configured_models(config) if model.partition("/")[0] not in LOCAL]
     return tuple(known_model(config, model)[0] for model in others)
 
 
 def targets_for(config: Config, model: str, provider: Provider, connect: Connect) -> Targets:
-    """A session's model and those that may follow it. Raises `UsageError` for what is no model."""
+    """A session's model and its fallbacks. Raises `UsageError` for an invalid model."""
     return Targets(provider, fallbacks_of(config, model), connect)
 
 
 def fallbacks_of(config: Config, model: str) -> tuple[ModelTarget, ...]:
-    """The models that may follow a session's own, with their windows as far as these are known without connecting.
-    Raises `UsageError` for what is no model."""
+    """The fallbacks of a session's model, with their windows as known offline. Raises `UsageError` for an invalid
+    model."""
     for name in config.fallback_models:
         split_name(name)
     known = [known_model(config, name) for name in chain_after(model, config.fallback_models)]

@@ -1,4 +1,4 @@
-"""The models that a session may use: its own, then those that take over from it, each connected when it is needed."""
+"""The models of a session: its own and its fallbacks, each connected when it is first needed."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -14,15 +14,15 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConnectedModel:
-    """A model that can be asked, and the measure of its tokens."""
+    """A connected model and its token meter."""
 
     provider: Provider
     meter: Meter
     server: str = ""
-    """Digest of the address at which the model answered last, in any session."""
+    """Digest of the address where the model last answered, in any session."""
 
     def answered_models(self, mark: RequestMark | None) -> set[str]:
-        """The model, when it has answered before at the address that it has now. `mark`: the session's last request."""
+        """The model's id, if it has answered before at its current address. `mark`: the session's last request."""
         is_known = has_answered(mark, self.provider) or (self.server and self.server == self.provider.facts.server)
         return {self.provider.facts.id} if is_known else set()
 
@@ -37,73 +37,73 @@ async def _no_connection(model: str) -> ConnectedModel:
 
 @dataclass(frozen=True, slots=True)
 class TurnModelRequest:
-    """That a turn is had with another model."""
+    """A request to run the turn with another model."""
 
     model: str
-    """As whoever wrote it calls it."""
+    """The model, as written by its author."""
     by: str
-    """What wants it, as it is shown."""
+    """What requested it, for display."""
 
 
 class Targets:
-    """One for each session. It only goes forward: a model that was left, or passed over, is not used again."""
+    """The models of one session. A fallback that was left or skipped is not used again."""
 
     def __init__(
         self, provider: Provider, fallbacks: Sequence[ModelTarget] = (), connect: Connect = _no_connection
     ) -> None:
-        """`provider` is the session's model now; whoever gives it closes it."""
+        """`provider` is the session's current model; the caller closes it."""
         self.provider = provider
         self.fallbacks = tuple(fallbacks)
-        """Those that may follow, with the windows they are known to have."""
+        """The remaining fallbacks, with their known windows."""
         self.wish: TurnModelRequest | None = None
-        """What was called in this turn and is meant for another model, until it is looked at."""
+        """The request to run this turn with another model, until it is handled."""
         self.own: ConnectedModel | None = None
-        """The session's model, while another one has the turn."""
+        """The session's own model, while another one runs the turn."""
         self._own_fallbacks: tuple[ModelTarget, ...] = ()
         self._connect = connect
         self._opened: list[Provider] = []
 
     @property
     def model(self) -> str:
-        """The one that the session goes on with after this turn, as PROVIDER/NAME."""
+        """The model that the session uses after this turn, as PROVIDER/NAME."""
         return (self.own.provider if self.own is not None else self.provider).facts.id
 
     async def connect(self, model: str) -> ConnectedModel:
-        """A model that takes over, connected. Raises `UsageError` and `ProviderError`."""
+        """Connect to a fallback. Raises `UsageError` and `ProviderError`."""
         connected = await self._connect(model)
         self._opened.append(connected.provider)
         return connected
 
     def pass_over(self, target: ModelTarget) -> None:
-        """It is not tried again."""
+        """Remove a fallback, so that it is not tried again."""
         self.fallbacks = tuple(other for other in self.fallbacks if other is not target)
 
     def switch_to(self, target: ModelTarget, provider: Provider) -> None:
-        """The session's model from now on."""
+        """Make a fallback the session's model."""
         self.provider = provider
         self.fallbacks = self.fallbacks[self.fallbacks.index(target) + 1 :]
         self.own = None
 
     def lend_turn(self, provider: Provider, own: ModelTarget, meter: Meter) -> None:
-        """Another model has this turn. Where it cannot go on, the session's own follows it, and the chain of that.
-        `meter`: how its own counts."""
+        """Run this turn with another model. Its first fallback is the session's own model, followed by that model's
+        fallbacks. `meter`: the meter of the session's own model."""
         self.own, self._own_fallbacks = ConnectedModel(self.provider, meter), self.fallbacks
         self.provider, self.fallbacks = provider, (own, *self.fallbacks)
 
     def end_turn(self) -> ConnectedModel | None:
-        """The session's own model, which is asked again from now on, where another one had the turn."""
+        """Return to the session's own model and return it; None if no other model ran the turn."""
         own, self.own, self.wish = self.own, None, None
         if own is not None:
             self.provider, self.fallbacks = own.provider, self._own_fallbacks
         return own
 
     async def close(self) -> None:
-        """Gives back what was connected here."""
+        """Close the connections opened here."""
         while self._opened:
             await self._opened.pop().close()
 
 
 def chain_after(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
-    """Those that may follow a session's model: all of them, or those after it where it is one of them."""
+    """The fallbacks of a session's model: those after it if it is one of them, else all."""
     start = fallbacks.index(model) + 1 if model in fallbacks else 0
     return tuple(dict.fromkeys(fallbacks[start:]))

@@ -1,5 +1,4 @@
-"""What somebody has who starts for the first time: keys in the environment, models of servers on this machine, and
-whether a key works. It changes nothing."""
+"""Detects keys in the environment and local model servers on the first run, and tests keys. Changes nothing."""
 
 import asyncio
 import http.client
@@ -21,7 +20,7 @@ from ebbtide.agent.providers.setup import CHAT_SERVERS, FIRST_CHOICE, find_endpo
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 PROBE_TIMEOUT_S = 0.5
-"""Seconds for an answer: a server on this machine needs much less."""
+"""Timeout of a probe, in seconds. A server on this machine needs much less."""
 TRIAL_SECONDS = 60.0
 _MOST_MODELS = 200
 
@@ -30,7 +29,7 @@ _KEYS = (("anthropic", r"ANTHROPIC|CLAUDE"), ("openai", r"OPENAI|GPT"))
 
 @dataclass(frozen=True, slots=True)
 class KeyFound:
-    """A variable that looks as if it held a key."""
+    """An environment variable that looks as if it contains a key."""
 
     variable: str
     provider: str
@@ -38,7 +37,7 @@ class KeyFound:
 
 @dataclass(frozen=True, slots=True)
 class LocalModelServer:
-    """A server on this machine that answers."""
+    """A model server that responds on this machine."""
 
     name: str
     url: str
@@ -46,13 +45,13 @@ class LocalModelServer:
 
 
 def is_first(config: Config, environment: Mapping[str, str]) -> bool:
-    """Nobody has said which model is meant, in any way."""
+    """Whether no model has been chosen: none is configured, no key is set and there is no config file."""
     usual = any(has_key(environment, key, model) for key, model in FIRST_CHOICE)
     return config.model is None and not usual and not (config.folders.config / "config.toml").exists()
 
 
 def keys_found(environment: Mapping[str, str]) -> tuple[KeyFound, ...]:
-    """Variables with a name of their own that could hold a provider's key. Nothing is said of what they hold."""
+    """Environment variables whose names suggest a provider's key. Their values are not examined."""
     return tuple(
         KeyFound(variable, provider)
         for variable in sorted(environment)
@@ -62,7 +61,7 @@ def keys_found(environment: Mapping[str, str]) -> tuple[KeyFound, ...]:
 
 
 def address(environment: Mapping[str, str]) -> str:
-    """Where it is said to be, as far as that is on this machine; where it usually is otherwise."""
+    """The configured address of Ollama if it is on this machine, else its default address."""
     try:
         url = find_endpoint("ollama", ProviderConfig(), environment).base_url
     except ConfigError:
@@ -71,8 +70,8 @@ def address(environment: Mapping[str, str]) -> str:
 
 
 def local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
-    """The servers on this machine that answer, with their models, Ollama's first. `url`: Ollama's. Waits for a moment
-    at most."""
+    """The model servers that respond on this machine, with their models, Ollama first. `url`: Ollama's address.
+    Takes at most `PROBE_TIMEOUT_S`."""
     asked = [("Ollama", url, f"{url}/api/tags", "models", "name")]
     asked += [(name, base, f"{base}/models", "data", "id") for name, base, _ in CHAT_SERVERS]
     with ThreadPoolExecutor(len(asked)) as pool:
@@ -85,22 +84,22 @@ def local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
 
 
 def _names(url: str, listed: str, named: str) -> tuple[str, ...] | None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of somebody else
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
     try:
         with opener.open(url, timeout=PROBE_TIMEOUT_S) as answer:
             content = json.loads(answer.read(1_000_000))
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None
     models: Any = content.get(listed) if isinstance(content, dict) else None
-    if not isinstance(models, list):  # another program that answers there; Ollama says null where it has none
+    if not isinstance(models, list):  # another program responds there; Ollama sends null if it has no models
         return () if isinstance(content, dict) and listed in content else None
     names = (model.get(named) for model in models[:_MOST_MODELS] if isinstance(model, dict))
     return tuple(name for name in names if isinstance(name, str) and name.isprintable() and name)
 
 
 async def try_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
-    """Asks a model for one word with a key. Raises `AgentError` where no answer comes."""
-    from ebbtide.agent.providers.factory import build_provider  # noqa: PLC0415  # deferred: few runs try a key
+    """Ask a model for one word, using this key. Raises `AgentError` if there is no answer."""
+    from ebbtide.agent.providers.factory import build_provider  # noqa: PLC0415  # deferred: few runs test a key
 
     name = model.partition("/")[0]
     variable = key_variable(name, config.provider(name))

@@ -1,5 +1,5 @@
-"""Keys of providers that the user has handed over: in the keyring of the system where there is one, otherwise in a file
-for its owner alone. Each is for one address and sent to no other."""
+"""API keys that the user has stored: in the system keyring if there is one, else in a file that only its owner can
+read. Each key is sent only to the address it was stored for."""
 
 import os
 import threading
@@ -17,9 +17,9 @@ KeyPlace: TypeAlias = Literal["keyring", "file"]
 NAME = "keys.json"
 _SERVICE = "ebbtide"
 MAX_KEY_CHARS = 8_192
-"""Characters of a key."""
+"""Longest key, in characters."""
 _KEYRING_TIMEOUT_S = 2.0
-"""Seconds for a keyring: one that waits for somebody who is not there would hold up every start."""
+"""Timeout of the keyring, in seconds: one that waits for an absent user would block every start."""
 _KEY, _ADDRESS = "EBB_STORED_KEY_", "EBB_STORED_URL_"
 
 T = TypeVar("T")
@@ -27,39 +27,39 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """Where a key is, and which address it is for."""
+    """Where a key is stored, and the address it is for."""
 
     origin: str
     place: KeyPlace
 
 
 class KeyStore:
-    """The keys of one user."""
+    """The stored keys of one user."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self._table = PrivateTable(self.path, "keys", mend="remove it and run `ebb key set` again")
 
     def stored_keys(self) -> dict[str, StoredKey]:
-        """What is kept, by provider. Raises `ConfigError` when that cannot be told."""
+        """The stored keys by provider. Raises `ConfigError` if they cannot be read."""
         return {name: StoredKey(entry["origin"], entry["place"]) for name, entry in self._read_entries().items()}
 
     def key_for(self, provider: str) -> str | None:
-        """None where none is kept, or the keyring does not give it. Raises `ConfigError`."""
+        """Return a provider's key; None if none is stored or the keyring does not return it. Raises `ConfigError`."""
         entry = self._read_entries().get(provider)
         if entry is None:
             return None
         return entry.get("key") if entry["place"] == "file" else _from_keyring(provider)
 
     def put(self, provider: str, origin: str, key: str) -> KeyPlace:
-        """Keeps a key in place of the one before; where it is now. Raises `ConfigError`."""
+        """Store a key, replacing any earlier one, and return where. Raises `ConfigError`."""
         place: KeyPlace = "keyring" if _to_keyring(provider, key) else "file"
         entry = {"origin": origin, "place": place, **({"key": key} if place == "file" else {})}
         self._write(lambda entries: {**entries, provider: entry})
         return place
 
     def remove(self, provider: str) -> bool:
-        """Whether one was kept. Raises `ConfigError`."""
+        """Remove a provider's key. Return whether one was stored. Raises `ConfigError`."""
         before = self._read_entries()
         if before.get(provider, {}).get("place") == "keyring":
             _out_of_keyring(provider)
@@ -83,7 +83,7 @@ class KeyStore:
 
 
 def checked_key(written: str) -> str:
-    """The key that somebody wrote. Raises `UsageError` for what is none."""
+    """The key without surrounding whitespace. Raises `UsageError` if it is not valid."""
     key = written.strip()
     if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError("that is no key: a key is one line of letters, digits and signs without blanks")
@@ -91,8 +91,8 @@ def checked_key(written: str) -> str:
 
 
 def with_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment with the keys that are kept, under names that only `stored_key` knows. What cannot be read is not
-    there: `ebb doctor` says why."""
+    """The environment with the stored keys added, under names that only `stored_key` reads. Unreadable keys are
+    skipped; `ebb doctor` reports why."""
     store = KeyStore(folder)
     if not os.path.lexists(store.path):
         return environment
@@ -108,15 +108,14 @@ def with_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[st
 
 
 def stored_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
-    """The key that is kept for a provider, where that is reached at the address it is for. `url`: where it is reached;
-    None: wherever."""
+    """The key stored for a provider, if it was stored for the address `url`. None as `url` matches any address."""
     name = _variable(provider)
     key, origin = environment.get(f"{_KEY}{name}"), environment.get(f"{_ADDRESS}{name}")
     return key if key and (url is None or origin_of(url) == origin) else None
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of an address, without the name and password that may be in it."""
+    """Scheme, host and port of a URL, without user name and password."""
     parts = urlsplit(url)
     is_usual = parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme))
     return f"{parts.scheme}://{(parts.hostname or '').lower()}{'' if is_usual else f':{parts.port}'}"
@@ -141,7 +140,7 @@ class _Keyring(Protocol):
 
 
 def _to_keyring(provider: str, key: str) -> bool:
-    """Whether the system's keyring has taken it: one that is none, or writes in clear text, is not asked."""
+    """Store a key in the system keyring. Return False if there is none, or it stores plain text."""
 
     def put() -> bool:
         keyring = _keyring()
@@ -170,7 +169,7 @@ def _out_of_keyring(provider: str) -> None:
 
 
 def _keyring() -> "_Keyring | None":
-    """The keyring in use, where it is a real one."""
+    """The keyring in use, or None if it is not a real one."""
     import keyring  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  # deferred and optional: few have it
 
     used = keyring.get_keyring()
@@ -179,13 +178,14 @@ def _keyring() -> "_Keyring | None":
 
 
 def _in_time(work: Callable[[], T], *, otherwise: T) -> T:
-    """What the work gives, unless it fails or takes too long: whatever a keyring does wrong, there is the file."""
+    """Return the result of `work`, or `otherwise` if it fails or takes too long: the file is used when a keyring
+    misbehaves."""
     found: list[T] = []
 
     def run() -> None:
         try:
             found.append(work())
-        except Exception:  # noqa: BLE001  # backends raise what they like, and there is a way without them
+        except Exception:  # noqa: BLE001  # backends may raise anything, and the file replaces them
             found.append(otherwise)
 
     worker = threading.Thread(target=run, daemon=True)

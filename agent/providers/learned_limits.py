@@ -1,4 +1,4 @@
-"""What a session learns about its model, and who writes its summaries. It compacts nothing."""
+"""What a session learns about its model's window and summaries, and which models write its summaries."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -11,26 +11,25 @@ from ebbtide.agent.providers.base import Provider
 from ebbtide.tools.lazy import dataclass
 
 FAILURES = 3
-"""Summaries in a row that failed, after which no more are asked for until something changes."""
+"""Failed summaries in a row after which no more are requested, until something changes."""
 
 COOLDOWN_REQUESTS, LONG_COOLDOWN_REQUESTS = 5, 10
-"""Requests that are answered after a summary before the next is asked for; in a small window, which a step or two fill,
-more of them."""
+"""Requests between two summaries; more in a small window, which a step or two can fill."""
 SMALL_WINDOW_TOKENS = 16_000
-"""Tokens that requests may take in such a window."""
+"""Largest effective window, in tokens, that counts as small."""
 
 SummariserSource: TypeAlias = Callable[[SummaryJob, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
-"""The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
-what is told of requests that finding them takes."""
+"""Returns the models to ask for a summary before the session's own, in order. Called when one is needed, with a
+callback for the events of requests made to choose them."""
 
 
 MIN_LEARNED_WINDOW_TOKENS = 4_000
-"""Tokens below which a window that was shown is not believed by the next program: a session could only end in it."""
+"""Smallest learned window, in tokens, that later runs trust: a session could not continue in a smaller one."""
 
 
 def learned_window(mark: RequestMark | None, provider: Provider) -> Window | None:
-    """The window that the provider showed to be smaller before the program was started anew. None where it did not, and
-    where another model, another server or another setting makes it another window."""
+    """The window that the provider revealed to be smaller than assumed, in an earlier run. None if there is none, or
+    if the model, server or settings have changed since."""
     if mark is None or mark.window is None or mark.believed != provider.window.size:
         return None
     if mark.window.size < MIN_LEARNED_WINDOW_TOKENS or not has_answered(mark, provider):
@@ -40,13 +39,13 @@ def learned_window(mark: RequestMark | None, provider: Provider) -> Window | Non
 
 
 def has_answered(mark: RequestMark | None, provider: Provider) -> bool:
-    """Whether the last request of the session went to this model at this address."""
+    """Whether the session's last request went to this model at this address."""
     return mark is not None and (mark.model, mark.server) == (provider.facts.id, provider.facts.server)
 
 
 def window_in_force(sent: RequestMark, known: Window) -> Window:
-    """The window of the next request of a session that is not open: that of the last one, whatever flags made it,
-    unless the user has set another since. `known`: what the settings say now."""
+    """The window for the next request of a stored session: that of its last request, unless the user has since set
+    another. `known`: the window from the current settings."""
     before = sent.window
     if before is None:
         return known
@@ -56,25 +55,25 @@ def window_in_force(sent: RequestMark, known: Window) -> Window:
 
 @dataclass(slots=True)
 class LearnedLimits:
-    """What a session has learnt about the model's window and about its summaries."""
+    """What a session has learnt about the model's window and its summaries."""
 
     window: Window | None = None
-    """The real window, when the provider has shown that it is smaller than was known."""
+    """The real window, if the provider has revealed that it is smaller than assumed."""
     failures: int = 0
-    """Summaries in a row that could not be used."""
+    """Failed summaries in a row."""
     since_summary: int = LONG_COOLDOWN_REQUESTS
-    """Requests that were answered since a summary was asked for."""
+    """Requests answered since the last summary was requested."""
     silent_writers: frozenset[str] = frozenset()
-    """Models that are set for summaries and did not answer: they are not waited for again until the user asks."""
+    """Models set for summaries that did not answer; they are skipped until the user asks for them."""
     is_floor_reported: bool = False
-    """Whether the user knows that what stays after any compaction leaves too little room."""
+    """Whether the user was told that compaction alone cannot free enough space."""
 
     def forget(self) -> None:
-        """Another model has another window, and may write summaries that can be used."""
+        """Reset what does not apply to another model: its window and its failed summaries."""
         self.window, self.failures, self.is_floor_reported = None, 0, False
 
     def is_refuted_by(self, counted: int) -> bool:
-        """Whether a server has read more of a request than the window holds that its counts had shown."""
+        """Whether the server has read clearly more tokens than the window inferred from its counts."""
         supposed = self.window
         return (
             supposed is not None
@@ -83,14 +82,14 @@ class LearnedLimits:
         )
 
     def is_in_cooldown(self, effective: int) -> bool:
-        """Whether a summary was asked for only a few requests ago, in a window with room for so many tokens."""
+        """Whether a summary was requested only a few requests ago. `effective`: the usable window in tokens."""
         return self.since_summary < (LONG_COOLDOWN_REQUESTS if effective <= SMALL_WINDOW_TOKENS else COOLDOWN_REQUESTS)
 
     def end_cooldown(self) -> None:
-        """A summary may be asked for again."""
+        """Allow the next summary at once."""
         self.since_summary = LONG_COOLDOWN_REQUESTS
 
     @property
     def is_broken(self) -> bool:
-        """Whether no summary is asked for any more, until something changes."""
+        """Whether summaries have failed too often, so that none is requested until something changes."""
         return self.failures >= FAILURES

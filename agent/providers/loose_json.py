@@ -1,4 +1,4 @@
-"""JSON as models write it by hand: in the quotes of Python, with a comma behind the last item. Pure."""
+"""Parses JSON as models write it by hand: with Python's quotes and literals, and with trailing commas. Pure."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tools.schema import MAX_DEPTH
 
 HALF_PAIR = "the arguments hold half of a surrogate pair: send the character whole"
-"""What is said of arguments that cannot be written down."""
+"""The error for arguments that cannot be encoded."""
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -17,7 +17,7 @@ def _refuse(constant: str) -> NoReturn:
 
 _JSON = json.JSONDecoder(strict=False, parse_constant=_refuse)
 _BLANK = regex(r"\s*+")
-# Possessive, so that a string which does not end is given up at once.
+# Possessive, so that an unterminated string fails at once.
 _STRING = regex(
     r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""|\'\'\'((?:[^\'\\]++|\\.|\'(?!\'\'))*+)\'\'\'|'
     r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'',
@@ -31,7 +31,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'"
 
 
 def is_text(text: str) -> bool:
-    """Whether a text can be written down."""
+    """Whether the text can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -40,9 +40,9 @@ def is_text(text: str) -> bool:
 
 
 def read_value(text: str, start: int = 0) -> tuple[object, int]:
-    """The value that begins at a place, and where it ends. What is JSON is read as JSON, line ends in strings aside.
-    Raises `ValueError`, as JSON's reader does, where it is not whole or could be read in two ways: a quote inside a
-    string that is not escaped, an end that is missing."""
+    """Parse the value that starts at an index; return it and its end. Valid JSON is parsed as JSON, except that
+    strings may contain line breaks. Raises `ValueError` like the JSON decoder if the value is incomplete or
+    ambiguous: unescaped quotes in a string, a missing closing bracket."""
     if text.startswith('"""', start):
         return _value(text, start, MAX_DEPTH)
     try:
@@ -54,8 +54,8 @@ def read_value(text: str, start: int = 0) -> tuple[object, int]:
 
 
 def read_whole(text: str) -> object:
-    """The value that a text is, blanks around it aside. Raises `ValueError` where it is none or goes on behind it, and
-    `RecursionError` where it nests without end."""
+    """Parse a whole text as one value, ignoring surrounding whitespace. Raises `ValueError` if it is invalid or
+    followed by more text, and `RecursionError` if it is nested too deeply."""
     try:
         return _JSON.decode(text)
     except ValueError as strict:
@@ -109,7 +109,7 @@ def _list(text: str, start: int, levels: int) -> tuple[list[object], int]:
 
 
 def _behind_item(text: str, place: int, end: str) -> int:
-    """Where the next item begins, or the end stands."""
+    """The index of the next item or of the closing bracket."""
     place = _behind_blanks(text, place)
     if text.startswith(",", place):
         return _behind_blanks(text, place + 1)
@@ -119,7 +119,7 @@ def _behind_item(text: str, place: int, end: str) -> int:
 
 
 def _string(text: str, start: int) -> tuple[str, int]:
-    """A string. A backslash before a letter that it does not change is one, as in Python."""
+    """Parse a string. As in Python, an unknown escape keeps its backslash."""
     found = _STRING.match(text, start)
     if found is None:
         raise json.JSONDecodeError("Expecting a string that ends", text, start)

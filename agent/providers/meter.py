@@ -1,5 +1,5 @@
-"""A session's measure of its requests: what was learned of the model's tokens, and the counters of the turn. It decides
-nothing and knows no store; what it has learned is one JSON text."""
+"""The token meter of a session: learned estimates for its model, and the counters of the turn. Learned state is
+serialised as JSON text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -43,15 +43,16 @@ from ebbtide.agent.providers.usage import carried_usage, drops_reasoning, is_for
 from ebbtide.tools.lazy import dataclass
 
 CountReading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
-"""What a reported usage is worth. `fresh`: of what was new only. `doubtful`: less than can be, for the first time."""
+"""How far a reported usage can be trusted. `fresh`: it covers only new content. `doubtful`: less than possible, for
+the first time."""
 
 _MAX_CACHED_TEXTS = 64
-"""Texts whose counts are kept: the sections of the system text."""
+"""How many texts have their counts cached: the sections of the system text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FullCount:
-    """A request that was counted as a whole: the tool definitions are what its other parts leave of it."""
+    """A request counted as a whole: the tool definitions take what its other parts leave."""
 
     tools: tuple[ToolSpec, ...]
     rest: Counts
@@ -60,7 +61,7 @@ class _FullCount:
 
 @dataclass(slots=True)
 class _MessageCounts:
-    """What messages hold that takes tokens."""
+    """The counts of messages."""
 
     counts: Counts = field(default_factory=Counts)
     names: list[str] = field(default_factory=list)
@@ -73,7 +74,7 @@ class _MessageCounts:
 
 
 class Meter:
-    """One for each session. `ruler` may be replaced when a tokenizer has been loaded."""
+    """The token meter of one session. `ruler` may be replaced once a tokenizer has been loaded."""
 
     def __init__(
         self,
@@ -81,12 +82,12 @@ class Meter:
         ruler: Ruler | None = None,
         load: Callable[["Meter"], None] | None = None,
     ) -> None:
-        """`load`: starts to load a tokenizer in the background, when the front end says that there is time."""
+        """`load`: starts loading a tokenizer in the background; called by `prepare`."""
         self.estimator = estimator or Estimator()
         self.ruler = ruler or Ruler()
         self.counters = Counters()
         self.crowded = False
-        """Whether an output of the last step found no room."""
+        """Whether an output of the last step was cut for lack of space."""
         self._load = load
         self._next: Ruler | None = None
         self._shown: tuple[str, ...] = ()
@@ -102,14 +103,14 @@ class Meter:
         self.record: CountRecord | None = None
         """What the server's counts have been like; None before the first."""
         self._sizes: tuple[tuple[Message, ...], int, int] = ((), 0, 0)
-        """The messages that were counted last, their words, and their tokens by weights that learn nothing."""
+        """The messages counted last, their minimum tokens, and an estimate with fixed weights."""
         self._real_window: int | None = None
         self.scale = 1.0
-        """Tokens that were counted for one that is estimated of messages, before they were rewritten last: what is
-        left of them is estimated with it until it is counted."""
+        """Counted tokens per estimated token of messages, before they were last rewritten; applied to estimates of
+        the rest until it is counted."""
 
     def replace_with(self, other: "Meter") -> None:
-        """Measures as the other does, from nothing: for another model, which counts in other tokens."""
+        """Take over another meter's estimates and reset all counts: used for another model, which has other tokens."""
         self.estimator, self.ruler, self._load = other.estimator, other.ruler, other._load
         self._next, self._first, self._remembered = None, None, ((), 0)
         self._texts, self._tools, self._messages = {}, ((), Counts()), self._message_counter()
@@ -120,14 +121,14 @@ class Meter:
         self.prepare()
 
     def prepare(self) -> None:
-        """Starts what makes the first estimates better, once."""
+        """Start loading a better tokenizer, once."""
         load, self._load = self._load, None
         if load is not None:
             load(self)
 
     def use(self, ruler: Ruler) -> None:
-        """Counts with this ruler from the next measurement on, and all that was counted so far before that. May be
-        called from any thread but the loop's."""
+        """Switch to this ruler at the next measurement. Counts all known messages with it first. Call it from any
+        thread except the event loop's."""
         for message in self._messages.seen:
             count_message(message, ruler)
         self._next = ruler
@@ -148,9 +149,9 @@ class Meter:
         window: Window,
         sections: Mapping[BudgetSection, str] | None = None,
     ) -> ContextBudget:
-        """The budget of the next request. `tools` are those that are offered, the deferred ones among them: they take
-        nothing until they are found. `sections` are the parts of the system text that are shown by themselves, and
-        what else stands before the messages."""
+        """The budget of the next request. `tools`: the offered tools, including deferred ones, which cost nothing
+        until they are found. `sections`: parts of the system text that are shown separately, and anything else
+        before the messages."""
         self._take_ruler()
         counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
         seen, unseen = self._split(conversation)
@@ -162,7 +163,7 @@ class Meter:
         return budget
 
     def size_of(self, message: Message) -> int:
-        """Estimated tokens of a message by itself."""
+        """Estimated tokens of one message."""
         return self.estimator.tokens(count_message(message, self.ruler))
 
     def _size_of_all(self, messages: Sequence[Message]) -> int:
@@ -173,27 +174,27 @@ class Meter:
         return self.estimator.tokens(count_text(text, self.ruler))
 
     def size_of_tool(self, spec: ToolSpec) -> int:
-        """Estimated tokens of a tool's definition."""
+        """Estimated tokens of a tool definition."""
         return self.estimator.tokens(count_tools((spec,), self.ruler))
 
     @property
     def tool_tokens(self) -> int:
-        """Estimated tokens of the tool definitions that were measured last."""
+        """Estimated tokens of the tool definitions in the last measurement."""
         known = self._schema(self._tools[0])
         return self.estimator.tokens(self._tools[1]) if known is None else known
 
     def remember_tools(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
-        """What these definitions took in an earlier request, to be taken as known until they are counted again."""
+        """Use the token count of these definitions from an earlier request, until they are counted again."""
         self._remembered = tools, tokens
 
     def remember_counts(self, record: CountRecord | None, scale: float, *, begins_as_before: bool) -> None:
-        """What the server's counts were like before the program was started, and by what is estimated what has not been
-        counted since. `begins_as_before`: with the system text and the tools of then."""
+        """Restore the server's counts from an earlier run, and the scale for estimates of what has not been counted
+        since. `begins_as_before`: the system text and tools are unchanged."""
         self.record = record if record is None or begins_as_before else record.after_rewrite()
         self.scale = scale
 
     def fresh_copy(self) -> "Meter":
-        """One that measures as this does, and may be used beside it."""
+        """An independent meter with the same estimates."""
         other = Meter(self.estimator, self.ruler)
         known = self._schema(self._tools[0])
         other.remember_tools(*(self._remembered if known is None else (self._tools[0], known)))
@@ -201,7 +202,7 @@ class Meter:
         return other
 
     def scale_by(self, conversation: Conversation, budget: ContextBudget) -> None:
-        """From now on what is not counted is estimated as this conversation, whose budget this is, was counted."""
+        """Scale later estimates by how this conversation was counted. `budget`: its budget."""
         if conversation.anchor is None:
             return
         summary = count_summary(conversation.summary, self.ruler).values()
@@ -211,25 +212,24 @@ class Meter:
         self.scale = min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
 
     def begin_turn(self, said: Message) -> int:
-        """Seeds the counters of a turn, and tells with how much."""
+        """Seed the counters of a turn with the user's message. Return its estimated tokens."""
         self.crowded = False
         seed = self.size_of(said)
         self.counters = self.counters.at_turn_start(seed)
         return seed
 
     def force_final(self) -> None:
-        """Settles the counters, since this turn goes no further than its report."""
+        """Settle the counters for the final turn, which only writes its report."""
         self.counters = settle_for_final_turn(self.counters)
 
     def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
-        """How many tokens the tool definitions take for every four characters of them; None when they take what they
-        took when this was last asked."""
+        """Tokens of the tool definitions per four characters; None if unchanged since the last call."""
         schema, before = self.counters.schema, self._schema_told
         self._schema_told = schema
         return None if schema == before else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
 
     def end_turn(self, conversation: Conversation) -> None:
-        """Commits the counters: to what the provider counted, with an estimate of what it has not seen."""
+        """Commit the counters: the provider's count, plus an estimate of what it has not seen."""
         if conversation.anchor is None:
             self.counters = self.counters.at_turn_end()
             return
@@ -237,18 +237,18 @@ class Meter:
         self.counters = self.counters.at_turn_end(conversation.anchor.total + self.estimator.tokens(unseen))
 
     def reset_counters(self) -> None:
-        """After a compaction the counters begin again with the next measurement."""
+        """Reset the counters after a compaction, until the next measurement."""
         self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
         self.record = self.record and self.record.after_rewrite()
         self._sizes = (), 0, 0
 
     def take_real_window(self) -> int | None:
-        """The window of a server that has left out the beginning of the request that was counted last, once."""
+        """The real window of a server that truncated the last counted request; returned once."""
         window, self._real_window = self._real_window, None
         return window
 
     def forget_truncation(self) -> None:
-        """The server has read more than was found: what is found of it next is told, too."""
+        """The server has read more than the window found: report the next truncation again."""
         self._told.discard("truncated")
 
     def anchor_reply(
@@ -258,11 +258,11 @@ class Meter:
         budget: ContextBudget,
         emit: Callable[[Event], None],
     ) -> Conversation:
-        """The conversation with the reply, anchored at what the provider counted of the request that was measured last.
-        A count that cannot be meant anchors nothing and teaches nothing."""
+        """Add the reply to the conversation, anchored at the provider's count for the last measured request. An
+        implausible count anchors nothing and is not learned from."""
         answered = conversation.plus(reply.message)
         if reply.passes > 1:
-            return answered  # its counts may be of more than one request
+            return answered  # its counts may cover more than one request
         reading = self._assess_usage(reply, conversation, budget)
         if reading != "counted":
             self._report_reading(reading, reply, budget, emit)
@@ -274,7 +274,7 @@ class Meter:
         return encode_estimator(self.estimator, server)
 
     def _assess_usage(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> CountReading:
-        """Whether a reply's usage can be meant, and is of all that was sent."""
+        """Whether a reply's usage is plausible and covers everything sent."""
         usage = reply.usage
         if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
             return "nonsense"
@@ -288,8 +288,8 @@ class Meter:
         return "counted" if finding == "whole" and is_plausible(usage.prompt, budget.used) else "nonsense"
 
     def _record_for(self, conversation: Conversation, reply: Reply) -> CountRecord:
-        """What a count is compared with: a session that goes on begins with what was counted then, as far as requests
-        have only grown since."""
+        """What a count is compared with. A resumed session starts with its last count, if requests have only grown
+        since."""
         is_other = is_foreign(conversation, reply.message.model) or drops_reasoning(conversation)
         if self.record is not None:
             return self.record.after_rewrite() if is_other else self.record
@@ -308,8 +308,8 @@ class Meter:
         return sent_of(shown, (least, plain), usage.prompt, budget, self._size_of_all, is_first=is_new(conversation))
 
     def _distrusting(self, conversation: Conversation) -> Conversation:
-        """Without what was counted and learned so far of a server that leaves something out, since part of it was
-        counted when it did already. What it has read at most is what it can read."""
+        """Discard everything counted and learned from a server that truncates, since some counts were already wrong.
+        Its largest count is its real window."""
         assert self.record is not None, "a finding comes with a record"
         self._real_window, self.record = self.record.window, CountRecord()
         self.estimator, self._first, self._remembered, self.scale = Estimator(), None, ((), 0), 1.0
@@ -329,8 +329,8 @@ class Meter:
             self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
 
     def _clearer(self, counted: _FullCount) -> _FullCount:
-        """Of this request and the one known so far that which says more of the tool definitions: with less beside them
-        that is only estimated, pictures above all."""
+        """Of the two full counts, keep the one that says more about the tool definitions: the one with fewer
+        estimated tokens beside them, above all without images."""
         known = self._first
         if known is None or known.tools != counted.tools:
             return counted
@@ -372,12 +372,12 @@ class Meter:
         return Counts(), inside.counts + self._found_tool_counts(inside.names) + Counts(replies=1)
 
     def _message_counter(self) -> "IncrementalFold[_MessageCounts, Message]":
-        """What is in messages, as the ruler of now counts it."""
+        """Counts messages with the current ruler."""
         ruler = self.ruler
         return IncrementalFold(_MessageCounts, lambda inside, message: inside.plus(message, ruler))
 
     def _found_tool_counts(self, names: Sequence[str]) -> Counts:
-        """Counts of the definitions that the model is shown because the provider's search has found them."""
+        """Counts of deferred definitions that the provider's search has found, which the model therefore sees."""
         if not names:
             return Counts()
         deferred = {spec.name: replace(spec, deferred=None) for spec in self._tools[0] if spec.deferred is not None}

@@ -1,7 +1,6 @@
-"""What is known of models: windows, limits, prices, abilities.
+"""Facts about models: windows, limits, prices, capabilities.
 
-A fact comes from the first of these that has it: what the user set, what the server says, the table, a default.
-"""
+A fact comes from the first of these sources that has it: user settings, the server, the table, a default."""
 
 import json
 import re
@@ -18,17 +17,17 @@ from ebbtide.tools.lazy import regex
 UNKNOWN_WINDOW = 131_072
 UNKNOWN_OUTPUT = 8_192
 OLLAMA_WINDOW = 32_768
-"""What a local model is given when nothing is set: more costs memory that the machine may not have."""
+"""Default window of a local model: a larger one needs memory that the machine may not have."""
 FREE = Prices(input=0, output=0, cache_read=0, cache_write=0)
 
 TABLES = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
-"""Which table of the registry holds a provider's models."""
+"""The registry table with a provider's models."""
 
 CACHE_TTL = {"anthropic": 300.0, "openai": 300.0, "openai-chat": 300.0, "ollama": 1800.0}
-"""Seconds that a provider keeps a cache at least; a local server keeps the model for as long as we ask it to."""
+"""Minimum lifetime of a provider's cache, in seconds; a local server keeps the model for as long as requests ask."""
 LATER_OPENAI_TTL = 1800.0
 CACHE_MINIMUM = (("haiku", 4096), ("opus", 4096), ("sonnet", 2048))
-"""The shortest beginning that is cached, by family, for its newest models; otherwise it is the usual 1,024."""
+"""The shortest prefix that is cached, by family, for its newest models; the usual minimum is 1,024."""
 
 KINDS: dict[str, type] = {
     "context_window": int,
@@ -40,30 +39,30 @@ KINDS: dict[str, type] = {
     "tool_search": str,
     "prices": dict,
 }
-"""The facts that a user may set, by key, and what they are."""
+"""The facts that a user may set, with their types."""
 THINKING = ("none", "adaptive", "budget", "effort")
 TOOL_SEARCH = {"anthropic": ("none", "plain"), "openai": ("none", "grouped")}
-"""How providers search for tools that are held back, where they do."""
+"""How providers search for deferred tools, if they do."""
 
 MOST_TOOLS = {"openai": 128, "openai-chat": 128}
-"""How many definitions of tools a provider takes in a request; one more, and it refuses them all."""
+"""The most tool definitions that a provider accepts in one request; it rejects a request with more."""
 
 STEADY = 0.2
-"""The temperature of a small model where nobody has chosen one: at the 0.8 that servers take then, it loses its way in
-the arguments of its calls."""
+"""The default temperature of a small model: at the 0.8 that servers use otherwise, it makes mistakes in the
+arguments of its calls."""
 
 _SIZE = regex(r"(?<![\w.])(?:(\d+)x)?(\d{1,4}(?:\.\d+)?)b(?![a-z\d])", re.IGNORECASE)
 _DATE = regex(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
 def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) -> ModelFacts:
-    """What is known of a model. Raises `ConfigError` for an override that cannot be."""
+    """What is known of a model. Raises `ConfigError` for an invalid override."""
     row = _row(provider, name)
     known: dict[str, Any] = dict(row or {})
     if "prices" in known:
         known["prices"] = Prices(**known["prices"])
     if provider not in TOOL_SEARCH:
-        known.pop("tool_search", None)  # one API of a provider has it, the other has not
+        known.pop("tool_search", None)  # one API of a provider supports it, the other does not
     settings: dict[str, Any] = {
         key: _validate_override(provider, name, key, value) for key, value in overrides.items() if key in KINDS
     }
@@ -91,10 +90,9 @@ def with_live(
     capabilities: tuple[str, ...] | None,
     set_window: int | None = None,
 ) -> ModelFacts:
-    """The facts with what a running server says: the longest window of the model, and what it can do.
+    """The facts updated with what a running server reports: the model's longest window and its capabilities.
 
-    The window is what the user set, or the usual one of a local model, but never more than the model has.
-    """
+    The window is the user's setting or the default for local models, but never more than the model's longest."""
     sources = dict(facts.sources)
     if set_window is None and sources.get("context_window") == "config":
         set_window = facts.context_window
@@ -111,15 +109,15 @@ def with_live(
 
 
 def parameters_in(name: str) -> float | None:
-    """How many weights a model has by its name, such as `qwen2.5-coder:1.5b`; of several numbers the largest, which
-    says how many there are and not how many work at once. None where the name does not say."""
+    """The number of parameters in a model's name, such as `qwen2.5-coder:1.5b`. Of several numbers the largest
+    counts, since it is the total rather than the active parameters. None if the name has none."""
     found = [int(times or 1) * float(number) * 1e9 for times, number in _SIZE.findall(name)]
     return max(found, default=None)
 
 
 def with_parameters(facts: ModelFacts, parameters: object, *, has_usual_sampling: bool) -> ModelFacts:
-    """The facts with the number of weights that a server tells. `has_usual_sampling`: nobody has chosen how the server
-    draws the model's words, so a small model that does not think is asked to be steadier."""
+    """The facts with the number of parameters reported by the server. `has_usual_sampling`: the temperature is the
+    server's default, so a small model without thinking gets a lower one."""
     if isinstance(parameters, int | float) and not isinstance(parameters, bool) and parameters > 0:
         facts = replace(facts, parameters=float(parameters))
     if facts.is_small and has_usual_sampling and facts.temperature is None and facts.thinking == "none":
@@ -128,8 +126,8 @@ def with_parameters(facts: ModelFacts, parameters: object, *, has_usual_sampling
 
 
 def at_other_server(facts: ModelFacts) -> ModelFacts:
-    """The facts of a model whose provider is reached through somebody else's server: only what every such server can
-    do, unless the user says that this one can do more."""
+    """The facts of a model reached through a third-party server: only what every such server supports, unless the
+    user's settings say more."""
     if dict(facts.sources).get("tool_search") == "config":
         return facts
     kept = tuple(pair for pair in facts.sources if pair[0] != "tool_search")
@@ -137,12 +135,12 @@ def at_other_server(facts: ModelFacts) -> ModelFacts:
 
 
 def known_models(provider: str) -> tuple[str, ...]:
-    """The names that the table has for a provider."""
+    """The registry's model names for a provider."""
     return tuple(_table().get(TABLES.get(provider, ""), {}))
 
 
 def _row(provider: str, name: str) -> Mapping[str, Any] | None:
-    """The table's row for a model, or for the model that a dated name is a version of."""
+    """The registry row for a model, or for the model that a dated name is a version of."""
     models = _table().get(TABLES.get(provider, ""), {})
     return models.get(name) or models.get(_DATE.sub("", name))
 
@@ -154,7 +152,7 @@ def _table() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def has_breakpoints(name: str) -> bool:
-    """Whether an OpenAI model takes breakpoints in its input: those since 5.6 do."""
+    """Whether an OpenAI model accepts cache breakpoints in its input: since GPT-5.6."""
     version = re.match(r"gpt-(\d+)(?:\.(\d+))?(?!\d|o)", name)
     return version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 6)
 
@@ -189,7 +187,7 @@ def _validate_override(provider: str, name: str, key: str, value: object) -> obj
 
 
 def _prices(set_by_user: Mapping[str, object], known: Prices | None, model: str) -> Prices:
-    """The user's prices over the known ones. Prices of long requests hold only for the list they came with."""
+    """The user's prices over the known ones. Prices of long requests apply only to the price list they came with."""
     allowed = {field.name for field in fields(Prices)}
     numbers = {
         key: float(value)

@@ -1,4 +1,4 @@
-"""What a provider needs to be built, from the configuration: its address, its key, the window to work in."""
+"""A provider's settings from the configuration: its address, key and window."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,12 +15,12 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.secrets.redaction import without_password
 
 OUTPUT_TOKENS = 16_384
-"""Reserved for a reply, when the model can write as much."""
+"""Tokens reserved for a reply, if the model can write as many."""
 
 TIMEOUT = 120.0
-"""Seconds without anything of an answer."""
+"""Seconds of silence before a request fails."""
 LOCAL_TIMEOUT = 600.0
-"""The same for a server on this machine, which may read a long request for minutes before it says anything."""
+"""The same for a server on this machine, which may take minutes to read a long request before it responds."""
 
 _COMMAND_LINE = ("command line", "--config")
 
@@ -36,13 +36,13 @@ CHAT_SERVERS = (
     ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
     ("vLLM", "http://127.0.0.1:8000/v1", "vllm serve MODEL"),
 )
-"""Servers with OpenAI's chat API: name, usual address, command that starts it."""
+"""Servers with OpenAI's chat API: name, default address, start command."""
 FIRST_CHOICE = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_API_KEY", "openai/gpt-6-sol"))
-"""The model of somebody who has named none, by the key that they have."""
+"""Default model by the key that is set."""
 
 
 def first_choice(environment: Mapping[str, str]) -> str:
-    """The model of somebody who has named none. Raises `UsageError` when no key says which it could be."""
+    """The default model for the keys that are set. Raises `UsageError` if there are none."""
     for key, model in FIRST_CHOICE:
         if has_key(environment, key, model):
             return model
@@ -54,21 +54,21 @@ def first_choice(environment: Mapping[str, str]) -> str:
 
 
 def has_key(environment: Mapping[str, str], variable: str, model: str) -> bool:
-    """Whether there is a key for a model, in its variable or kept."""
+    """Whether there is a key for a model, in its variable or stored."""
     return bool(_value(environment, variable) or stored_key(environment, model.partition("/")[0]))
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
-    """A number or name that somebody set for a model, and where."""
+    """A configured value for a model, and where it was set."""
 
     value: Any
     source: str
 
 
 def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSetting | None:
-    """What is set for a model: on the command line, for the model, for its provider, in `[agent]`; None when nobody
-    has set it. What the command line says wins over all files."""
+    """The value set for a model: on the command line, for the model, for its provider or in `[agent]`; None if it is
+    not set. The command line overrides all files."""
     settings, name = config.provider(provider), f"agent.{key}"
     places = [
         (settings.models.get(model, {}).get(key), f"providers.{provider}.models.{model}.{key}"),
@@ -87,7 +87,7 @@ def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSe
 
 
 def overrides(config: Config, settings: ProviderConfig, provider: str, model: str) -> dict[str, object]:
-    """What the configuration knows better than the registry."""
+    """The settings that override the registry."""
     chosen = dict(settings.models.get(model, {}))
     window = find_setting(config, provider, model, "context_window")
     if window is not None:
@@ -96,8 +96,8 @@ def overrides(config: Config, settings: ProviderConfig, provider: str, model: st
 
 
 def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) -> Window:
-    """The window that a session works in, with its reserves and the source of each number. `is_precise`: the estimates
-    for this model have been good, so that less is kept free for their errors."""
+    """The window for a session, with its reserves and the source of each number. `is_precise`: estimates for this
+    model have been good, so a smaller safety margin is enough."""
     known = dict(facts.sources)
     size = _window_size(facts, config)
     longest = find_setting(config, facts.provider, facts.name, "max_output_tokens")
@@ -114,7 +114,7 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
     buffer = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or ModelSetting(
         min(SMALL_BUFFER if is_precise else BUFFER, size.value // 8), "learned" if is_precise else "default"
     )
-    # Who sets a window has chosen to pay for it; otherwise a request stays where tokens have their usual price.
+    # A window set by the user may cost more; the default one stays within the regular price tier.
     tier = facts.prices.long_above if facts.prices and size.source in ("registry", "live", "default") else None
     window = Window(
         size.value, output.value, buffer.value, max_input=facts.max_input_tokens, price_tier=tier,
@@ -136,7 +136,7 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
 
 
 def _window_size(facts: ModelFacts, config: Config) -> ModelSetting:
-    """The window's size. What somebody set is never raised by what the server says, but it may be lowered."""
+    """The window size. A user's setting is never raised by the server's value, but may be lowered."""
     source = dict(facts.sources).get("context_window", "default")
     chosen = find_setting(config, facts.provider, facts.name, "context_window")
     if chosen is None:
@@ -147,7 +147,8 @@ def _window_size(facts: ModelFacts, config: Config) -> ModelSetting:
 
 
 def _triggers(window: Window, config: Config) -> dict[str, Any]:
-    """The two shares of the usable window. A share of the whole window is converted, and never lies above the block."""
+    """The two triggers, as shares of the usable window. A ratio of the whole window is converted, and capped at the
+    block."""
     if config.threshold_ratio is None:
         return {"compact_trigger": config.compact_trigger, "hard_block": config.hard_block}
     share = config.threshold_ratio * window.size / max(window.effective, 1)
@@ -168,8 +169,8 @@ def _notices(
 
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
-    """Where a provider is reached, and the key for it. Raises `ConfigError` for a malformed URL, and `AuthFailed` when
-    there is no key and one is needed: for any server but ollama and those on this machine."""
+    """A provider's address and key. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key is
+    missing; Ollama and servers on this machine need none."""
     url = address_of(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
@@ -184,13 +185,13 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
 
 
 def _value(environment: Mapping[str, str], variable: str) -> str:
-    """What a variable holds, without the blanks around it: lines of a file that was written on Windows leave a carriage
-    return, what was copied a newline."""
+    """The value of a variable, stripped: lines from a Windows file leave a carriage return, and pasted text a
+    newline."""
     return environment.get(variable, "").strip()
 
 
 def address_of(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
-    """Where a provider is reached. Raises `ConfigError` for a malformed URL."""
+    """A provider's address. Raises `ConfigError` for a malformed URL."""
     variable, usual_url = _BASE_URLS[name]
     url, source = usual_url, "the default"
     if told := _value(environment, variable):
@@ -198,19 +199,19 @@ def address_of(name: str, settings: ProviderConfig, environment: Mapping[str, st
     if settings.base_url:
         url, source = settings.base_url, f"`providers.{name}.base_url`"
     if name == "ollama" and "://" not in url:
-        # As Ollama's own programs read OLLAMA_HOST: a bare host means its usual port, not that of HTTP.
+        # As Ollama's own programs do: a bare host means Ollama's port, not port 80.
         url = f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:11434"
     _check(url, source)
     return url
 
 
 def is_own_server(name: str, endpoint: Endpoint) -> bool:
-    """Whether a provider is reached at its own address."""
+    """Whether a provider is reached at its official address."""
     return endpoint.base_url == _BASE_URLS[name][1]
 
 
 def key_variable(name: str, settings: ProviderConfig) -> str | None:
-    """The environment variable that holds a provider's key; None for those that need none."""
+    """The environment variable for a provider's key; None if it needs none."""
     return settings.api_key_env or _KEYS.get(name)
 
 
@@ -226,7 +227,7 @@ def _check(url: str, source: str) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine."""
-    import ipaddress  # noqa: PLC0415  # deferred: only a run without a key asks
+    import ipaddress  # noqa: PLC0415  # deferred: only needed without a key
 
     try:
         return ipaddress.ip_address(host).is_loopback

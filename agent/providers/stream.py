@@ -1,4 +1,4 @@
-"""One request and its reply, tried again when that can help; and what the provider's own search has found in it."""
+"""Sends a request, retrying if that can help, and reads its reply."""
 
 import asyncio
 import random
@@ -28,28 +28,29 @@ from ebbtide.agent.providers.base import CallChunk, Provider, ReasoningChunk, Re
 from ebbtide.tools.lazy import dataclass
 
 ATTEMPTS = 5
-"""For an answer that breaks off: each costs a whole request, and what cannot be read is often the same again."""
+"""Attempts after broken streams: each costs a full request, and a malformed reply is often repeated."""
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 MAX_TRUSTED_WAITS = 3
-"""How often a server's own wait is enough. One that goes on asking for none would be asked without end."""
+"""How many times the server's requested delay is used as it is. Later delays also grow, in case it keeps asking for
+none."""
 JITTER = 0.25
-"""The part of a delay that chance may take off, so that many clients do not return at once."""
+"""The share of a delay that is randomised, so that many clients do not retry at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLimits:
-    """How long a request is tried again."""
+    """How long a request is retried."""
 
     patience: float | None = 600.0
-    """Seconds; None: until the user has enough of it."""
+    """Seconds; None retries until the user interrupts."""
     first: float = 10.0
-    """Seconds for a server that nobody has reached yet: its address is probably mistyped."""
+    """Seconds for a server that was never reached: its address is probably wrong."""
     fallback_after: float | None = None
-    """Seconds after which another model takes over where there is one; None: never."""
+    """Seconds after which a fallback takes over, if there is one; None: never."""
 
     def limit(self, error: ProviderError, *, reached: bool, may_leave: bool) -> float | None:
-        """Seconds in which a request that failed so is tried again; None: no end is set."""
+        """How long to retry after this error, in seconds; None for no limit."""
         limits = [self.patience]
         if isinstance(error, Unreachable) and not reached:
             limits.append(self.first)
@@ -61,11 +62,10 @@ class RetryLimits:
 def delay_before(
     attempt: int, error: ProviderError, jitter: float, waited: float = 0.0, limit: float | None = None
 ) -> float | None:
-    """Seconds to wait after the failure of try number `attempt` (from 1) before the next; None: give up. Of an answer
-    that broke off, `attempt` is how many did.
+    """Seconds to wait before the next attempt, or None to give up.
 
-    `jitter` is a random number from 0 to 1, `waited` the seconds since the first try, `limit` the most of them.
-    """
+    `attempt`: number of the failed attempt, from 1; for broken streams, how many there were. `jitter`: a random
+    number from 0 to 1. `waited`: seconds since the first attempt, at most `limit`."""
     if not error.retryable or (isinstance(error, StreamCut) and attempt >= ATTEMPTS):
         return None
     left = limit - waited if limit is not None else None
@@ -83,7 +83,7 @@ def delay_before(
 
 
 def tools_found(message: Assistant) -> Iterator[tuple[str, ...]]:
-    """The names of the tools that each search has found."""
+    """The names of the tools found by each search."""
     for part in message.parts:
         if not isinstance(part, ProviderItem):
             continue
@@ -95,7 +95,7 @@ def tools_found(message: Assistant) -> Iterator[tuple[str, ...]]:
 
 
 def _names(tools: object) -> Iterator[str]:
-    """Tools may stand in a namespace."""
+    """The names of tools, including those inside namespaces."""
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and tool.get("type") == "namespace":
             yield from _names(tool.get("tools"))
@@ -106,26 +106,26 @@ def _names(tools: object) -> Iterator[str]:
 Emit = Callable[[Event], None]
 
 MOST_OUTPUT = 65_536
-"""Tokens that a reply may take when it is asked for again because it was too long."""
+"""Output limit in tokens for a reply that is requested again because it was cut off."""
 
 QUICK = RetryLimits(patience=60.0)
-"""For what the session can do without: summaries, readings, samples."""
+"""For optional requests: summaries, readings, samples."""
 
 REPLACEABLE = RetryLimits(patience=10.0)
-"""For a model that another one stands in for at once."""
+"""For a model that another one can replace at once."""
 
 
 @dataclass(slots=True)
 class Retries:
-    """How requests are tried again, and what is known of the ways to the servers. One for each session."""
+    """The retry policy of a session, and which servers have responded."""
 
     persistence: RetryLimits = QUICK
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
     reached: set[str] = field(default_factory=set)
-    """Models whose servers have said something."""
+    """Models whose servers have responded."""
     answered: set[str] = field(default_factory=set)
-    """Models that have answered in this session since it was opened."""
+    """Models that have answered since the session was opened."""
 
 
 async def stream_reply(
@@ -138,11 +138,12 @@ async def stream_reply(
     *,
     may_leave: bool = False,
 ) -> Reply:
-    """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
-    nothing is asked for once more, but in a step behind calls that did something: whoever runs that says a word on it.
-    So is one that was cut at the limit of its length, with more room, where the request's `budget` tells how much there
-    is; when that fails, it is taken as it was cut. One that says the same again and again is stopped, and says it once.
-    `may_leave`: another model can take over. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
+    """Return the model's reply. On an interrupt, it is the text so far, without calls.
+
+    An empty reply is requested once more, unless it follows successful calls in a step, where the caller handles it.
+    A reply cut off at its output limit is requested again with a higher limit, if `budget` leaves space; if that
+    fails, the cut reply is returned. A reply that repeats itself is stopped, and the repeated part is kept once.
+    `may_leave`: a fallback can take over. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
     trying = _RetryLoop(provider, interrupt, emit, retries or Retries(), may_leave)
     reply = await trying.reply(request)
     again = _second_try(request, reply, provider, budget)
@@ -155,7 +156,7 @@ async def stream_reply(
             if _is_empty(reply):
                 raise
             emit(Noticed(f"the reply is taken as it was cut, since it could not be had again: {error}"))
-            emit(TextDelta(reply.message.text))  # whoever shows it has let it go for the second try
+            emit(TextDelta(reply.message.text))  # the display discarded it for the second attempt
     if _is_empty(reply):
         nothing = EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
         nothing.is_silence = reply.stop_reason == "end"
@@ -168,7 +169,7 @@ async def stream_reply(
 def _second_try(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None
 ) -> tuple[Request, str] | None:
-    """What is asked once more, and why; None when the reply is taken as it is."""
+    """The request to repeat and why; None if the reply is accepted."""
     larger = with_more_output(request, reply, provider, budget)
     if _is_empty(reply):
         is_done = budget is not None and reply.stop_reason == "end" and follows_success(request.messages)
@@ -182,8 +183,8 @@ def _second_try(
 def with_more_output(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None = None
 ) -> Request:
-    """The request with as much room for the reply as the model can use, when the last one used it all up, and when that
-    fits into the window as far as it is known."""
+    """The request with a larger output limit, if the reply used up its limit and the larger one fits into the
+    window."""
     more = min(MOST_OUTPUT, provider.facts.max_output_tokens)
     window = budget.window if budget is not None else provider.window
     prompt = max(reply.usage.prompt, budget.used if budget is not None else 0)
@@ -211,7 +212,7 @@ def _why_empty(reply: Reply, request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _RetryLoop:
-    """Requests to a provider, each as often as it takes."""
+    """Sends requests to a provider, with retries."""
 
     provider: Provider
     interrupt: Interrupt
@@ -245,8 +246,8 @@ class _RetryLoop:
             return reply
 
     def _delay(self, attempt: int, cuts: int, began: float, error: ProviderError, heard: bool) -> float:
-        """Seconds until the next try, which are told. Raises the error when there is none. `cuts`: answers that broke
-        off, which are counted by themselves."""
+        """The delay before the next attempt in seconds, which is also reported. Raises the error if there is none.
+        `cuts`: number of broken streams, which are counted separately."""
         if heard or not isinstance(error, Unreachable):
             self.retries.reached.add(self.provider.facts.id)
         if error.cause == "not_running" and self.provider.facts.id not in self.retries.answered:
@@ -264,7 +265,7 @@ class _RetryLoop:
 
 
 def _given_up(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
-    """The error, with how long it was tried or why it was not."""
+    """The error, with how long it was retried, or why it was not."""
     wait = error.retry_after
     if error.retryable and wait is not None and limit is not None and wait > limit - waited:
         more = f"It asks for a wait of {_span(wait)}, which is more than `retry.patience` has left."
@@ -273,7 +274,7 @@ def _given_up(error: ProviderError, attempt: int, waited: float, limit: float | 
     else:
         return error
     text = str(error).removesuffix(error.todo).rstrip()
-    told = copy(error)  # of its kind, with all that is known of it
+    told = copy(error)  # a copy keeps the type and attributes of the error
     told.args = (f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {more} {error.todo}".rstrip(),)
     told.__cause__ = error
     return told
@@ -308,13 +309,13 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, heard: l
                 case Reply():
                     return chunk
     finally:
-        if isinstance(chunks, AsyncGenerator):  # the server is not to write on
+        if isinstance(chunks, AsyncGenerator):  # stops the server from generating further
             await chunks.aclose()
     raise AssertionError("a provider's stream ends in a reply or raises")
 
 
 def _repetition_reply(said: str, what: str, times: int, provider: Provider, emit: Emit) -> Reply:
-    """What a model had said when it was stopped, since it would have gone on with the same."""
+    """The reply of a model that was stopped because it kept repeating itself."""
     emit(
         Noticed(f"the reply was stopped: the model {what} the same {times} times, one after the other; it is kept once")
     )

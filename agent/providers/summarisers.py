@@ -1,5 +1,5 @@
-"""Other models that write summaries, connected when the first summary is needed: those that the user set, or one that
-is cheaper."""
+"""Other models that write summaries, connected when the first summary is needed: those that the user set, or a
+cheaper one."""
 
 import asyncio
 import time
@@ -19,23 +19,23 @@ Connect = Callable[[str], Awaitable[Provider]]
 PROBE_SECONDS = 5.0
 
 WAIT_NOTICE_DELAY_S, SILENCE_TIMEOUT_S = 20.0, 180.0
-"""Seconds without a word of another model after which it is told that it is waited for, and after which the session's
-own writes in its place. A server on this machine would be waited for ten minutes."""
+"""Seconds of silence after which a notice says what is being waited for, and after which the session's own model
+writes the summary instead. The timeout of a local server is ten minutes."""
 
 
 class Summarisers:
-    """Finds out once which models to ask, and gives back their connections in the end."""
+    """Connects the summary models once, and closes them at the end."""
 
     def __init__(self, models: Sequence[str], connect: Connect, *, measure: bool = False) -> None:
-        """`models` in the order in which to ask them; with `measure` the fastest to answer comes first."""
+        """`models`: in order of preference. `measure`: put the fastest one first."""
         self._models = tuple(dict.fromkeys(models))
         self._connect = connect
         self._measure = measure
         self._found: tuple[Provider, ...] | None = None
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
-        """The models that can be reached, the one to ask first in front; what it took to measure them is told. Raises
-        `AgentError` when there is none."""
+        """The reachable models, in the order to ask them. Requests made to measure them are reported. Raises
+        `AgentError` if none is reachable."""
         if self._found is None:
             connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
             failed = [found for found in connected if isinstance(found, BaseException)]
@@ -57,17 +57,17 @@ class Summarisers:
 
 
 class CheaperSummarisers:
-    """Asks one of the configured models where it writes the summary for clearly less than the session's own."""
+    """Chooses a configured model that writes the summary for clearly less than the session's own."""
 
     def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: Connect) -> None:
-        """`own` is the session's model at that moment."""
+        """`own` returns the session's current model."""
         self._own = own
         self._others = {facts.id: facts for facts in others}
         self._connect = connect
         self._found: dict[str, Provider] = {}
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
-        """The model to ask, or none. One that cannot be reached is left out from then on."""
+        """The model to ask, or none. A model that cannot be reached is skipped from then on."""
         while (model := self._cheapest(job)) is not None:
             try:
                 if model not in self._found:
@@ -93,8 +93,8 @@ class CheaperSummarisers:
 async def with_silence_timeout(
     model: str, ask: Callable[[Emit], Coroutine[Any, Any, Reply]], hear: Emit, tell: Emit
 ) -> Reply:
-    """What another model answers, for as long as it says something. `hear` is told what it says, `tell` that it is
-    waited for. Raises `TimedOut` besides what `ask` raises."""
+    """The reply of another model, as long as it does not fall silent. `hear` receives its events, `tell` a notice
+    about waiting. Raises `TimedOut`, and what `ask` raises."""
     clock = asyncio.get_running_loop().time
     heard, is_told = clock(), False
 
@@ -140,7 +140,7 @@ async def _measure_model(provider: Provider, emit: Emit) -> SummaryModel:
 
 
 async def _seconds(provider: Provider, emit: Emit) -> float | None:
-    """How long the model takes to answer a short question; None when it fails or is too slow."""
+    """Seconds the model takes to answer a short question; None if it fails or is too slow."""
     request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "probe")
     start = time.monotonic()
     try:

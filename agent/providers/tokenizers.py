@@ -1,7 +1,6 @@
-"""Tokenizers by name, from vocabularies that are on this machine. It knows files and one address; nobody waits for it.
+"""Tokenizers by name, from local vocabularies.
 
-Only a front end with time fetches a vocabulary, in a thread that ends with the program.
-"""
+Only an interactive session downloads a vocabulary, in a daemon thread that never delays anything."""
 
 import hashlib
 import os
@@ -25,20 +24,20 @@ DIGESTS = {
     "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
     "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
 }
-"""SHA-256 of each vocabulary that is known."""
+"""SHA-256 of each known vocabulary."""
 SAME_FILE = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
 
 FETCH_SECONDS = 10.0
 MAX_BYTES = 16 * 1024 * 1024
 _PIECE = 100_000
-"""Characters that are encoded at once: a tokenizer takes far more than linear time on some long texts."""
+"""Characters encoded at once: on some long texts, a tokenizer takes much more than linear time."""
 
 _loading = threading.Lock()
 
 
 def load_tokenizer(name: str, folder: Path, model: str = "") -> Count | None:
-    """A count by the name in the configuration; None where texts are counted by class of byte. Without a vocabulary, a
-    name of a family counts bytes as that family does. It never uses the network."""
+    """The token counter with a configured name; None for counting by class of byte. If the vocabulary is missing, a
+    family name counts bytes instead. Never uses the network."""
     family, _, wanted = name.partition(":")
     if name == "bytes":
         return None
@@ -52,14 +51,14 @@ def load_tokenizer(name: str, folder: Path, model: str = "") -> Count | None:
 
 
 def factor_of(provider: str, model: str) -> float:
-    """Tokens of a model for each token of `o200k_base`, as measured over source code, prose and tool output."""
+    """Tokens of a model per token of `o200k_base`, measured on source code, prose and tool output."""
     if provider == "anthropic":
         return _family("claude", model)[0]
     return 1.0 if provider == "openai" else 1.1
 
 
 def _family(family: str, model: str) -> tuple[float, float]:
-    """Tokens for each token of `o200k_base`, and for each byte."""
+    """Tokens per token of `o200k_base`, and per byte."""
     if family not in ("anthropic", "claude"):
         return 1.1, 1 / 3
     numbers = [int(part) for part in model.replace(".", "-").split("-") if part.isdigit() and len(part) < 3]
@@ -68,7 +67,8 @@ def _family(family: str, model: str) -> tuple[float, float]:
 
 
 def _at_least_chars(count: Count | None, factor: float, per_byte: float) -> Count:
-    """A tokenizer that somebody has chosen never counts less than four characters a token."""
+    """A counter that returns at least one token per four characters, so that a chosen tokenizer never counts too
+    little."""
 
     def by_bytes(text: str) -> float:
         return max(len(text.encode("utf-8", "surrogatepass")) * per_byte, chars_estimate(text))
@@ -81,7 +81,7 @@ def _at_least_chars(count: Count | None, factor: float, per_byte: float) -> Coun
 
 
 def load_encoding(name: str, folder: Path) -> Count | None:
-    """The count of an encoding, or of the encoding of a model; None when its vocabulary is not on this machine."""
+    """The counter for an encoding, or for a model's encoding; None if its vocabulary is not on this machine."""
     file = _vocabulary_name(name)
     if file is None or not has_vocabulary(file, folder):
         return None
@@ -99,10 +99,10 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _vocabulary_name(name: str) -> str | None:
-    """The vocabulary of an encoding or of a model, or None for one that is not known."""
+    """The vocabulary of an encoding or a model; None if it is unknown."""
     if name in DIGESTS or name in SAME_FILE:
         return SAME_FILE.get(name, name)
-    import tiktoken.model  # noqa: PLC0415  # deferred: 50 ms, and only who has set a tokenizer pays for it
+    import tiktoken.model  # noqa: PLC0415  # deferred: takes 50 ms, and is only needed with a configured tokenizer
 
     try:
         found = tiktoken.model.encoding_name_for_model(name)
@@ -112,12 +112,13 @@ def _vocabulary_name(name: str) -> str | None:
 
 
 def vocabulary_file(name: str, folder: Path) -> Path:
-    """Where a vocabulary is kept, under the name that `tiktoken` gives it."""
+    """The path of a vocabulary, with the file name that `tiktoken` uses."""
     return folder / hashlib.sha1(URL.format(name).encode(), usedforsecurity=False).hexdigest()
 
 
 def has_vocabulary(name: str, folder: Path) -> bool:
-    """Whether a whole vocabulary is in our folder. One that `tiktoken` has fetched for another program is copied."""
+    """Whether a complete vocabulary is in our folder. One that `tiktoken` has downloaded for another program is
+    copied."""
     target = vocabulary_file(name, folder)
     for place in (target, *_other_places(target.name)):
         try:
@@ -147,12 +148,12 @@ def _keep(content: bytes, target: Path) -> bool:
 
 @cache
 def _encoding(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tiktoken` is imported when it is used
-    """An encoding of `tiktoken`, which looks for vocabularies where its environment variable says."""
+    """Load an encoding of `tiktoken`, which finds vocabularies through an environment variable."""
     with _loading:
         before = os.environ.get("TIKTOKEN_CACHE_DIR")
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
         try:
-            import tiktoken  # noqa: PLC0415  # deferred: only who counts with it pays for it
+            import tiktoken  # noqa: PLC0415  # deferred: only needed for counting
 
             return tiktoken.get_encoding(name)
         finally:
@@ -163,8 +164,8 @@ def _encoding(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tiktoken` is 
 
 
 def load_in_background(name: str, folder: Path, use: Callable[[Count], None], url: str = URL) -> threading.Thread:
-    """Calls `use` with the count of an encoding once it is loaded, fetched before if it is not there; never, when that
-    fails. Nobody waits for the thread, not even the end of the program."""
+    """Call `use` with the counter of an encoding once it is loaded, downloading it if necessary; never, if that
+    fails. The daemon thread does not delay the end of the program."""
 
     def work() -> None:
         if has_vocabulary(name, folder) or fetch(name, folder, url):
@@ -178,8 +179,8 @@ def load_in_background(name: str, folder: Path, use: Callable[[Count], None], ur
 
 
 def fetch(name: str, folder: Path, url: str = URL) -> bool:
-    """Whether the vocabulary could be fetched whole within ten seconds."""
-    import urllib.request  # noqa: PLC0415  # deferred: only the terminal fetches, once
+    """Download a vocabulary. Return whether that succeeded within ten seconds."""
+    import urllib.request  # noqa: PLC0415  # deferred: only an interactive session downloads, once
 
     deadline = time.monotonic() + FETCH_SECONDS
     content = bytearray()

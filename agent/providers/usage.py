@@ -1,4 +1,4 @@
-"""What a reported usage is compared with, and what of it still holds when a session goes on."""
+"""Compares reported usage with what was sent, and decides what of it is still valid later."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, ProviderIte
 from ebbtide.agent.providers.base import Reply
 
 _NEWEST = 64
-"""Messages that are measured one by one, where less was counted than expected."""
+"""Messages that are estimated one by one if fewer tokens were counted than expected."""
 
 
 def sent_of(
@@ -26,8 +26,8 @@ def sent_of(
     *,
     is_first: bool,
 ) -> CountedRequest:
-    """The request that was measured last, and so many tokens counted of it. `sizes`: the words of its messages and
-    their tokens by weights that learn nothing; `size_of`: estimated tokens."""
+    """The last measured request, with the tokens counted for it. `sizes`: the minimum tokens of its messages, and an
+    estimate with fixed weights. `size_of`: estimates the tokens of messages."""
     outputs = since_reply(shown)
     reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
     opening = budget.used - budget.history - budget.pending
@@ -46,20 +46,19 @@ def sent_of(
 
 
 def carried_usage(reply: Reply) -> Usage:
-    """The usage without the reasoning that is not sent back."""
+    """The usage without reasoning that is not sent back."""
     if any(isinstance(part, Reasoning | ProviderItem) for part in reply.message.parts):
         return reply.usage
     return replace(reply.usage, output=max(reply.usage.output - reply.usage.reasoning, 0), reasoning=0)
 
 
 def counted_for(conversation: Conversation, model: str) -> Conversation:
-    """The conversation as a model goes on with it: what another model counted is not taken over, since it counts in
-    other tokens."""
+    """The conversation for use with a model: counts by another model are dropped, since its tokens differ."""
     return replace(conversation, anchor=None, anchored=0) if is_foreign(conversation, model) else conversation
 
 
 def is_foreign(conversation: Conversation, model: str) -> bool:
-    """Whether another model was asked when the anchor was counted."""
+    """Whether the anchor was counted by another model."""
     if not model or not 0 < conversation.anchored <= len(conversation.messages):
         return False
     last = conversation.messages[conversation.anchored - 1]
@@ -67,8 +66,8 @@ def is_foreign(conversation: Conversation, model: str) -> bool:
 
 
 def drops_reasoning(conversation: Conversation) -> bool:
-    """Whether reasoning that was counted may be left out from the next request on: the user has said something since,
-    and the replies before hold reasoning."""
+    """Whether the next request may leave out reasoning that was counted: the user has written since, and earlier
+    replies contain reasoning."""
     unseen = conversation.messages[conversation.anchored :]
     said = any(isinstance(part, Text) for message in unseen if isinstance(message, User) for part in message.parts)
     return said and any(

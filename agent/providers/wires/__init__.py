@@ -1,1 +1,1 @@
-"""How requests, replies and errors travel: one adapter a wire, and what adapters share."""
+"""Adapters for the providers' APIs, one per wire, and what they share: HTTP, encoding, decoding, errors."""

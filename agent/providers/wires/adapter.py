@@ -1,4 +1,4 @@
-"""One frame for all wires: a provider made of a pure body, a pure decoder and a row of facts."""
+"""A provider built from an adapter: a pure body function, a pure decoder and a few facts."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -18,36 +18,36 @@ from ebbtide.agent.providers.wires.quirks import Quirks
 from ebbtide.tools.lazy import dataclass
 
 LARGE_REQUEST_MESSAGES = 500
-"""Messages that are written down in a thread: it takes so long that somebody at the keys would notice."""
+"""Messages above which a request is encoded in a thread: it would block the user interface noticeably."""
 
 Body: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], WrittenRequest[Any]], Json]
-"""The JSON of a request, without what the server has refused. What was written down before is not written anew."""
+"""Builds the JSON of a request without the fields that the server has refused. Messages already encoded are reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """What tells one wire from the others."""
+    """What distinguishes one wire from the others."""
 
     path: str
-    """Behind the server's address."""
+    """Appended to the server's address."""
     body: Body
     writer: Callable[..., Writer]
     decoder: Callable[[Origin], Decoder]
     sdk: Callable[[Origin], Wire]
-    """The wire that is an official SDK, where nothing of it is loaded yet."""
+    """Creates the wire that uses the official SDK, without importing it yet."""
     root: Callable[[Endpoint], str] = lambda endpoint: endpoint.base_url.rstrip("/")
-    """The server's address as a URL, without a slash at its end."""
+    """The server's address as a URL, without a trailing slash."""
     headers: Callable[[Endpoint], Mapping[str, str]] = bearer
-    """Those that carry the key, and those that the API wants."""
+    """The headers with the key, and those that the API requires."""
     reader: Callable[[], EventReader] = SseReader
     quirks: Mapping[str, str] = field(default_factory=dict)
     """See `Quirks`."""
     known_quirks: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Those that are known of a host."""
+    """The known quirks of each host."""
 
 
 class WireProvider:
-    """A model behind a server that speaks as `adapter` says."""
+    """A model behind a server whose API the adapter describes."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class WireProvider:
         wire: Literal["sdk", "http"] = "http",
         secrets: SecretTokens | None = None,
     ) -> None:
-        """`secrets`: hides what no request is to hold."""
+        """`secrets`: hides secrets in requests."""
         self.facts = facts
         self.window = window
         self._adapter = adapter
@@ -84,7 +84,7 @@ class WireProvider:
         return self._quirks.stream(ask)
 
     def _body(self, request: Request, quirks: frozenset[str]) -> Json:
-        with self._writing:  # who was interrupted may still write
+        with self._writing:  # an interrupted request may still be encoding
             return self._adapter.body(request, self.facts, self.window, quirks, self._written)
 
     async def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: requests to bodies, events to chunks."""
+"""Anthropic's Messages API: request bodies and stream events."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
@@ -60,23 +60,23 @@ if TYPE_CHECKING:
 ORIGIN = "https://api.anthropic.com"
 
 VERSION = "2026-10-21"
-"""The version of the API that this file is written for, which is the SDK's."""
+"""The API version that this file is written for, which is also the SDK's."""
 
 EPHEMERAL: Json = {"type": "ephemeral"}
 
 UNCACHEABLE_BLOCKS = ("thinking", "redacted_thinking")
-"""Blocks that the API refuses to have marked for the cache."""
+"""Blocks that the API does not allow to be marked for the cache."""
 
 HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
-"""The API's own search for tools that are deferred. It needs no beta header."""
+"""The API's own search for deferred tools. It needs no beta header."""
 
 KEYS = r"[a-zA-Z0-9_.-]{1,64}"
-"""What the API takes for the name of a parameter."""
+"""Parameter names that the API accepts."""
 
 NOTHING = "(nothing)"
-"""Stands for a message without words behind a reply: the API refuses an empty text."""
+"""Replaces an empty message after a reply: the API rejects empty text."""
 GONE_TOOL_DESCRIPTION = "Not available any more."
-"""Defines a tool that was called earlier, where none is offered now: the API takes no calls without definitions."""
+"""Describes a tool that was called earlier when no tools are offered now: the API rejects calls without definitions."""
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -95,7 +95,7 @@ def root(endpoint: Endpoint) -> str:
 
 
 def key_headers(endpoint: Endpoint) -> dict[str, str]:
-    """The older header, for servers that speak like Anthropic's did."""
+    """The older key header, for servers compatible with Anthropic's earlier API."""
     return {"x-api-key": endpoint.key} if endpoint.key else {}
 
 
@@ -104,7 +104,7 @@ def headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
-    """The SDK's client. Without a key it looks for credentials of its own, but only for Anthropic's own server."""
+    """Create the SDK's client. Without a key, it looks for credentials itself, but only for Anthropic's own server."""
     import anthropic  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
     endpoint, ours = origin.endpoint, origin.endpoint.base_url == ORIGIN
@@ -126,7 +126,8 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
 
 
 def body(request: Request, facts: ModelFacts, written: "WrittenRequest[AnthropicWriter] | None" = None) -> Json:
-    """The JSON body of a request. What was `written` for the one before it is not written anew."""
+    """The JSON body of a request. `written`: the messages already encoded for the previous request, which are
+    reused."""
     deferred = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
     sheet = (written or WrittenRequest(AnthropicWriter)).of(request.messages, facts, deferred)
     content: Json = {
@@ -161,7 +162,7 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def _system(request: Request) -> list[Json]:
-    """The system text in blocks that never change: what other sessions share with this one, then the rest."""
+    """The system text as blocks that never change: the prefix shared with other sessions, then the rest."""
     ends = sorted({request.stable, len(request.system)} - {0})
     blocks = [_text(request.system[start:end]) for start, end in pairwise([0, *ends])]
     for end, block in zip(ends, blocks, strict=True):
@@ -171,7 +172,7 @@ def _system(request: Request) -> list[Json]:
 
 
 class AnthropicWriter:
-    """Writes the conversation down with roles that alternate: neighbours of one role become one message."""
+    """Encodes the conversation with alternating roles: adjacent messages of one role are merged."""
 
     def __init__(self, facts: ModelFacts, deferred: frozenset[str]) -> None:
         self.sheet = EncodedMessages()
@@ -193,13 +194,13 @@ class AnthropicWriter:
             ends.append(place if markable else ends[-1] if ends else None)
             blocks += [block] if block else []
         while blocks and role == "assistant" and blocks[-1].get("type") in UNCACHEABLE_BLOCKS:
-            blocks.pop()  # the API refuses a reply that ends in a thought
+            blocks.pop()  # the API rejects a reply that ends in a thought
         if isinstance(message, Assistant) and message.is_paused and blocks and blocks[-1]["type"] == "text":
-            blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # and one that ends in a blank
+            blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # and one that ends in whitespace
         if not blocks and role == "user" and last and not before:
             blocks.append(
                 _text(NOTHING)
-            )  # without it the request would end in a reply, which the model would go on with
+            )  # without it the request would end in a reply, and the model would continue that
         if blocks and before:
             self.sheet.replace_last({"role": role, "content": before + blocks})
         elif blocks:
@@ -207,8 +208,8 @@ class AnthropicWriter:
 
 
 def _has_searches(message: Message, deferred: frozenset[str]) -> bool:
-    """Whether the searches in a reply still hold: the API refuses references to tools that are not deferred now. What
-    they had found is found again."""
+    """Whether the searches in a reply are still valid: the API rejects references to tools that are not deferred
+    now. The model can search for them again."""
     found = [name for part in message.parts if isinstance(part, ProviderItem) for name in part.tools]
     return bool(deferred) and deferred.issuperset(found)
 
@@ -222,7 +223,7 @@ def _is_search(part: UserPart | AssistantPart) -> bool:
 
 
 def _block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
-    """The part as it is sent, or None for what is not: empty texts, and what another model thought."""
+    """The part as a block; None if it is not sent: empty text, and thoughts of other models."""
     own = isinstance(message, Assistant) and message.model == facts.id
     match part:
         case Text(native=native) if own and native:
@@ -246,7 +247,7 @@ def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
         content.insert(0, _text(output_text(output)))
     block: Json = {"type": "tool_result", "tool_use_id": ids[output.call_id], "content": content}
     if output.status != "done" and all(part["type"] == "text" for part in content):
-        block["is_error"] = True  # the API takes no error with a picture; what it says tells that it is one
+        block["is_error"] = True  # the API does not allow an error with an image; the text says that it is one
     return block
 
 
@@ -262,13 +263,13 @@ def _image(image: Image, facts: ModelFacts) -> Json:
 
 @dataclass(slots=True)
 class AnthropicDecoder:
-    """Raw Messages events in, chunks out."""
+    """Decodes raw Messages events into chunks."""
 
     origin: Origin
     finished: bool = False
     _blocks: dict[int, Json] = field(default_factory=dict)
     _inputs: dict[int, list[str]] = field(default_factory=dict)
-    """The pieces of JSON input of a block. They are joined once: joining at each piece would be quadratic."""
+    """The pieces of a block's JSON input, joined once: joining at each piece would be quadratic."""
     _sizes: dict[int, int] = field(default_factory=dict)
     _usage: Json = field(default_factory=dict)
     _stop: StopReason = "end"
@@ -305,7 +306,7 @@ class AnthropicDecoder:
         return replace(make_reply(parts, self.origin.model, usage, self._stop), passes=1 + searches)
 
     def _count(self, usage: Json | None) -> None:
-        """Later counts replace earlier ones; a count that is absent leaves the earlier one as it is."""
+        """Update the usage: later counts replace earlier ones, and missing counts leave them unchanged."""
         self._usage |= {name: value for name, value in (usage or {}).items() if value is not None}
 
     def _start(self, index: int, block: Json) -> Iterator[Chunk]:
@@ -363,7 +364,7 @@ class AnthropicDecoder:
 
 
 def _found_tools(content: Json) -> Iterator[str]:
-    """The names of the tools that a search has found; none where it has failed."""
+    """The names of the tools that a search found; none if it failed."""
     for reference in content.get("tool_references") or ():
         yield str(reference["tool_name"])
 
@@ -377,4 +378,4 @@ ADAPTER = Adapter(
     root=root,
     headers=headers,
 )
-"""The Messages API, at Anthropic or at a server that speaks like it."""
+"""The Messages API, of Anthropic or of a compatible server."""

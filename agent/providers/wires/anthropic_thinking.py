@@ -1,4 +1,4 @@
-"""How much Anthropic's models think, and what they have thought so far."""
+"""The thinking settings of Anthropic's models."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     pass
 
 BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
-"""Thinking tokens by effort, for models that want a budget."""
+"""Thinking tokens by effort, for models that need a budget."""
 
 USUAL_BUDGET = 8192
 
 LEAST_BUDGET = 1024
-"""The smallest that the API takes."""
+"""The smallest budget that the API accepts."""
 
 
 def thinking_body(request: Request, facts: ModelFacts) -> Json:
@@ -41,8 +41,8 @@ def thinking_body(request: Request, facts: ModelFacts) -> Json:
 
 
 def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
-    """False in the middle of a turn that was begun without thinking: models with a budget refuse to start it there.
-    What the user says right behind outputs is sent in one message with them, and ends no turn for the provider."""
+    """False within a turn that began without thinking: models with a budget refuse to start thinking there. A user
+    message right after outputs is merged with them, so it does not end the turn for the provider."""
     has_outputs = False
     for message in reversed(messages):
         if isinstance(message, Assistant):

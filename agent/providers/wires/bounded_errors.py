@@ -1,21 +1,21 @@
-"""Errors of servers, read no further than is of use: whoever answers may send without end."""
+"""Limits how much of a server's error response is read: a server may send without end."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 
 import httpx2
 
 MAX_ERROR_BYTES = 64 * 1024
-"""Bytes of an answer that is an error."""
+"""Largest part of an error response that is read, in bytes."""
 
 
 async def bound_error(response: httpx2.Response) -> None:
-    """As a hook of a client: the body of an error ends after `MAX_ERROR_BYTES` bytes."""
+    """Client hook: truncate an error's body to `MAX_ERROR_BYTES`."""
     if response.status_code != 200 and isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _Beginning(response.stream)
 
 
 async def beginning(chunk: bytes, chunks: AsyncIterable[bytes]) -> bytes:
-    """What is to be read of a document that began with a chunk."""
+    """Read the rest of a document that began with a chunk, up to `MAX_ERROR_BYTES`."""
     parts, size = [chunk], len(chunk)
     async for rest in chunks:
         if size > MAX_ERROR_BYTES:

@@ -1,4 +1,4 @@
-"""What the decoders share: running one over a stream, reading arguments, keeping calls answerable."""
+"""Shared by the decoders: decoding a stream, parsing arguments, keeping call ids unique."""
 
 import asyncio
 import json
@@ -19,43 +19,43 @@ from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeo
 from ebbtide.tools.schema import MAX_DEPTH, is_nested
 
 NO_OUTPUT = "(no output)"
-"""Stands for an empty output: most wires refuse an empty text."""
+"""Replaces an empty output: most wires reject empty text."""
 ONLY_IMAGES = "(see the image)"
 NO_IMAGE = "[an image was left out: this model takes none]"
 TOOL_IMAGES = "Images from the outputs above:"
-"""Goes before the images of outputs, on wires where an output is text alone."""
+"""Precedes the images of outputs, on wires where an output can only be text."""
 
 MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-"""What reading an event raises that has not the shape that its wire gives it."""
+"""Exceptions raised when an event does not have the shape that its wire defines."""
 
 _SUFFIX = 5
-"""Characters of an id that was cut that are kept free, to tell it from others."""
+"""Characters kept free when an id is shortened, to make it unique."""
 _MOST_TOKENS = 1_000_000_000
 
 NO_PROGRESS = ("ping", "keepalive", "keep_alive", "heartbeat", "response.queued", "response.in_progress")
-"""Events that servers send while they have nothing to say."""
+"""Events that servers send when they have nothing to report."""
 
 
 class Decoder(Protocol):
-    """Raw events of one answer in, chunks out."""
+    """Decodes the raw events of one reply into chunks."""
 
     @property
     def finished(self) -> bool:
-        """True after the last frame: nothing more is expected."""
+        """True after the last frame: no more events are expected."""
 
     @property
     def complete(self) -> bool:
-        """True when the answer is whole, even if the stream ends here."""
+        """True if the reply is complete, even if the stream ends here."""
 
     def feed(self, event: Json) -> Iterator[Chunk]:
-        """The chunks that an event adds. Raises what an error frame stands for."""
+        """The chunks that an event adds. Raises the error that an error frame describes."""
 
     def reply(self) -> Reply:
-        """The whole answer."""
+        """The whole reply."""
 
 
 def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:
-    """The chunks of a recorded stream, ending in one `Reply`."""
+    """The chunks of a recorded stream, ending with one `Reply`."""
     for event in events:
         yield from _feed_event(decoder, event, origin)
         if decoder.finished:
@@ -64,7 +64,7 @@ def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator
 
 
 async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
-    """The chunks of one answer as they arrive, ending in one `Reply`."""
+    """Yield the chunks of one reply as they arrive, ending with one `Reply`."""
     async with aclosing(wire.events(body)) as events:
         patience = AnswerTimeouts(origin.endpoint.timeout)
         while (event := await patience.next_event(events, origin)) is not None:
@@ -81,18 +81,18 @@ async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> 
 
 
 class AnswerTimeouts:
-    """The time in which something of an answer has to come. What only keeps a connection alive is nothing of it."""
+    """The time limit for progress in a reply. Keep-alive events do not count as progress."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.begin()
 
     def begin(self) -> None:
-        """All of the time is left again."""
+        """Restart the time limit."""
         self._end = asyncio.get_running_loop().time() + self._seconds
 
     async def next_event(self, events: AsyncGenerator[Json, None], origin: Origin) -> Json | None:
-        """The next one; None after the last. Raises `TimedOut`."""
+        """The next event; None after the last. Raises `TimedOut`."""
         try:
             async with asyncio.timeout_at(self._end):
                 return await anext(events, None)
@@ -101,13 +101,13 @@ class AnswerTimeouts:
 
 
 def is_progress(event: Json) -> bool:
-    """Whether an event of which nothing is shown brings the answer forward, as the end of a block does."""
+    """Whether an event without chunks is progress, like the end of a block."""
     kind = event.get("type")
     return isinstance(kind, str) and kind not in NO_PROGRESS
 
 
 def _feed_event(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
-    """What the decoder makes of an event; an event of a shape that the wire does not have is a cut stream, no crash."""
+    """Decode an event; a malformed event counts as a broken stream."""
     try:
         yield from decoder.feed(event)
     except ProviderError:
@@ -117,7 +117,7 @@ def _feed_event(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk
 
 
 def _whole(decoder: Decoder, origin: Origin) -> Reply:
-    """The answer, unless its end or a piece of it is missing."""
+    """The reply. Raises `StreamCut` if it is incomplete."""
     if not decoder.complete:
         raise stream_cut_error(origin)
     try:
@@ -127,11 +127,11 @@ def _whole(decoder: Decoder, origin: Origin) -> Reply:
 
 
 def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: StopReason) -> Reply:
-    """The reply in the form that the rest of the program relies on: calls can be answered one by one, and the reason
-    for stopping agrees with them."""
+    """Build a reply in the form that the rest of the program relies on: call ids are unique, and the stop reason is
+    consistent with the calls."""
     kept = _with_unique_ids([_clean_part(part) for part in parts if not (isinstance(part, Text) and not part.text)])
     has_calls = any(isinstance(part, ToolCall) for part in kept)
-    if stop in ("end", "calls"):  # some servers say one when they mean the other
+    if stop in ("end", "calls"):  # some servers confuse the two
         stop = "calls" if has_calls else "end"
     return Reply(Assistant(tuple(kept), model, is_paused=stop == "pause"), usage, stop)
 
@@ -167,12 +167,12 @@ def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
 
 
 def new_id() -> str:
-    """An id for a call whose server gave none; no other call of the session has it."""
+    """A unique id for a call whose server gave none."""
     return f"call_{secrets.token_hex(8)}"
 
 
 def next_free(name: str, taken: set[str]) -> str:
-    """The name, or the first of `name-2`, `name-3`, … that is not taken."""
+    """The name, or the first of `name-2`, `name-3`, … that is free."""
     count, free = 1, name
     while free in taken:
         count += 1
@@ -181,7 +181,7 @@ def next_free(name: str, taken: set[str]) -> str:
 
 
 def make_call(id: str, name: str, source: str) -> ToolCall:
-    """A call from its argument text. What cannot be read becomes the call's `problem`."""
+    """Build a call from its argument text. A parse error becomes the call's `problem`."""
     source = sendable(source)
     arguments, problem = read_arguments(source)
     if arguments and not _is_read_by_servers(source):
@@ -192,12 +192,12 @@ def make_call(id: str, name: str, source: str) -> ToolCall:
 
 
 def written_arguments(call: ToolCall) -> Mapping[str, object]:
-    """The arguments as the model wrote them; none where those are no JSON object."""
+    """The arguments as the model wrote them; empty if they are not a JSON object."""
     return read_arguments(call.source)[0] if call.source.strip() else call.arguments
 
 
 def _is_read_by_servers(source: str) -> bool:
-    """Whether a source of which arguments were read is a JSON object to the letter."""
+    """Whether a source is strictly a JSON object."""
     try:
         return isinstance(json.loads(source), dict)
     except (ValueError, RecursionError):
@@ -205,8 +205,8 @@ def _is_read_by_servers(source: str) -> bool:
 
 
 def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
-    """The arguments, and why they cannot be read. No text at all means no arguments. They may be written by hand
-    (`agent/providers/loose_json.py`), and the object once more as a string."""
+    """Parse arguments; return them and an error text. Empty text means no arguments. Accepts hand-written JSON
+    (`agent/providers/loose_json.py`), and an object encoded as a string."""
     if not source.strip():
         return {}, ""
     try:
@@ -225,21 +225,21 @@ def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
 
 
 class CallIds:
-    """The ids of calls as they are sent: no id twice in a conversation, though models of different servers have spoken
-    in it, and each output under the id of its call."""
+    """The ids of calls as they are sent: unique within a conversation, even with models of several servers, and with
+    each output under the id of its call."""
 
     def __init__(self, model: str, unsafe: str = "", longest: int = 0) -> None:
         self._model = model
-        """The one that is asked: its own ids go back as they came, however long they are."""
+        """The model that is asked: its own ids are returned unchanged, however long."""
         self._unsafe = unsafe
-        """A pattern of characters that the server does not take."""
+        """A pattern for characters that the server rejects."""
         self._longest = longest
-        """Characters of an id that the server takes; 0: any number."""
+        """The longest id that the server accepts, in characters; 0 for no limit."""
         self._taken: set[str] = set()
         self._sent: dict[str, str] = {}
 
     def add(self, message: Assistant) -> None:
-        """Takes note of a reply's calls, before they are sent and answered."""
+        """Register a reply's calls, before they are sent and answered."""
         for call in message.calls:
             safe = re.sub(self._unsafe, "_", call.id) if self._unsafe else call.id
             if 0 < self._longest < len(safe) and message.model != self._model:
@@ -252,25 +252,25 @@ class CallIds:
 
 
 def takes_images(facts: ModelFacts) -> bool:
-    """True unless the model is known to take none: then a note is sent in the place of each."""
+    """True unless the model is known not to accept images; then a note replaces each of them."""
     return facts.images or not facts.known or ("images", "default") in facts.sources
 
 
 def output_text(output: ToolOutput) -> str:
-    """What an output says, which is never nothing."""
+    """The text of an output, never empty."""
     if output.text.strip():
         return sendable(output.text)
     return ONLY_IMAGES if output.images else NO_OUTPUT
 
 
 def count(value: object) -> int:
-    """A number of tokens, from a field that may be absent, null, or more than any window holds."""
+    """A token count from a field that may be absent, null or impossibly large."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0
 
 
 def openai_usage(usage: Json, read_as: str, written_as: str) -> Usage:
-    """The usage in our terms. APIs of OpenAI count what was cached as read too; details may be missing. `read_as`,
-    `written_as`: what the API calls its two kinds of tokens."""
+    """Convert a usage. OpenAI's APIs include cached tokens in the input; details may be missing. `read_as`,
+    `written_as`: the API's names for input and output tokens."""
     details = usage.get(f"{read_as}_tokens_details") or {}
     cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
     fresh = max(count(usage.get(f"{read_as}_tokens")) - cached - written, 0)

@@ -1,8 +1,7 @@
-"""Messages as a wire writes them down: each once, as a value and as bytes, and sent again as it was. Pure.
+"""Encodes messages for a wire, each once, as a value and as bytes. Pure.
 
-A request repeats the one before it. To write all of it down for each request would make a step dearer with every step
-before it.
-"""
+A request repeats the previous one. Encoding everything for each request would make each step slower than the one
+before it."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,15 +11,15 @@ from ebbtide.agent.context.incremental import IncrementalFold
 from ebbtide.agent.messages import Message
 
 Place: TypeAlias = tuple[int, str, int]
-"""A block: the item it is in, the name of the list there, and where in that list."""
+"""A block: its item's index, the name of the list in the item, and its index in that list."""
 
 
 BLOCK = 32
-"""Items that are kept as one piece of JSON once more have followed."""
+"""Items that are joined into one piece of JSON once more items follow."""
 
 
 class Items(list[dict[str, Any]]):
-    """What was said, as a request holds it, with its JSON: each piece is that of one item or of neighbouring ones."""
+    """The items of a request with their JSON: each piece covers one item or several adjacent ones."""
 
     def __init__(self, items: Iterable[dict[str, Any]] = (), pieces: Sequence[bytes] = ()) -> None:
         super().__init__(items)
@@ -28,16 +27,16 @@ class Items(list[dict[str, Any]]):
 
 
 class EncodedMessages:
-    """What the messages so far have become on a wire. An item that stands there is never changed, only replaced: a
-    request that is under way holds it."""
+    """The messages encoded so far for a wire. Items are never modified, only replaced, since a request in flight may
+    share them."""
 
     def __init__(self) -> None:
         self.ends: list[Place | None] = []
-        """Of each part the newest block so far that may be marked for the cache."""
+        """For each part, the newest block so far that may be marked for the cache."""
         self._items: list[dict[str, Any]] = []
         self._pieces: list[bytes] = []
         self._blocks: list[bytes] = []
-        """The JSON of each `BLOCK` items, but for the newest."""
+        """The JSON of each `BLOCK` items, except for the newest."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -66,8 +65,8 @@ class EncodedMessages:
         return found
 
     def _joined_blocks(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
-        """The JSON of all items in few pieces, with these in the place of what stands there."""
-        while (len(self._blocks) + 1) * BLOCK < len(self._pieces):  # the last item may be replaced yet
+        """The JSON of all items in few pieces, with the marked items replaced."""
+        while (len(self._blocks) + 1) * BLOCK < len(self._pieces):  # the last item may still be replaced
             self._blocks.append(self._block(len(self._blocks), {}))
         joined = [*self._blocks, b""]
         for number in {len(self._blocks), *(index // BLOCK for index in marked)}:
@@ -81,7 +80,7 @@ class EncodedMessages:
 
 
 class Writer(Protocol):
-    """Writes messages down for one wire, in their order."""
+    """Encodes messages for one wire, in order."""
 
     sheet: EncodedMessages
 
@@ -92,7 +91,7 @@ W = TypeVar("W", bound=Writer)
 
 
 class WrittenRequest(Generic[W]):
-    """The sheet of a session, kept from request to request while what it depends on besides messages is the same."""
+    """The encoded messages of a session, reused between requests while everything else they depend on is unchanged."""
 
     def __init__(self, make: Callable[..., W]) -> None:
         self._make = make
@@ -100,11 +99,11 @@ class WrittenRequest(Generic[W]):
         self._growing: IncrementalFold[W, Message] | None = None
 
     def left_of(self, messages: tuple[Message, ...]) -> int:
-        """How many of the messages are not written down yet, as far as nothing else has changed."""
+        """How many of the messages are not encoded yet, if nothing else has changed."""
         return self._growing.left_of(messages) if self._growing is not None else len(messages)
 
     def of(self, messages: tuple[Message, ...], *key: object) -> EncodedMessages:
-        """The sheet with these messages. `key`: what else the writer is made of."""
+        """The encoded messages. `key`: the other arguments of the writer."""
         if self._growing is None or key != self._key:
             self._key, self._growing = key, IncrementalFold(lambda: self._make(*key), _with)
         return self._growing.of(messages).sheet
@@ -120,7 +119,7 @@ def as_json(value: object) -> bytes:
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
-    """The body as JSON, as `as_json` would give it. It may be large: its pieces are copied once."""
+    """The body as JSON, equal to `as_json`. It may be large, so its pieces are copied only once."""
     pieces: list[bytes] = []
     for name, value in body.items():
         pieces += (b"," if pieces else b"{", as_json(name), b":")

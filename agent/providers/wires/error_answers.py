@@ -1,4 +1,4 @@
-"""What an error answer of a server says, in whatever shape it comes. Pure."""
+"""Extracts what a server's error response says, in any format. Pure."""
 
 import json
 import re
@@ -13,7 +13,7 @@ LONGEST_BODY = 256 * 1024
 """Characters of a body that are read."""
 LONGEST_WAIT = 1e9
 SHORTEST_KEY = 8
-"""A shorter one is a stand-in such as `none`, which is no secret and may be part of any word."""
+"""A shorter key is a placeholder such as `none`: it is not secret, and may be part of any word."""
 
 MESSAGE_FIELDS = (
     "message", "error", "detail", "msg", "raw", "error_description", "status_msg", "error_message", "error_msg",
@@ -35,24 +35,24 @@ _PAGE = r"(?is)\s*(?:<!--(?:(?!-->).)*-->\s*)*(?:<!doctype html|<html|<head|<\?x
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
-    """What could be read of an error answer."""
+    """What was found in an error response."""
 
     kinds: tuple[str, ...]
-    """What the server calls the error, in small letters with `_` between words."""
+    """The server's names for the error, in lower case with `_` between words."""
     message: str
-    """For a person, on one line."""
+    """A message for people, on one line."""
     text: str
-    """All that may hold a clue, nested errors included, without addresses."""
+    """All text that may contain a clue, including nested errors, without URLs."""
     status: int | None = None
     """A status inside the body."""
     size: int | None = None
     limit: int | None = None
     is_page: bool = False
-    """It is a web page."""
+    """Whether the body is a web page."""
 
 
 def read_body(body: object, key: str | None = None) -> ErrorAnswer:
-    """What an error body says. The key is not in it."""
+    """Parse an error body. The key is removed from it."""
     parsed = _parse_body(body)
     is_page, page = False, ""
     if isinstance(parsed, str):
@@ -79,7 +79,7 @@ def read_body(body: object, key: str | None = None) -> ErrorAnswer:
 
 
 def sanitise_message(text: str, key: str | None = None, longest: int = LONGEST_MESSAGE) -> str:
-    """A server's text on one line, without control characters and keys, and not long."""
+    """A server's text on one line, shortened, without control characters and keys."""
     if key and len(key) >= SHORTEST_KEY:
         text = re.sub(re.escape(key), "***", text, flags=re.I)
     text = re.sub(_BEARER, r"\1\2***", text)
@@ -87,7 +87,7 @@ def sanitise_message(text: str, key: str | None = None, longest: int = LONGEST_M
 
 
 def wait_in(text: str) -> float | None:
-    """Seconds after which a text says that another try may succeed."""
+    """Seconds after which a text says that a retry may succeed."""
     found = re.search(_WAIT, text)
     if found is None:
         return None
@@ -105,7 +105,8 @@ def _seconds(unit: str) -> float:
 
 
 def _kind(value: object) -> str:
-    """`ThrottlingException`, `exceed-context` and `model.not found` in one spelling; nothing for a sentence."""
+    """Normalise an error name such as `ThrottlingException`, `exceed-context` or `model.not found`; empty for a
+    sentence."""
     if not isinstance(value, str) or not 2 < len(value) < 80 or value.count(" ") > 2:
         return ""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", value.rpartition("#")[2])
@@ -131,7 +132,7 @@ def _parse_body(body: object) -> object:
 
 
 def _walk(value: object, depth: int = 0) -> Iterator[tuple[str, object]]:
-    """Every field with a plain value, outer ones first; JSON inside of text is read too."""
+    """Yield every field with a plain value, outer ones first, including JSON inside text."""
     if depth > 6:
         return
     if isinstance(value, list):
@@ -149,6 +150,6 @@ def _walk(value: object, depth: int = 0) -> Iterator[tuple[str, object]]:
 
 
 def _inner(text: str) -> object:
-    """The JSON object that a text is, or that it ends with, as gateways pass on what they were told."""
+    """Parse the JSON object in a text, as in the messages that gateways forward."""
     begin = text.find("{")
     return _parse_body(text[begin : text.rfind("}") + 1]) if begin >= 0 else text

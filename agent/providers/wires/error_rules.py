@@ -1,5 +1,5 @@
-"""Which error an answer of a server stands for: rules in order, each by the status, by what the server calls it, and by
-its text only where nothing else tells. Pure."""
+"""Rules that classify a server's error response: by its status, by the server's name for the error, and by its text
+only as a last resort. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ from ebbtide.agent.providers.wires.overflow_errors import exceeds_rate, is_overf
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A kind of error and, where it is known, the cause behind it."""
+    """A kind of error and, if known, its cause."""
 
     kind: type[ProviderError]
     cause: str = ""
@@ -32,13 +32,13 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """What an answer means whose status is one of these and that says one of these."""
+    """The meaning of a response with one of these statuses and one of these names or texts."""
 
     meaning: Meaning
     statuses: Collection[int] = ()
-    """Empty: any."""
+    """Empty matches any status."""
     kinds: str = ""
-    """For the whole of one kind."""
+    """A pattern for a whole kind."""
     text: str = ""
 
     def holds(self, status: int, said: ErrorAnswer) -> bool:
@@ -51,9 +51,9 @@ class ErrorRule:
 
 
 MAX_RATE_WAIT_S = 3600.0
-"""Seconds: what is free again after them is a rate, and no credit."""
+"""Seconds. A limit that resets within this time is a rate limit, not used-up credit."""
 
-# What a server refuses for good. An error of its own (5xx) is taken for one even if its text says more.
+# Statuses of permanent refusals. A server error (5xx) counts as one, even if its text suggests more.
 _REFUSAL_STATUSES = (200, 400, 401, 402, 403, 404, 405, 406, 410, 412, 418, 422, 429, 451)
 
 BEFORE_SIZE = (
@@ -110,7 +110,7 @@ REST = (
 
 
 def meaning_of(status: int, headers: Mapping[str, str], said: ErrorAnswer) -> Meaning:
-    """What the answer stands for. `headers` have names in lower case; status 200 is an error in place of an answer."""
+    """Classify an error response. `headers` have lower-case names; status 200 is an error instead of a reply."""
     is_page = said.is_page or said.text.startswith("error code: ")
     if is_page and (found := _page(status, headers, said)) is not None:
         return found
@@ -125,17 +125,17 @@ def meaning_of(status: int, headers: Mapping[str, str], said: ErrorAnswer) -> Me
     if (found := _first(REST, status, said)) is not None:
         return found
     if status == 200 and not any(re.fullmatch(words.PERMANENT_KINDS, kind) for kind in said.kinds):
-        return Meaning(Overloaded)  # the server took the request and failed at it, as 5xx says before a stream
+        return Meaning(Overloaded)  # the server accepted the request and failed, like a 5xx before a stream
     return Meaning(BadRequest)
 
 
 def _page(status: int, headers: Mapping[str, str], said: ErrorAnswer) -> Meaning | None:
-    """What a web page stands for that comes in place of an answer."""
+    """Classify a web page that was sent instead of a reply."""
     if re.search(words.COUNTRY, said.text, re.I | re.S):
         return Meaning(BadRequest, "country")
     if re.search(words.CLOUD_RATE, said.text, re.I):
         return Meaning(RateLimited)
-    if status == 530:  # Cloudflare's, for what it does not reach: its text has a number of the same kind
+    if status == 530:  # Cloudflare's status for an unreachable server; its text contains a similar number
         return Meaning(Overloaded)
     is_barred = status == 403 and "akamai" in headers.get("server", "").lower()
     if is_barred or headers.get("cf-mitigated") == "challenge" or re.search(words.CHALLENGE, said.text, re.I):

@@ -1,12 +1,12 @@
-"""The words of many servers for what goes wrong, as expressions. What a server calls an error is looked for in whole,
-as `error_answers.read_body` spells it; texts are searched, whatever the case. Pure data."""
+"""Patterns for the error texts of many servers. Error names, normalised by `error_answers.read_body`, must match in
+full; texts are searched, ignoring case. Pure data."""
 
 _NAME = r"(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"])"
-"""A piece of a sentence: a name in quotes, or a letter."""
+"""Part of a sentence: a quoted name or a character."""
 
 
 def any_of(*alternatives: str) -> str:
-    """An expression for any of these."""
+    """A pattern that matches any of these."""
     return "|".join(alternatives)
 
 
@@ -30,10 +30,10 @@ CHALLENGE = any_of(
     r"human verification",
     r"perimeterx",
 )
-"""Pages that tell people from programs."""
+"""Challenge pages that block programs."""
 
 CLOUD_RATE = r"error(?: code)?:? 1015\b"
-"""Cloudflare's own limit, which is a page, too."""
+"""Cloudflare's own rate limit, which is also a page."""
 
 FILTER_PAGE = any_of(
     r"blocked by",
@@ -48,7 +48,7 @@ FILTER_PAGE = any_of(
     r"access control configuration prevents",
     r"policy_denied|policy has denied",
 )
-"""Pages of a network that looks into what is sent."""
+"""Pages of a network filter."""
 
 QUOTA_KINDS = any_of(
     r"insufficient_(?:quota|balance|credits?|funds)\w*",
@@ -88,7 +88,7 @@ QUOTA_TEXT = any_of(
     r"余额不足",
     r"欠费",
 )
-"""Credit that is used up."""
+"""Used-up credit."""
 
 SPENDING = any_of(
     r"(?:spending|spend|usage|budget|cost|key) limits? (?:(?:has|have) been |is |was )?(?:reached|exceeded|hit)",
@@ -99,7 +99,7 @@ SPENDING = any_of(
     r"regain access on",
     r"hard limit",
 )
-"""A limit that somebody has set, unlike credit that is used up."""
+"""A limit set by someone, as opposed to used-up credit."""
 
 RATE = any_of(
     r"rate.?limit",
@@ -161,7 +161,7 @@ ACCESS = any_of(
     r"insufficient permissions|missing scopes|lacks the required",
     r"use case details have not been submitted",
 )
-"""Of a key that is known, but may not do this."""
+"""The key is valid, but lacks permission."""
 
 MODEL = any_of(
     r"""\b(?:model|deployment)\b(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"]){0,90}?(?:does ?n[o']t exist|not found"""
@@ -197,7 +197,7 @@ MODEL_RETIRED = any_of(
     rf"\bmodel\b{_NAME}{{0,80}}?(?:deprecated|decommissioned|retired|discontinued|shut down|sunset|archived"
     r"|end of (?:its |their )?life|end.of.life|no longer (?:available|supported|served))",
 )
-"""Of models."""
+"""Retired models."""
 
 COUNTRY = any_of(
     r"(?:countr(?:y|ies)|region|territor(?:y|ies)|(?:user|your) location)\b.{0,60}?"
@@ -248,7 +248,7 @@ ORGANISATION = any_of(
     r"zero data retention",
     r"privacy settings",
 )
-"""Rules of whoever pays for the key."""
+"""Rules set by the organisation that owns the key."""
 
 ORGANISATION_KINDS = any_of(
     r"organi[sz]ation_\w*",
@@ -275,8 +275,8 @@ UNABLE = any_of(
     r"requires more system memory|(?:insufficient|too large for) system|unable to load model",
     r"roles must alternate|jinja template|^template: ",
 )
-"""What a local server was not started for or has no room for, or what the template of a model does not take, said as an
-error of its own."""
+"""Features that a local server was started without, lacks memory for, or whose chat template rejects them; sent as a
+server error."""
 
 PICTURE = any_of(
     r"\b(?:images?|pictures?)\b[^.]{0,60}?\b(?:exceeds? (?:\d|max allowed size)|too (?:large|big|small|many)"
@@ -343,6 +343,6 @@ PERMANENT_KINDS = any_of(
     r"(?:invalid|unsupported|bad_request|validation|not_supported|unprocessable)\w*",
     r"\w*(?:image|policy)\w*",
 )
-"""Kinds of errors in a stream that another try would not mend."""
+"""Error kinds in a stream that a retry cannot fix."""
 
 RETIRED_KINDS = r"model_(?:decommissioned|archived|deprecated|retired)\w*"

@@ -1,4 +1,4 @@
-"""What a server's error means, as one of our errors, and the sentence for it. Pure; knows no network."""
+"""Converts a server's error response into a `ProviderError` with a message. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -30,13 +30,12 @@ def classify(
     key: str | None = None,
     now: float | None = None,
 ) -> ProviderError:
-    """The error that a server's answer stands for. `provider` is `provider/name`; `body` is bytes, text or parsed JSON;
-    `now` is the time, in seconds of Unix.
+    """The error for a server's response. `provider` is `provider/name`; `body` is bytes, text or parsed JSON; `now` is
+    in Unix seconds.
 
-    With status 200 the body is an error in place of an answer, or a frame in the middle of a stream.
-    """
+    With status 200, the body is an error instead of a reply, or a frame in the middle of a stream."""
     said = read_body(body, key)
-    # A gateway may pass on what it was told with a status of its own.
+    # A gateway may forward an error with a status of its own.
     effective = said.status or status if status in (200, 400, 500) else status
     shown = None if status == 200 and said.status is None else effective
     lowered = {name.lower(): value for name, value in headers.items()}
@@ -79,7 +78,7 @@ _BY_CAUSE: Mapping[str, tuple[str, str]] = {
     "tools": ("{model} takes no tools, without which nothing is done here", "Use another model."),
     "retired": ("{model} is no longer offered", "Use another model."),
 }
-"""What happened, and what to do, where a cause says more than a kind."""
+"""What happened and what to do, for causes that say more than the kind."""
 
 _BY_KIND: Mapping[type[ProviderError], tuple[str, str]] = {
     AuthFailed: ("{model} does not accept the key", "Check the API key and what it may use."),
@@ -92,7 +91,7 @@ _OTHERWISE = ("{model} refuses the request ({status})", "Change the request or t
 
 
 def _sentences(meaning: Meaning, provider: str, message: str, status: int, place: str) -> tuple[str, str]:
-    """What happened, with what the server said of it, and what to do. `place`: where a redirect leads."""
+    """What happened, with the server's message, and what to do. `place`: the target of a redirect."""
     if 300 <= status < 400:
         return f"the server of {provider} redirects to `{place}`.", "Set `base_url` to where the server is."
     if meaning.cause not in _BY_CAUSE and meaning.kind is Overloaded:
@@ -106,7 +105,7 @@ def _sentences(meaning: Meaning, provider: str, message: str, status: int, place
 
 
 def _place(location: str) -> str:
-    """Where a redirect leads, without names, passwords and tokens."""
+    """The target of a redirect, without names, passwords and tokens."""
     try:
         parts = urlsplit(without_password(location))
     except ValueError:
@@ -116,23 +115,23 @@ def _place(location: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = None) -> float | None:
-    """Seconds that the server asks us to wait. `headers` have names in lower case."""
+    """The delay that the server requests, in seconds. `headers` have lower-case names."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        # More digits are a date in seconds, or nonsense. Some write the unit, and a proxy may add a wait of its own.
+        # More digits are a date in seconds, or invalid. Some servers add the unit, and a proxy may add its own delay.
         found = re.match(
             r"([0-9]{1,9}(?:\.[0-9]+)?)(?: ?s(?:ec(?:ond)?s?)?)?(?:, |$)", headers.get(name, "").strip(), re.I
         )
         if found:
             return float(found[1]) / scale
     then, here = _moment(headers.get("retry-after")), _moment(headers.get("date"))
-    # By the server's own clock, so that ours does not matter, unless it does not show it.
+    # Use the server's clock if it sends one, so that an error in ours does not matter.
     if then is not None and (since := here if here is not None else now) is not None:
         return max(then - since, 0.0)
-    return wait_in(text)  # no date, or none that can be read: perhaps the text says it
+    return wait_in(text)  # no valid date; the text may contain the delay
 
 
 def _moment(date: str | None) -> float | None:
-    """Seconds of Unix; None where it is no date."""
+    """Unix seconds; None if it is not a date."""
     try:
         found = parsedate_to_datetime(date or "")
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

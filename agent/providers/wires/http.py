@@ -1,4 +1,4 @@
-"""Requests over plain HTTP, and the two ways a stream is cut into events."""
+"""Requests over plain HTTP, and the two formats of event streams."""
 
 import asyncio
 import json
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 
 LONGEST_FRAME = 64 * 1024 * 1024
-"""Bytes within which a stream says something."""
+"""Most bytes that a stream may send without a complete event."""
 BOM = b"\xef\xbb\xbf"
 
 STREAM_END: Json = {"type": "[DONE]"}
-"""Stands for the frame that ends a Chat Completions stream and is not JSON."""
+"""Represents the final frame of a Chat Completions stream, which is not JSON."""
 
 
 class Wire(Protocol):
-    """A way to a server: takes a request's body, gives its events as they come."""
+    """A connection to a server: sends a request's body, yields its events."""
 
     def events(self, body: Json) -> AsyncGenerator[Json, None]:
-        """The events of one answer. Raises only `ProviderError`."""
+        """Yield the events of one reply. Raises only `ProviderError`."""
 
     async def prepare(self) -> None:
-        """Loads the libraries that the first request needs, in a thread."""
+        """Import the libraries that the first request needs, in a thread."""
 
     async def close(self) -> None: ...
 
 
 class LineReader:
-    """Bytes in, whole lines out, however the bytes are split; CR LF and LF both end a line."""
+    """Splits chunks of bytes into lines; CR LF and LF both end a line."""
 
     def __init__(self) -> None:
         self._open: list[bytes] = []
@@ -56,13 +56,13 @@ class LineReader:
         return [line.removesuffix(b"\r").decode("utf-8", "replace") for line in whole.split(b"\n")]
 
     def close(self) -> list[str]:
-        """The last line, when the stream ended without ending it."""
+        """The last line, if the stream ended without a newline."""
         return self.feed(b"\n") if self._open else []
 
 
 @dataclass(slots=True)
 class SseReader:
-    """Bytes of a `text/event-stream` in, the `data` of whole events out. Comments and event names are left out."""
+    """Parses a `text/event-stream` into the `data` of its events. Comments and event names are ignored."""
 
     lines: LineReader = field(default_factory=LineReader)
     data: list[str] = field(default_factory=list)
@@ -85,7 +85,7 @@ class SseReader:
 
 @dataclass(slots=True)
 class NdjsonReader:
-    """Bytes of newline-delimited JSON in, whole lines out. Blank lines are left out."""
+    """Parses newline-delimited JSON into lines. Blank lines are ignored."""
 
     lines: LineReader = field(default_factory=LineReader)
 
@@ -100,7 +100,7 @@ EventReader: TypeAlias = SseReader | NdjsonReader
 
 
 def parse_event(text: str, origin: Origin) -> Json:
-    """One event as a dict; a frame that is not a JSON object is a cut stream."""
+    """Parse one event; a frame that is not a JSON object counts as a broken stream."""
     if text.strip() == "[DONE]":
         return STREAM_END
     try:
@@ -115,8 +115,8 @@ def parse_event(text: str, origin: Origin) -> Json:
 async def read_events(
     headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: EventReader, origin: Origin
 ) -> AsyncGenerator[Json, None]:
-    """The events of an answer with status 200. A JSON document in place of a stream is the server's error message; a
-    web page is somebody else's."""
+    """The events of a response with status 200. A JSON document instead of a stream is an error message of the
+    server; a web page comes from something in between."""
     no_events = (b"<",) if isinstance(reader, NdjsonReader) else (b"{", b"[", b"<")
     begun, unread = False, 0
     async for chunk in chunks:
@@ -150,7 +150,7 @@ class HttpWire:
         self._client: httpx2.AsyncClient | None = None
 
     async def prepare(self) -> None:
-        for name in ("httpx2", "httpcore2"):  # the second one would be loaded with the first client, on the event loop
+        for name in ("httpx2", "httpcore2"):  # else the first client would import the second one on the event loop
             await asyncio.to_thread(import_module, name)
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
@@ -176,12 +176,12 @@ class HttpWire:
 
 
 def bearer(endpoint: Endpoint) -> dict[str, str]:
-    """The header that carries the key, when there is one."""
+    """The header with the key, if there is one."""
     return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
 
 
 async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: Json) -> Json:
-    """The answer to one request that is not streamed."""
+    """The response to one request that is not streamed."""
     with translate_errors(origin):
         async with open_client(origin) as client:
             response = await client.post(url, headers=dict(headers), json=body)
@@ -191,8 +191,8 @@ async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: 
 
 
 def open_client(origin: Origin) -> "httpx2.AsyncClient":
-    """A client that follows no redirect, so that a key goes only where it was configured to go. Raises `RouteFailed`
-    when the environment names proxies or certificates that cannot be used."""
+    """Create a client that follows no redirects, so that a key is sent only to the configured server. Raises
+    `RouteFailed` if the environment names unusable proxies or certificates."""
     import httpx2  # noqa: PLC0415 - deferred: 0.1 s that a scripted run does not need
 
     from ebbtide.agent.providers.wires import proxies  # noqa: PLC0415 - deferred: as above
@@ -204,7 +204,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
     proxies.check_proxy(endpoint.base_url)
     timeout = httpx2.Timeout(endpoint.timeout, connect=endpoint.connect_timeout)
     has_tls = endpoint.base_url.lower().startswith("https:")
-    # No certificates are read for a server without TLS. A proxy with TLS would then be refused, not trusted blindly.
+    # Certificates are not loaded for a server without TLS. A proxy with TLS would be refused then, not trusted blindly.
     verify = True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         return httpx2.AsyncClient(
@@ -216,23 +216,23 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 
 @contextmanager
 def translate_errors(origin: Origin, *, has_begun: bool = True) -> Iterator[None]:
-    """Turns whatever a library raises while it talks to a server into our errors. The cause is kept for `--debug`.
-    `has_begun`: something of the answer may have come."""
+    """Convert any exception raised while talking to a server into a `ProviderError`. `--debug` shows the cause.
+    `has_begun`: part of the response may have arrived."""
     try:
         yield
     except ProviderError:
         raise
-    except Exception as error:  # what servers and proxies send may trip a library anywhere
+    except Exception as error:  # data from servers and proxies may make a library fail anywhere
         from ebbtide.agent.providers.wires.network_errors import translate  # noqa: PLC0415  # deferred: most requests succeed
 
         raise translate(error, origin, has_begun=has_begun) from error
 
 
 async def drain(events: AsyncIterator[Json]) -> None:
-    """Reads on to the end of a finished answer, so that the connection can serve the next request; not for long."""
+    """Read briefly to the end of a finished response, so that the connection can be reused."""
     try:
         async with asyncio.timeout(0.25):
             async for _ in events:
                 continue
-    except (TimeoutError, ProviderError):  # the answer is whole: what becomes of the connection does not matter
+    except (TimeoutError, ProviderError):  # the reply is complete, so the connection does not matter
         return

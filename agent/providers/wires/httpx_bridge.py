@@ -1,5 +1,5 @@
-"""httpx's seam for transports, over httpx2: what an SDK that is built on the older one sends goes the same way as all
-other requests, with the same proxies, certificates and errors."""
+"""An httpx transport on top of httpx2: requests of an SDK built on httpx use the same proxies, certificates and
+errors as all others."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 
@@ -11,17 +11,17 @@ from ebbtide.agent.providers.wires.http import translate_errors
 from ebbtide.agent.providers.wires.origin import Origin
 
 DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-"""Of an answer: they say nothing true of what is passed on."""
+"""Response headers that no longer match the decoded content."""
 
 
 class Bridge(httpx.AsyncBaseTransport):
-    """A transport that sends requests by another client, which it closes. It raises that client's errors, and ours
-    where nothing, an error or a web page comes in place of an answer."""
+    """A transport that sends requests through another client, and closes it. Raises that client's errors, and a
+    `ProviderError` if the response is missing, an error or a web page."""
 
     def __init__(
         self, client: httpx2.AsyncClient, origin: Origin, passed: Collection[str], added: Mapping[str, str]
     ) -> None:
-        """Of each request's headers only those in `passed` are sent, with those in `added`."""
+        """`passed`: the request headers that are sent, together with those in `added`."""
         self._client = client
         self._origin = origin
         self._passed = passed
@@ -35,7 +35,7 @@ class Bridge(httpx.AsyncBaseTransport):
         )
         with translate_errors(self._origin, has_begun=False):
             answer = await self._client.send(sent, stream=True)
-        # The SDK would pass on no header of it, such as how long to wait.
+        # Raise here: the SDK would drop its headers, such as the delay before a retry.
         if answer.status_code != 200 or "html" in answer.headers.get("content-type", ""):
             told = await beginning(b"", answer.aiter_bytes())
             await answer.aclose()

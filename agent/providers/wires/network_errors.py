@@ -1,4 +1,4 @@
-"""What a library raises while it talks to a server, as our errors. Loaded with the first of them."""
+"""Converts exceptions of network libraries into provider errors. Imported with the first error."""
 
 import re
 import ssl
@@ -15,7 +15,7 @@ from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeo
 
 
 def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
-    """Our error for what httpx2, or anything below it, raises."""
+    """The provider error for an exception of httpx2, or of anything below it."""
     match error:
         case httpx2.ConnectTimeout():
             return unreachable(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
@@ -48,26 +48,26 @@ def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> Pr
 
 
 def translate_sdk(error: Exception, sdk: ModuleType, origin: Origin) -> ProviderError:
-    """Our error for what `anthropic` or `openai` raises of its own."""
+    """The provider error for an exception of the `anthropic` or `openai` SDK."""
     if isinstance(error, sdk.APIStatusError):
         return origin.failure(error.status_code, error.response.headers, error.response.content)
     if isinstance(error, sdk.APIConnectionError) and isinstance(error.__cause__, Exception):
         return translate(error.__cause__, origin, has_begun=False)
-    if isinstance(error, sdk.APIError):  # an answer that is none
+    if isinstance(error, sdk.APIError):  # an invalid response
         return stream_cut_error(origin)
     reason = sanitise_message(str(error), origin.endpoint.key)
     return AuthFailed(f"no credentials for {origin.model}: {reason}. Set an API key.")
 
 
 def _tls_problem(error: BaseException | None) -> ssl.SSLError | None:
-    """The error of TLS that another error stands for."""
+    """The TLS error that caused another error, if any."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error
 
 
 def tls_failed(origin: Origin, error: ssl.SSLError) -> ProviderError:
-    """What is wrong where TLS begins: the certificate, or a server that has no TLS."""
+    """The error of a failed TLS handshake: an untrusted certificate, or a server without TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message or "it cannot be verified"
         return RouteFailed(
@@ -91,7 +91,7 @@ def no_http(origin: Origin) -> RouteFailed:
 
 
 def proxy_failed(origin: Origin, reason: str) -> ProviderError:
-    """What a proxy says. Its refusals stay as they are; that it cannot reach the server may pass."""
+    """The error of a proxy. Its refusals are permanent; failing to reach the server may be temporary."""
     proxy = proxies.proxy_of(origin.endpoint.base_url)
     who = proxy.description if proxy is not None else "the proxy"
     said = sanitise_message(reason, origin.endpoint.key) or "no reason given"
@@ -102,8 +102,7 @@ def proxy_failed(origin: Origin, reason: str) -> ProviderError:
 
 
 def _start_command(origin: Origin) -> str:
-    """The command that starts a model server of this machine; empty if the server is unknown, elsewhere, or behind a
-    proxy."""
+    """The command that starts a local model server; empty if the server is unknown, remote or behind a proxy."""
     parts = urlsplit(origin.endpoint.base_url)
     if not is_loopback(parts.hostname or "") or proxies.proxy_of(origin.endpoint.base_url) is not None:
         return ""

@@ -1,8 +1,8 @@
-"""Ollama's own chat API: requests to bodies, events to chunks. It knows no session; ids of calls are made up here.
+"""Ollama's own chat API: request bodies and stream events.
 
-Ollama's server drops the oldest messages without a word when `num_ctx` is too small, and its default is small. So every
-request states the window, and always the same one, since another one makes the server load the model again.
-"""
+The API has no call ids, so they are generated here. Ollama silently drops the oldest messages if `num_ctx` is too
+small, and its default is small. So every request states the window, and always the same one, since a change reloads
+the model."""
 
 import asyncio
 import json
@@ -62,17 +62,17 @@ if TYPE_CHECKING:
 PORT = 11434
 KEEP_ALIVE = "30m"
 LIVE_TIMEOUT = 5.0
-"""Seconds for the server to say what it knows of a model; a session does not wait longer to start."""
+"""Timeout for the server's facts about a model, in seconds; it delays the start of a session."""
 
 
 async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | None = None) -> ModelFacts:
-    """What the server knows of the model, over what was known before. A server that does not say changes nothing."""
+    """The facts updated with what the server knows of the model; unchanged if it does not respond."""
     url = root(endpoint)
     origin = Origin(facts.id, replace(endpoint, base_url=url, timeout=LIVE_TIMEOUT, connect_timeout=LIVE_TIMEOUT))
     try:
         shown = await post_json(origin, f"{url}/api/show", bearer(endpoint), {"model": facts.name})
     except ProviderError:
-        return facts  # an old server, or none: the first request says what is wrong
+        return facts  # an old server, or none: the first request reports the error
     info = shown.get("model_info")
     info = info if isinstance(info, dict) else {}
     length = info.get(f"{info.get('general.architecture')}.context_length")
@@ -89,7 +89,7 @@ async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | No
 
 
 def root(endpoint: Endpoint) -> str:
-    """The server's address as a URL. `OLLAMA_HOST` may be without scheme and port, and may be a listening address."""
+    """The server's address as a URL. `OLLAMA_HOST` may lack scheme and port, and may be a listening address."""
     address = endpoint.base_url.rstrip("/") or "127.0.0.1"
     if "://" not in address:
         host, slash, path = address.partition("/")
@@ -107,8 +107,8 @@ def body(
     written: "WrittenRequest[OllamaWriter] | None" = None,
     quirks: frozenset[str] = frozenset(),
 ) -> Json:
-    """The JSON body of a request, with the window that the server is to give the model. What was `written` for the one
-    before it is not written anew."""
+    """The JSON body of a request, with the window for the model. `written`: the messages already encoded for the
+    previous request, which are reused."""
     items = (written or WrittenRequest(OllamaWriter)).of(request.messages, request.system, facts).items()
     content: Json = {
         "model": facts.name,
@@ -137,10 +137,9 @@ def body(
 
 
 def reduce_schema(schema: Mapping[str, object]) -> Json:
-    """The parameters of a tool as Ollama's SDK passes them on: of each property its type, items, description and enum.
+    """A tool's parameters as Ollama's SDK sends them: type, items, description and enum of each property.
 
-    An `anyOf` with one branch besides null is taken for that branch, since nothing would be left of it.
-    """
+    An `anyOf` with a single branch besides null is replaced by that branch, since nothing else would be left."""
     reduced: Json = {"type": "object"}
     for name in ("items", "required"):
         if schema.get(name) is not None:
@@ -163,7 +162,7 @@ def _reduce_property(schema: object) -> Json:
 
 
 class OllamaWriter:
-    """Writes the conversation down, without messages that say nothing."""
+    """Encodes the conversation, without empty messages."""
 
     def __init__(self, system: str, facts: ModelFacts) -> None:
         self.sheet = EncodedMessages()
@@ -183,13 +182,13 @@ class OllamaWriter:
 
 
 def _message(role: str, text: str, images: Sequence[Image] = (), **more: object) -> Json:
-    """A message without its empty fields, which the SDK leaves out."""
+    """A message without empty fields, which the SDK leaves out."""
     fields = {"content": sendable(text), "images": [image.data for image in images], **more}
     return {"role": role, **{name: value for name, value in fields.items() if value}}
 
 
 def _user(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Json]:
-    """Outputs as messages of their own, under the name of their tool: this API has no ids."""
+    """Outputs as separate messages, with the name of their tool: this API has no ids."""
     converted = [
         _message("tool", output_text(output), tool_name=names.get(output.call_id, "unnamed"))
         for output in message.outputs
@@ -216,7 +215,7 @@ def _assistant(message: Assistant, keeps_thoughts: bool) -> Json:
 
 @dataclass(slots=True)
 class OllamaDecoder:
-    """Raw lines of a chat in, chunks out."""
+    """Decodes the raw lines of a chat into chunks."""
 
     origin: Origin
     make_id: Callable[[], str] = new_id
@@ -259,20 +258,20 @@ class OllamaDecoder:
 
 
 def read_call(function: Json, id: str) -> ToolCall:
-    """A call, whose arguments this wire sends as an object; servers that only speak like Ollama may send text."""
+    """Build a call. This wire sends its arguments as an object, but compatible servers may send text."""
     arguments, name = function.get("arguments") or {}, function.get("name") or ""
     return make_call(id, name, arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 class OllamaSdkWire:
-    """The wire over Ollama's SDK, which is built on another HTTP library than ours."""
+    """The wire over Ollama's SDK, which is built on httpx instead of httpx2."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._client: ollama.AsyncClient | None = None
 
     async def prepare(self) -> None:
-        with suppress(RouteFailed):  # the first request says it
+        with suppress(RouteFailed):  # the first request reports it
             await _load()
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
@@ -281,7 +280,7 @@ class OllamaSdkWire:
         with translate_sdk_errors(self._origin):
             if self._client is None:
                 self._client = make_client(self._origin)
-            # The SDK says it gives an iterator. It is a generator, which keeps its connection until it is closed.
+            # Typed as an iterator by the SDK. It is a generator, which keeps its connection until it is closed.
             stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**body))
             async with aclosing(stream):
                 async for part in stream:
@@ -289,17 +288,17 @@ class OllamaSdkWire:
 
     async def close(self) -> None:
         if self._client is not None:
-            await self._client.close()  # type: ignore[no-untyped-call]  # the SDK leaves it without types
+            await self._client.close()  # type: ignore[no-untyped-call]  # the SDK has no types here
             self._client = None
 
 
 async def _load() -> None:
-    """Loads the SDK, which makes a client of its own at once, with the environment's proxies and certificates. Raises
-    `RouteFailed` when those cannot be used."""
+    """Import the SDK, which creates a client at once, with the environment's proxies and certificates. Raises
+    `RouteFailed` if those are unusable."""
     try:
         await asyncio.to_thread(import_module, "ollama")
     except Exception as error:
-        from ebbtide.agent.providers.wires import proxies  # noqa: PLC0415 - deferred: with what it explains
+        from ebbtide.agent.providers.wires import proxies  # noqa: PLC0415 - deferred: only needed for this error
 
         raise proxies.no_client(error) from error
 
@@ -309,7 +308,7 @@ def make_client(origin: Origin) -> "ollama.AsyncClient":
 
     from ebbtide.agent.providers.wires.httpx_bridge import Bridge  # noqa: PLC0415 - deferred: only Ollama's SDK is built on httpx
 
-    # Only what is bridged goes out: the SDK would send a key from the environment to whatever server this is.
+    # Send only these headers: the SDK would send a key from the environment to any server.
     own = {"user-agent", "content-type", "accept"}
     transport = Bridge(open_client(origin), origin, own, bearer(origin.endpoint))
     return ollama.AsyncClient(host=origin.endpoint.base_url, follow_redirects=False, transport=transport)
@@ -317,14 +316,14 @@ def make_client(origin: Origin) -> "ollama.AsyncClient":
 
 @contextmanager
 def translate_sdk_errors(origin: Origin) -> Iterator[None]:
-    """Turns what Ollama's SDK raises into our errors."""
+    """Convert exceptions of Ollama's SDK into provider errors."""
     import ollama  # noqa: PLC0415 - deferred: see `make_client`
 
     with translate_errors(origin):
         try:
             yield
         except ollama.ResponseError as error:
-            raise origin.failure(200, {}, {"error": error.error}) from error  # in the middle of an answer
+            raise origin.failure(200, {}, {"error": error.error}) from error  # in the middle of a reply
 
 
 ADAPTER = Adapter(

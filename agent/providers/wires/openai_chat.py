@@ -1,4 +1,4 @@
-"""Chat Completions, for any server that speaks it: requests to bodies, events to chunks."""
+"""The Chat Completions API, for any compatible server: request bodies and stream events."""
 
 import json
 from collections.abc import Iterator
@@ -44,12 +44,12 @@ QUIRKS = {
     **ALTERNATION,
 }
 AT_OPENAI = frozenset({"max_completion_tokens", "prompt_cache_key"})
-"""What OpenAI's own server takes, and others may refuse."""
+"""Fields that OpenAI's own server accepts and others may reject."""
 
 LONGEST_ID = 40
-"""Characters of a call's id that OpenAI's server takes."""
+"""Longest call id that OpenAI's server accepts, in characters."""
 LONGEST_DESCRIPTION = 1024
-"""Characters of what is said of a tool, as well."""
+"""Longest tool description, in characters."""
 
 STOPS: dict[str, StopReason] = {
     "tool_calls": "calls",
@@ -57,10 +57,10 @@ STOPS: dict[str, StopReason] = {
     "length": "max_tokens",
     "content_filter": "refusal",
 }
-"""Every other reason to finish is an ordinary end."""
+"""Any other finish reason is an ordinary end."""
 
 THOUGHTS = ("reasoning_content", "reasoning")
-"""Where servers put the model's thinking. Only the first goes back, and only to the same model."""
+"""The fields in which servers send thinking. Only the first is sent back, and only to the same model."""
 
 
 def body(
@@ -69,7 +69,8 @@ def body(
     quirks: frozenset[str] = frozenset(),
     written: "WrittenRequest[ChatWriter] | None" = None,
 ) -> Json:
-    """The JSON body of a request. What was `written` for the one before it is not written anew."""
+    """The JSON body of a request. `written`: the messages already encoded for the previous request, which are
+    reused."""
     limit = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
     sheet = (written or WrittenRequest(ChatWriter)).of(
         request.messages, request.system, facts, "no thoughts" not in quirks
@@ -105,8 +106,8 @@ def body(
 
 
 class ChatWriter:
-    """Writes the conversation down. Thoughts of earlier turns stay, too: to leave them out later would change what the
-    server has cached. Those that the model is not to see again, its server leaves out itself."""
+    """Encodes the conversation. Thoughts of earlier turns stay: removing them later would invalidate the server's
+    cache. The server itself drops those that the model must not see again."""
 
     def __init__(self, system: str, facts: ModelFacts, keeps_thoughts: bool) -> None:
         self.sheet = EncodedMessages()
@@ -124,7 +125,7 @@ class ChatWriter:
 
 
 def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
-    """Outputs as messages of their own; then their images, since they can hold none, and what the user said, in order:
+    """Outputs as separate messages; then their images, which outputs cannot contain, and the user's text, in order:
     a message that grows keeps its beginning."""
     converted: list[Json] = [
         {"role": "tool", "tool_call_id": ids[output.call_id], "content": output_text(output)}
@@ -142,7 +143,7 @@ def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
             case _:
                 pass
     if all(part["type"] == "text" for part in parts):
-        text = "\n".join(part["text"] for part in parts)  # what servers without images understand
+        text = "\n".join(part["text"] for part in parts)  # also understood by servers without images
         return [*converted, {"role": "user", "content": text}] if text else converted
     return [*converted, {"role": "user", "content": parts}]
 
@@ -177,7 +178,7 @@ def _assistant(message: Assistant, ids: CallIds, keeps_thoughts: bool) -> list[J
 
 
 def _source(call: ToolCall) -> str:
-    """The arguments as text. Servers with a chat template parse them, so that broken ones would fail the request."""
+    """The arguments as text. Servers with a chat template parse them, so invalid ones would fail the request."""
     if call.problem and not read_arguments(call.source)[0]:
         return "{}"
     return call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
@@ -195,12 +196,12 @@ class PartialCall:
 
 @dataclass(slots=True)
 class ChatDecoder:
-    """Raw Chat Completions chunks in, our chunks out."""
+    """Decodes raw Chat Completions events into chunks."""
 
     origin: Origin
     finished: bool = False
     complete: bool = False
-    """A reason to finish has come. The usage may follow it, or not."""
+    """Whether a finish reason has arrived. The usage may follow it."""
     _texts: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _thoughts_field: str = THOUGHTS[0]
@@ -238,7 +239,7 @@ class ChatDecoder:
                 self._thoughts_field = name
                 self._thoughts.append(delta[name])
                 yield ReasoningChunk(sendable(delta[name]))
-                break  # a server that sends both sends the same in both
+                break  # a server that sends both fields sends the same text in both
         if delta.get("refusal"):
             self._stop = "refusal"
         for text in (delta.get("content"), delta.get("refusal")):
@@ -254,7 +255,7 @@ class ChatDecoder:
         call.id = call.id or piece.get("id") or ""
         call.name = call.name or function.get("name") or ""
         arguments = function.get("arguments") or ""
-        if isinstance(arguments, dict):  # some servers send them parsed
+        if isinstance(arguments, dict):  # some servers send an object
             arguments = json.dumps(arguments, ensure_ascii=False)
         call.pieces.append(arguments)
         call.size += len(arguments)
@@ -262,8 +263,8 @@ class ChatDecoder:
         return CallChunk(place, sendable(call.name), call.size, sendable(call.id))
 
     def _find(self, index: int | None, id: str, named: bool) -> PartialCall:
-        """The call that a piece belongs to, or a new one. Some servers leave out the index, or give every call the
-        same; some repeat the id in every piece."""
+        """The call that a piece belongs to, or a new one. Some servers omit the index or use the same one for all
+        calls; some repeat the id in every piece."""
         if index is not None:
             known = self._places.get(index)
         elif id:
@@ -287,4 +288,4 @@ ADAPTER = Adapter(
     quirks=QUIRKS,
     known_quirks={"api.openai.com": AT_OPENAI},
 )
-"""Any server that speaks Chat Completions; its address is the endpoint's `base_url`."""
+"""Any server with the Chat Completions API; its address is the endpoint's `base_url`."""

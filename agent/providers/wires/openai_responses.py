@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests to bodies, events to chunks. It stores nothing at the server."""
+"""OpenAI's Responses API: request bodies and stream events. Nothing is stored on the server."""
 
 import json
 import re
@@ -50,20 +50,20 @@ QUIRKS = {
     "'function'": "free_text",
     "tool type": "free_text",
 }
-"""Refused by OpenAI for unverified accounts and for models that do not think, and by some compatible servers."""
+"""Fields that OpenAI rejects for unverified accounts and models without thinking, and some compatible servers
+reject."""
 
 FREE_TEXT = {"apply_patch": "patch"}
-"""Our tools that models of OpenAI call with a text as it stands, in the place of JSON that holds it: the argument that
-the text is."""
+"""Tools that OpenAI's models call with plain text instead of JSON, and the argument that the text is."""
 
 ALIASES = {"tool_search": "search_tools"}
-"""Names of ours that the API keeps for itself: it refuses a request with a function of that name."""
+"""Our tools whose names are reserved by the API: it rejects a request with a function of that name."""
 
 LONGEST_ID = 64
-"""Characters of a call's id that the API takes."""
+"""Longest call id that the API accepts, in characters."""
 
 LEAST_OUTPUT = 16
-"""Fewer tokens of a reply the API refuses."""
+"""The smallest output limit that the API accepts, in tokens."""
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
@@ -73,7 +73,8 @@ def body(
     quirks: frozenset[str] = frozenset(),
     written: "WrittenRequest[ResponsesWriter] | None" = None,
 ) -> Json:
-    """The JSON body of a request. What was `written` for the one before it is not written anew."""
+    """The JSON body of a request. `written`: the messages already encoded for the previous request, which are
+    reused."""
     namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
     is_free = "free_text" not in quirks and takes_free_text(facts.name)
     sheet = (written or WrittenRequest(ResponsesWriter)).of(request.messages, facts, tuple(namespaces.items()), is_free)
@@ -97,13 +98,13 @@ def body(
 
 
 def takes_free_text(name: str) -> bool:
-    """Whether an OpenAI model calls tools with free text: those since 5 do, whoever serves them."""
+    """Whether an OpenAI model can call tools with plain text: since GPT-5, on any server."""
     version = re.search(r"(?:^|[/:])gpt-(\d+)(?!\d|o)", name)
     return version is not None and int(version[1]) >= 5
 
 
 def _tools(tools: Sequence[ToolSpec], *, is_free: bool) -> list[Json]:
-    """The definitions. Those that are deferred stand in a namespace, which the API's own search looks for."""
+    """The tool definitions. Deferred ones are grouped in namespaces, which the API's own search looks up."""
     definitions: list[Json] = []
     namespaces: dict[str, Json] = {}
     for tool in tools:
@@ -128,7 +129,7 @@ def _function(tool: ToolSpec) -> Json:
         "name": ALIASES.get(tool.name, tool.name),
         "description": tool.description,
         "parameters": sent_schema(tool.schema),
-        "strict": False,  # strict schemas allow no optional parameter
+        "strict": False,  # strict schemas do not allow optional parameters
     }
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
@@ -144,16 +145,16 @@ def _thinking(request: Request, quirks: frozenset[str]) -> Json:
 
 
 class ResponsesWriter:
-    """Writes the conversation down as items. Texts and images of the user and of outputs can be marked for the cache,
-    what the model said cannot."""
+    """Encodes the conversation as items. Text and images of the user and of outputs can be marked for the cache; the
+    model's own text cannot."""
 
     def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], is_free: bool) -> None:
         self.sheet = EncodedMessages()
         self._facts, self._namespaces = facts, dict(namespaces)
-        """Those of the deferred tools, by their names."""
+        """The namespaces of deferred tools, by tool name."""
         self._is_free = is_free
         self._kinds: dict[str, str] = {}
-        """Of what kind the item is that each call was written as."""
+        """The item type that each call was encoded as."""
         self._ids = CallIds(facts.id, longest=LONGEST_ID)
 
     def add(self, message: Message) -> None:
@@ -187,13 +188,14 @@ class ResponsesWriter:
         self.sheet.add([{"role": "user", "content": content}] if content else [])
 
     def _kind_of(self, call: ToolCall) -> str:
-        """What the model wrote under another name it wrote as JSON."""
+        """The item type of a call. A call under another name was written as JSON."""
         is_free = self._is_free and call.name in FREE_TEXT and not call.called
         return "custom_tool_call" if is_free else "function_call"
 
 
 def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds, kind: str) -> Json:
-    """A text, or a list of blocks: always one for models with breakpoints, so that a breakpoint changes no shape."""
+    """The output as text or a list of blocks: always a list for models with breakpoints, so that a breakpoint does
+    not change its form."""
     text = output_text(output)
     blocks = [{"type": "input_text", "text": text}, *(_image(image, facts) for image in output.images)]
     content = blocks if output.images or has_breakpoints(facts.name) else text
@@ -222,24 +224,24 @@ def _assistant_items(
             case ToolCall():
                 items.append(_call(part, ids, namespaces.get(part.name, "")))
             case Reasoning(native=native):
-                # Without its encrypted content an item is only a reference to what the server has not stored.
+                # Without its encrypted content, an item only references what the server has not stored.
                 items += [dict(native)] if own and native.get("encrypted_content") else []
             case ProviderItem(native=native):
                 items += [dict(native)] if own else []
     while items and items[-1].get("type") == "reasoning":
-        items.pop()  # the API wants each followed by what was thought about
+        items.pop()  # the API requires each to be followed by its result
     return items
 
 
 def _has_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
-    """Whether the searches in a reply still hold: what they have loaded is deferred now, in the same namespaces. The
-    API checks calls against what is loaded; what was left out is found again."""
+    """Whether the searches in a reply are still valid: the tools they loaded are deferred now, in the same
+    namespaces. The API checks calls against loaded tools; the model can search for the others again."""
     loaded = [pair for part in message.parts if isinstance(part, ProviderItem) for pair in _loaded_tools(part.native)]
     return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
 
 
 def _loaded_tools(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The name and namespace of each tool that a search has loaded."""
+    """The name and namespace of each tool that a search loaded."""
     for tool in (item.get("tools") or ()) if item.get("type") == "tool_search_output" else ():
         if tool.get("type") == "namespace":
             yield from ((inner["name"], tool["name"]) for inner in tool["tools"])
@@ -248,7 +250,7 @@ def _loaded_tools(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _without_searches(message: Assistant) -> list[AssistantPart]:
-    """The parts of a reply without its searches, and without the reasoning that must be followed by one."""
+    """The parts of a reply without its searches, and without reasoning that must be followed by one."""
     kept: list[AssistantPart] = []
     for part in message.parts:
         kind = part.native.get("type") if isinstance(part, ProviderItem) else None
@@ -270,7 +272,7 @@ def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
 
 
 def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
-    """The call with its one text; one that has another shape, from another wire, as it was written there."""
+    """The call with its single text; a call of another form, from another wire, uses its original source."""
     text = call.arguments.get(FREE_TEXT[call.name]) if len(call.arguments) == 1 else None
     written = text if isinstance(text, str) else call.source
     return {"type": "custom_tool_call", "call_id": ids[call.id], "name": call.name, "input": written}
@@ -278,14 +280,14 @@ def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
 
 @dataclass(slots=True)
 class ResponsesDecoder:
-    """Raw Responses events in, chunks out."""
+    """Decodes raw Responses events into chunks."""
 
     origin: Origin
     finished: bool = False
     _items: dict[int, Json] = field(default_factory=dict)
-    """Whole items by place in the output."""
+    """Complete items by index in the output."""
     _calls: dict[int | str, str] = field(default_factory=dict)
-    """Names of the calls that have begun, by place in the output, or by id where the server names no place."""
+    """Names of the calls that have begun, by index in the output, or by id if the server sends no index."""
     _ids: dict[int | str, str] = field(default_factory=dict)
     _sizes: dict[int | str, int] = field(default_factory=dict)
     _response: Json = field(default_factory=dict)
@@ -344,7 +346,7 @@ class ResponsesDecoder:
 
 
 def _part(item: Json) -> AssistantPart:
-    """An item of the output. Its empty fields are left out, since the server does not take them back."""
+    """An item of the output, without null fields, which the server does not accept back."""
     native = {name: value for name, value in item.items() if value is not None}
     match item["type"]:
         case "message":
@@ -359,14 +361,14 @@ def _part(item: Json) -> AssistantPart:
             parts = item.get("summary") or item.get("content") or ()
             return Reasoning(sendable("\n\n".join(part.get("text", "") for part in parts)), native)
         case "tool_search_call" | "tool_search_output":
-            native.pop("created_by", None)  # the server does not take it back, either
+            native.pop("created_by", None)  # the server does not accept this one back either
             return ProviderItem(native)
         case _:
             return ProviderItem(native)
 
 
 def _as_json(name: str, text: str) -> str:
-    """The arguments that a free text means. Some models write them as JSON all the same."""
+    """The arguments of a plain-text call. Some models write JSON anyway."""
     if text.lstrip().startswith("{") and not read_arguments(text)[1]:
         return text
     return json.dumps({FREE_TEXT.get(name, "input"): text}, ensure_ascii=False)

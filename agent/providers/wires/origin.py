@@ -1,4 +1,4 @@
-"""Who is talked to, and what is said where an answer does not come whole."""
+"""The server and model of a request, and errors for incomplete replies."""
 
 import time
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who is talked to, for errors and for the key."""
+    """The server and model of a request, for error messages."""
 
     model: str
     """`provider/name`."""
@@ -27,8 +27,8 @@ class Origin:
         return urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
 
     def failure(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
-        """The error that an answer of the server stands for."""
-        from ebbtide.agent.providers.wires.failures import classify  # noqa: PLC0415  # deferred: most servers answer
+        """The error for a response of the server."""
+        from ebbtide.agent.providers.wires.failures import classify  # noqa: PLC0415  # deferred: most requests succeed
 
         return classify(status, headers, body, self.model, self.endpoint.key, time.time())
 

@@ -1,15 +1,15 @@
-"""What servers say of a request that is larger than they take, and the numbers in it. Pure."""
+"""Recognises error messages about a request that is too large, and extracts their numbers. Pure."""
 
 import re
 
-# The expressions are texts: `re` compiles each when it is first used and keeps it, and most runs meet no error at all.
+# The patterns are strings: `re` compiles and caches each on first use, and most runs never need them.
 _N = r"[\d][\d,]*"
 _SIZE_PATTERN, _LIMIT_PATTERN = rf"(?P<size>{_N})", rf"(?P<limit>{_N})"
 
 OVERFLOWS = tuple(
     f"(?is){pattern}"
     for pattern in (
-        # With the numbers, so that they are found first.
+        # Patterns with numbers come first.
         rf"prompt is too long: {_SIZE_PATTERN} tokens > {_LIMIT_PATTERN} maximum",
         rf"prompt is too long: {_SIZE_PATTERN}, model maximum context length: {_LIMIT_PATTERN}",
         rf"exceed context limit: {_SIZE_PATTERN}[ +\d]* > {_LIMIT_PATTERN}",
@@ -36,7 +36,7 @@ OVERFLOWS = tuple(
         rf"(?:input|prompt)[^.]{{0,40}}?{_SIZE_PATTERN}[^.\d]{{0,40}}? "
         r"(?:exceeds?|exceeded|>|greater than|larger than|longer than)"
         rf"[^.\d]{{0,60}}?(?:context|window|input|prompt|model|sequence|token)[^.\d]{{0,40}}?{_LIMIT_PATTERN}",
-        # In words alone.
+        # Patterns without numbers.
         r"(?:prompt|input) is too long",
         r"超长",
         r"(?:exceeds?|exceeded|larger than|longer than|greater than) (?:the |its |this |max )*(?:model'?s? )?"
@@ -70,7 +70,7 @@ OVERFLOWS = tuple(
 )
 
 _LARGER_THAN_A_RATE = rf"(?is)tokens per.{{0,60}}?limit:? {_LIMIT_PATTERN}\b.{{0,40}}?requested:? {_SIZE_PATTERN}\b"
-"""More than may be sent in a minute: to wait does not help, to send less does."""
+"""A request larger than the limit per minute: waiting does not help, a smaller request does."""
 _TOO_LONG_A_TEXT = (
     r"(?is)\b(?:input|messages|contents?|system|instructions)\b[^ ]*?: string too long.{0,60}?maximum length"
 )
@@ -78,20 +78,20 @@ _RATE = r"(?i)rate.?limit|tokens per (?:min|day|hour)|requests per (?:min|day|ho
 
 
 def is_overflow(text: str) -> bool:
-    """Whether a server means the size of the request, and no rate."""
+    """Whether the text is about the size of the request rather than a rate limit."""
     if exceeds_rate(text):
         return True
     return not re.search(_RATE, text) and any(re.search(pattern, text) for pattern in (*OVERFLOWS, _TOO_LONG_A_TEXT))
 
 
 def exceeds_rate(text: str) -> bool:
-    """Whether one request is more than the rate allows for a whole minute or day."""
+    """Whether a single request exceeds the limit for a whole minute or day."""
     found = re.search(_LARGER_THAN_A_RATE, text)
     return found is not None and _number(found["size"]) > _number(found["limit"])
 
 
 def numbers_in(text: str) -> tuple[int | None, int | None]:
-    """The size of the request and the limit, as far as they are told."""
+    """The size of the request and the limit, as far as the text states them."""
     for pattern in (*OVERFLOWS, _LARGER_THAN_A_RATE):
         if found := re.search(pattern, text):
             groups = found.groupdict()

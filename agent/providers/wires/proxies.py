@@ -1,5 +1,4 @@
-"""What the environment says of the way to a server, and why that way does not work: its proxies, its certificates. It
-shows no password and makes no connection."""
+"""The proxies and certificates set in the environment, and what is wrong with them. Passwords are never shown."""
 
 import os
 import ssl
@@ -15,7 +14,7 @@ CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 @dataclass(frozen=True, slots=True)
 class ProxySetting:
-    """A proxy as a variable names it."""
+    """A proxy set by an environment variable."""
 
     variable: str
     value: str
@@ -31,14 +30,14 @@ class ProxySetting:
 
     @property
     def description(self) -> str:
-        """Without the name and password that may be in it."""
+        """The proxy for display, without user name and password."""
         scheme, _, rest = self.value.rpartition("://")
         place = rest.rpartition("@")[2]
         return f"the proxy `{scheme}://{place}` (`{self.variable}`)" if scheme else f"the proxy `{place}`"
 
 
 def proxy_of(url: str) -> ProxySetting | None:
-    """The proxy that requests for the address go through, if any."""
+    """The proxy used for requests to a URL, if any."""
     parts = urlsplit(url)
     if proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
@@ -46,15 +45,15 @@ def proxy_of(url: str) -> ProxySetting | None:
 
 
 def check_proxy(url: str) -> None:
-    """Raises `RouteFailed` when the proxy for the address has none itself."""
+    """Raises `RouteFailed` if the proxy for a URL is not a valid address."""
     proxy = proxy_of(url)
     if proxy is not None and not proxy.is_address:
         raise _no_address(proxy)
 
 
 def no_client(error: Exception) -> RouteFailed:
-    """Why no client could be made with what the environment says."""
-    if isinstance(error, OSError):  # errors of TLS are of this kind, too
+    """The error for a client that cannot be created with the environment's settings."""
+    if isinstance(error, OSError):  # TLS errors are OSErrors as well
         return _no_certificates(error)
     proxies = (proxy for scheme in ("http", "https", "all") if (proxy := _set_for(scheme)))
     wrong = next((proxy for proxy in proxies if not proxy.is_address), None)
@@ -64,7 +63,7 @@ def no_client(error: Exception) -> RouteFailed:
 
 
 def _set_for(scheme: str) -> ProxySetting | None:
-    """As it is set for a scheme; the name in small letters wins."""
+    """The proxy set for a scheme; a lower-case variable name takes precedence."""
     names = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
     return next((ProxySetting(name, os.environ[name]) for name in names if os.environ.get(name)), None)
 

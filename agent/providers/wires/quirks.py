@@ -1,5 +1,5 @@
-"""What some servers refuse and can be done without: optional fields, messages of one role behind each other. It is left
-out after the first refusal."""
+"""Works around what some servers reject: optional fields, and adjacent messages of the same role. Each is avoided
+after its first rejection."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -10,18 +10,18 @@ from ebbtide.agent.providers.wires.decoder import NO_IMAGE
 from ebbtide.agent.providers.wires.http import Json
 
 ALTERNATION = {"oles must alternate": "alternating", "nexpected role": "alternating"}
-"""What the chat templates of many local models say, for whatever server runs them, and Mistral's own servers."""
+"""Errors from the chat templates of many local models, whatever server runs them, and from Mistral's servers."""
 
 
 class Quirks:
-    """What a server has been found to refuse. `table` maps a clue in its error's text to the name of the quirk."""
+    """What a server has rejected so far. `table` maps a clue in the error text to the name of a quirk."""
 
     def __init__(self, table: Mapping[str, str], known: frozenset[str] = frozenset()) -> None:
         self._table = table
         self._found = known
 
     async def stream(self, ask: Callable[[frozenset[str]], AsyncGenerator[Chunk, None]]) -> AsyncGenerator[Chunk, None]:
-        """The chunks of `ask`, which is asked again when the server refuses a field that can be done without."""
+        """The chunks of `ask`, which is called again if the server rejects an optional field."""
         while True:
             try:
                 async with aclosing(ask(self._found)) as chunks:
@@ -33,8 +33,8 @@ class Quirks:
                     raise
 
     def _learn(self, error: ProviderError) -> bool:
-        """True when the error names a field that has not been left out yet. An error in a stream has no status; local
-        servers answer with 500 when a model's chat template refuses the messages."""
+        """Whether the error names a field that has not been left out yet. An error in a stream has no status; local
+        servers respond with 500 if a model's chat template rejects the messages."""
         if error.status not in (400, 422, 500):
             return False
         new = {quirk for clue, quirk in self._table.items() if clue in str(error)} - self._found
@@ -43,8 +43,8 @@ class Quirks:
 
 
 def alternating(messages: Sequence[Json]) -> list[Json]:
-    """The messages as the templates of some models want them, which take no user right behind outputs or another user,
-    and no reply behind a reply: what is said there is said in one message."""
+    """The messages with alternating roles, as some models' templates require: adjacent messages of the user, or of
+    the assistant, are merged."""
     joined: list[Json] = []
     for message in messages:
         before = joined[-1] if joined else {"role": "system"}
@@ -60,6 +60,6 @@ def alternating(messages: Sequence[Json]) -> list[Json]:
 
 
 def _words(message: Json) -> str:
-    """What a message says without the pictures among its words, for which such templates have no place."""
+    """The text of a message without its images, which such templates do not support."""
     content = message.get("content") or ""
     return content if isinstance(content, str) else "\n".join(part.get("text", NO_IMAGE) for part in content)

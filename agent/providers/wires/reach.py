@@ -1,4 +1,4 @@
-"""Whether a server answers: its list of models is asked for, which costs nothing."""
+"""Checks whether a server responds, by requesting its list of models, which is free."""
 
 import time
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _LISTS = {"anthropic": "/v1/models", "ollama": "/api/tags"}
 
 @dataclass(frozen=True, slots=True)
 class ReachableServer:
-    """A server that answered, whatever it said."""
+    """A server that responded, with any status."""
 
     host: str
     status: int
@@ -22,7 +22,7 @@ class ReachableServer:
 
 
 async def reach(provider: str, endpoint: Endpoint) -> ReachableServer:
-    """The answer to one request with the key. Raises `ProviderError` where none comes, and where the key is refused."""
+    """Send one request with the key. Raises `ProviderError` if there is no response, or the key is rejected."""
     origin = Origin(provider, endpoint)
     url = endpoint.base_url.rstrip("/") + _LISTS.get(provider, "/models")
     with translate_errors(origin):

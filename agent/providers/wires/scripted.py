@@ -1,26 +1,24 @@
-"""A model that says what a file tells it to. It serves the demo, the tests and bug reports; it knows no network.
+"""A model that replies from a script, for the demo, tests and bug reports. It uses no network.
 
-The file is TOML or JSON and holds a list of replies, given in order, one for each request:
+The file is TOML or JSON and contains a list of replies, used in order, one per request:
 
     [[reply]]
     text = "I look at the file first."
     reasoning = "thinking that is shown"
     calls = [{ name = "read", arguments = { path = "a.py" } }]
-    usage = { input = 1200, cache_read = 0, cache_write = 0, output = 40 }    # estimated when it is left out
+    usage = { input = 1200, cache_read = 0, cache_write = 0, output = 40 }    # estimated if omitted
     stop = "max_tokens"                # end, calls, max_tokens, refusal, overflow or pause
     pause = 0.5                        # seconds before the reply
     pause_between = 0.01               # seconds between two words
     error = "overloaded"               # fail instead: auth, rate_limit, quota, overloaded, overflow, timeout, network,
                                        # stream_cut (after the text), bad_request or unknown_model
-    when = "summary"                   # only for a request whose last message holds this text; such replies come first
+    when = "summary"                   # only for a request whose last message contains this text; these come first
 
-`context_window` and `max_output_tokens` may stand before the replies, and so may `reads` (how many of a request's
-newest tokens this model reads: it counts no more, and says nothing of the rest) and `counts` (how many tokens it counts
-where there is one). A call's `arguments` may be a text: it is then taken as the JSON that the model wrote, and need not
-parse.
+Optional keys before the replies: `context_window`, `max_output_tokens`, `reads` (how many of a request's newest tokens
+this model reads and counts; the rest is ignored silently) and `counts` (how many tokens it counts per token). A call's
+`arguments` may be a string: it is then the JSON as the model wrote it, and may be invalid.
 
-A request that no real server takes (`refusals`) is refused, and uses up no reply.
-"""
+A request that no real server would accept (`refusal`) is rejected without using up a reply."""
 
 import asyncio
 import json
@@ -94,13 +92,13 @@ class Script:
     context_window: int = 200_000
     max_output_tokens: int = 16_384
     reads: int | None = None
-    """How many of a request's newest tokens the model reads; it says nothing of the others."""
+    """How many of a request's newest tokens the model reads; it silently ignores the others."""
     counts: float = 1.0
-    """How many tokens it counts where there is one."""
+    """How many tokens it counts per token."""
 
 
 def read_script(path: Path) -> Script:
-    """The script in a file. Raises `ConfigError`, naming the file and what is wrong."""
+    """Read a script from a file. Raises `ConfigError` with the file and the problem."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -112,11 +110,11 @@ def read_script(path: Path) -> Script:
 
 
 def parse_script(raw: bytes, *, is_json: bool) -> Script:
-    """The script in the bytes of a JSON or TOML file. Raises `ValueError`."""
+    """Parse a script from the bytes of a JSON or TOML file. Raises `ValueError`."""
     if is_json:
         tables = json.loads(raw)
     else:
-        import tomllib  # noqa: PLC0415  # deferred: a run with another provider does not need it
+        import tomllib  # noqa: PLC0415  # deferred: not needed with other providers
 
         tables = tomllib.loads(raw.decode("utf-8"))
     if not isinstance(tables, dict) or not isinstance(tables.get("reply"), list):
@@ -144,7 +142,7 @@ def _reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
 
 
 def refusal(request: Request, model: str) -> str | None:
-    """Why a server would not take the request of a session with `model`, or None."""
+    """Why a server would reject the request of a session with `model`, or None."""
     if not request.messages or not any(message.parts for message in request.messages):
         return "the request holds no messages"
     names = Counter(tool.name for tool in request.tools)
@@ -170,7 +168,7 @@ def refusal(request: Request, model: str) -> str | None:
 
 
 def signed_reasoning(text: str) -> Native:
-    """A thought as a scripted model sends it: a changed text does not fit its signature any more, in any process."""
+    """A thought with a signature, like those of real models: a changed text no longer matches it, in any process."""
     return {"type": "reasoning", "text": text, "signature": _signature(text)}
 
 
@@ -187,17 +185,17 @@ def _signature(text: str) -> str:
 
 @dataclass(slots=True)
 class Scripted:
-    """A `Provider` that follows a script. What it was asked is in `requests`."""
+    """A `Provider` that follows a script. `requests` records what it was asked."""
 
     script: Script
     name: str = "script"
     limits: Window | None = None
-    """The window to work in, when it is not as the script says."""
+    """The window to use instead of the script's."""
     requests: list[Request] = field(default_factory=list)
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """Hides what no request is to hold."""
+    """Hides secrets in requests."""
     checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (refusal,)
-    """What is asked of each request and the model's name: why no server would take it, or None."""
+    """Called with each request and the model's name: return why no server would accept it, or None."""
     _left: list[ScriptedReply] = field(init=False)
     _calls_made: int = field(init=False, default=0)
 
@@ -206,7 +204,7 @@ class Scripted:
 
     @classmethod
     def of(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
-        """A model with these replies, each with the keys that a file's would have."""
+        """A model with these replies, each with the same keys as in a file."""
         return cls(Script(tuple(_reply(n, reply) for n, reply in enumerate(replies, 1)), context_window))
 
     @property
@@ -251,10 +249,10 @@ class Scripted:
         yield self._whole(request, reply, calls)
 
     async def prepare(self) -> None:
-        """Nothing needs to be loaded."""
+        """Do nothing: no imports are needed."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def _next(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else User(())
@@ -295,6 +293,6 @@ class Scripted:
 
 
 def _words(text: str) -> list[str]:
-    """The text in pieces that end with a blank, as a model would stream it."""
+    """Split the text after each space, as a model would stream it."""
     pieces = text.split(" ")
     return [piece + " " for piece in pieces[:-1]] + [piece for piece in pieces[-1:] if piece]

@@ -1,5 +1,5 @@
-"""The official SDKs as wires. They open the stream; its lines are read here, since their own readers end a cut stream
-without an error. An SDK is imported when its first request is made, in a thread: that takes up to 1.7 s."""
+"""The official SDKs as wires. They open the stream; its lines are parsed here, since the SDKs do not report a broken
+stream. An SDK is imported in a thread at the first request: that takes up to 1.7 s."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -23,7 +23,7 @@ C = TypeVar("C", bound=SdkClient)
 
 
 class SdkWire(Generic[C]):
-    """A wire over `anthropic` or `openai`, which are built alike."""
+    """A wire over the `anthropic` or `openai` SDK, which have the same structure."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class SdkWire(Generic[C]):
         make_client: Callable[[Origin], C],
         resource: Callable[[C], Any],
     ) -> None:
-        """`resource`: what of the client makes the request."""
+        """`resource`: returns the part of the client that makes requests."""
         self._package = package
         self._origin = origin
         self._make_client = make_client
@@ -63,10 +63,10 @@ class SdkWire(Generic[C]):
 
 @contextmanager
 def translate_sdk_errors(package: str, origin: Origin) -> Iterator[None]:
-    """Turns what an SDK raises into our errors. Both SDKs name their errors alike."""
+    """Convert an SDK's exceptions into provider errors. Both SDKs name their exceptions alike."""
     sdk = import_module(package)
     of_its_own = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
-    with translate_errors(origin):  # once the stream is open, httpx2's own errors come through
+    with translate_errors(origin):  # httpx2's own exceptions pass through once the stream is open
         try:
             yield
         except of_its_own as error:
@@ -76,14 +76,14 @@ def translate_sdk_errors(package: str, origin: Origin) -> Iterator[None]:
 
 
 def openai_client(origin: Origin) -> "openai.AsyncOpenAI":
-    """The OpenAI SDK for any server that speaks its language."""
+    """The OpenAI SDK's client, for any compatible server."""
     import openai  # noqa: PLC0415 - deferred: 0.7 s that other providers do not need
 
     http_client = open_client(origin)
     if not origin.endpoint.key:
         http_client.event_hooks = {**http_client.event_hooks, "request": [without_key]}
     return openai.AsyncOpenAI(
-        # Without a key of ours the SDK would look for one that is meant for another server, or refuse to start.
+        # Without a key, the SDK would use one meant for another server, or fail.
         api_key=origin.endpoint.key or "none",
         base_url=origin.endpoint.base_url,
         max_retries=0,

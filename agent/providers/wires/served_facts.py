@@ -1,5 +1,5 @@
-"""What a server of Chat Completions says of its model, where it does: the window that it gives it (llama.cpp, LM
-Studio, vLLM and all that name it in their lists), how many weights it has and how its words are drawn (llama.cpp)."""
+"""Facts about a model from a Chat Completions server: its window (llama.cpp, LM Studio, vLLM, and others that list
+it), its number of parameters and its sampling (llama.cpp)."""
 
 import asyncio
 import json
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     import httpx2
 
 REMOTE_TIMEOUT_S, LOCAL_TIMEOUT_S = 1.0, 5.0
-"""Seconds for an answer: the session begins after it. A server on this machine takes a few milliseconds, but seconds
-while it works on something else; a session that begins without knowing its window goes wrong later."""
+"""Timeouts in seconds; the session starts after the response. A server on this machine takes milliseconds, but
+seconds while it is busy, and a session that does not know its window fails later."""
 MAX_ANSWER_BYTES = 8 << 20
-"""Bytes of an answer that are read."""
+"""Largest response that is read, in bytes."""
 LIKELY = range(256, 100_000_000)
-"""Tokens that a window may have."""
+"""Plausible window sizes, in tokens."""
 LLAMA_CPP_TEMPERATURE = 0.8
-"""The temperature of llama.cpp where nobody has chosen one."""
+"""llama.cpp's default temperature."""
 _WINDOW_FIELDS = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
 
 
 async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
-    """The facts with what the server tells. Nobody is asked about a model whose window is known, or set for a server
-    that is not on this machine; what is set stays as it is, and a server that does not say changes nothing."""
+    """The facts updated with what the server reports. No request is sent if the window is known, or is set for a
+    remote server. Settings are not overridden, and a server that does not respond changes nothing."""
     sources = dict(facts.sources)
     window_source = sources.get("context_window")
     is_asked = window_source == "default" or (window_source == "config" and is_here(endpoint))
@@ -56,7 +56,8 @@ def is_here(endpoint: Endpoint) -> bool:
 
 
 async def _pages(origin: Origin) -> tuple[object, object, object] | None:
-    """What llama.cpp, LM Studio and all of them tell, as far as they answer in time."""
+    """The responses of llama.cpp's, LM Studio's and the common endpoint; None for each that does not respond in
+    time."""
     base = origin.endpoint.base_url.rstrip("/")
     root = base.removesuffix("/v1")
     with suppress(ProviderError):
@@ -68,7 +69,7 @@ async def _pages(origin: Origin) -> tuple[object, object, object] | None:
 
 
 async def _get(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object:
-    """What the server answers in time, as JSON; None where it has nothing to say there."""
+    """The response as JSON; None if there is none in time."""
     patience = LOCAL_TIMEOUT_S if is_here(origin.endpoint) else REMOTE_TIMEOUT_S
     with suppress(ProviderError, ValueError, RecursionError, TimeoutError), translate_errors(origin):
         async with asyncio.timeout(patience), client.stream("GET", url, headers=bearer(origin.endpoint)) as response:
@@ -82,13 +83,13 @@ async def _get(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object
 
 
 def of_props(props: object) -> int | None:
-    """What llama.cpp gives each of its slots, which is less than what it was started with."""
+    """The window of each llama.cpp slot, which is less than the one the server was started with."""
     return _tokens(_settings(props).get("n_ctx"))
 
 
 def has_default_sampling(props: object) -> bool:
-    """Whether llama.cpp says that it draws words as it does where neither the model's file nor whoever started it has
-    chosen a temperature."""
+    """Whether llama.cpp reports its default temperature, so that neither the model file nor the command line has set
+    one."""
     params = _settings(props).get("params")
     stated = params.get("temperature") if isinstance(params, Mapping) else None
     return isinstance(stated, float) and abs(stated - LLAMA_CPP_TEMPERATURE) < 1e-6
@@ -100,20 +101,20 @@ def _settings(props: object) -> Mapping[str, Any]:
 
 
 def of_models(listed: object, model: str) -> int | None:
-    """What a list of models says of one of them, or of the only one: what it is served with goes before what it was
-    trained with."""
+    """The window that a list of models states for a model, or for its only one. The served window takes precedence
+    over the trained one."""
     row, meta = _row(listed, model)
     values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
     return next((found for value in values if (found := _tokens(value)) is not None), None)
 
 
 def parameters_of(listed: object, model: str) -> object:
-    """How many weights a list of models says that one of them, or the only one, has."""
+    """The number of parameters that a list of models states for a model, or for its only one."""
     return _row(listed, model)[1].get("n_params")
 
 
 def _row(listed: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What a list says of one of its models, or of the only one, and what of that is said of its file."""
+    """The entry of a model, or of the only one, in a list of models, and the metadata of its file."""
     rows = listed.get("data") if isinstance(listed, Mapping) else None
     known = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     named = [row for row in known if row.get("id") == model]

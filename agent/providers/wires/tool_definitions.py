@@ -1,4 +1,4 @@
-"""A tool as servers take its definition: its name, what is said of it, and the schema of its arguments. Pure."""
+"""Adapts a tool's definition to what servers accept: its name, description and parameter schema. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,21 +7,21 @@ from ebbtide.agent.providers.wires.http import Json
 
 _CHOICES = ("oneOf", "anyOf", "allOf")
 _REFUSED_KEYS = (*_CHOICES, "enum", "not")
-"""What no schema may be at its top level."""
+"""Keys that must not be at the top level of a schema."""
 _TRUNCATION_NOTE = (
     " [… the rest of this text is too long for this provider: if a call fails, its error says what is wrong]"
 )
 
 
 def wire_name(name: str) -> str:
-    """A tool name that every server takes, for calls whose name the model made up."""
+    """A tool name that every server accepts, for calls whose name the model made up."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
 def sent_schema(schema: Mapping[str, object], keys: str = "") -> Json:
-    """The parameters of a tool as servers take them, which refuse every request for one tool whose schema is a choice
-    at its top level: it has the parameters of all that may be chosen. `keys`: a pattern that names of parameters must
-    match. Calls are checked against the whole."""
+    """A tool's parameters as servers accept them: they reject a request if any tool has alternatives at the top
+    level of its schema. The parameters of all alternatives are merged. `keys`: a pattern that parameter names
+    must match. Calls are checked against the original schema."""
     sent = {name: value for name, value in schema.items() if name not in _REFUSED_KEYS}
     choices = [each for name in _CHOICES if isinstance(found := schema.get(name), list) for each in found]
     if any(isinstance(each, dict) for each in choices):
@@ -36,7 +36,7 @@ def sent_schema(schema: Mapping[str, object], keys: str = "") -> Json:
 
 
 def _parameters_of(schemas: Iterable[object]) -> Json:
-    """What may be named as a parameter, with each schema that it has somewhere."""
+    """All parameters of the schemas, each with all of its schemas."""
     found: dict[str, list[object]] = {}
     for schema in schemas:
         properties = schema.get("properties") if isinstance(schema, Mapping) else None
@@ -47,7 +47,7 @@ def _parameters_of(schemas: Iterable[object]) -> Json:
 
 
 def shortened_description(text: str, longest: int) -> str:
-    """The text of a tool in so many characters: cut where a sentence ends, and said to be."""
+    """A tool's description in at most `longest` characters: cut at the end of a sentence, with a note."""
     if len(text) <= longest:
         return text
     start = text[: longest - len(_TRUNCATION_NOTE)]
