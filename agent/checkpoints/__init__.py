@@ -1,1 +1,1 @@
-"""Files as they were before the agent changed them: seen, kept, planned to come back, brought back."""
+"""Checkpoints of files before the agent changes them: scan, store, plan a restore, restore."""

@@ -1,4 +1,4 @@
-"""One thread in which the checkpoints of a project are worked on. What does the work is loaded with the first of it."""
+"""Runs the checkpoint work of a project in one thread. The code for it is imported with the first job."""
 
 from collections import deque
 from collections.abc import Callable
@@ -18,11 +18,11 @@ T = TypeVar("T")
 Job: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
 
 LARGE_FOLDER_PATHS = 2000
-"""Paths of a folder from which on it is looked at before anything asks for that."""
+"""A folder with at least this many paths is scanned ahead of time."""
 
 
 class CheckpointThread:
-    """Work is done in the order in which it was asked for, but what is `short` does not wait for a look ahead."""
+    """Jobs run in the order they were submitted, but `short` ones do not wait for a scan ahead of time."""
 
     def __init__(self, open_project: "Callable[[], ProjectCheckpoints]") -> None:
         self._open_project = open_project
@@ -31,11 +31,11 @@ class CheckpointThread:
         self._project: ProjectCheckpoints | None = None
         self._is_closing = False
         self.set_aside = ""
-        """What is told of a damaged database, where there was one."""
+        """The notice about a damaged database, if there was one."""
 
     @property
     def to_read(self) -> int:
-        """Files that a look has to read still."""
+        """How many files the current scan still has to read."""
         return self._project.to_read if self._project is not None else 0
 
     def submit(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> Future[T]:
@@ -45,11 +45,11 @@ class CheckpointThread:
         return future
 
     def look_ahead(self, root: Path, session: str, stopped: Callable[[], bool]) -> None:
-        """Looks at the folder, where that takes long, before a command has to wait for it."""
+        """Scan a large folder now, so that the first command does not have to wait for it."""
         self._run(partial(self._look_ahead, root, session, stopped))
 
     def close(self) -> None:
-        """Ends a look ahead, and does what else was asked for. Raises `AgentError`."""
+        """Stop a scan ahead of time and finish all submitted jobs. Raises `AgentError`."""
         self._is_closing = True
         if self._executor is None:
             return
@@ -68,21 +68,21 @@ class CheckpointThread:
         self._executor.submit(work)
 
     def _do_next(self) -> None:
-        if not self._waiting:  # it was done during a look ahead
+        if not self._waiting:  # it ran during a scan ahead of time
             return
         work, future, _ = self._waiting.popleft()
         if not future.set_running_or_notify_cancel():
             return
         try:
             future.set_result(work(self._open_checkpoints()))
-        except BaseException as error:  # noqa: BLE001  # whoever asked for it gets it
+        except BaseException as error:  # noqa: BLE001  # passed on to the caller
             if isinstance(error, (StoreFailed, OSError)):
                 self._discard_failed()
             future.set_exception(error)
 
     def _discard_failed(self) -> None:
-        """Closes what could not be written, and has it opened anew by what comes next: on a disk that is full, the log
-        of what was begun would take the room in which the session itself is written down."""
+        """Close the checkpoints after a failed write; the next job opens them again. On a full disk, the open
+        write-ahead log would take the space that the session itself needs."""
         project, self._project = self._project, None
         if project is not None:
             with suppress(AgentError, OSError):
@@ -109,4 +109,4 @@ class CheckpointThread:
             try:
                 self._open_checkpoints().prepare(session, is_to_end)
             except (AgentError, OSError):
-                return  # the first call that needs it fails as well, and tells it
+                return  # the first call that needs it fails as well and reports it

@@ -1,4 +1,4 @@
-"""What became another between two looks at a folder."""
+"""Compares two scans of a folder."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, MutableMapping
@@ -9,23 +9,23 @@ from ebbtide.agent.checkpoints.folder_record import FIELDS_PER_FILE, Folder
 
 Change = tuple[FileState, FileState]
 _CLOCKS = 20_000_000
-"""Nanoseconds by which the clock of files may be ahead of the one that is read here. A folder that stays for it does
-less harm than one that is taken away; of files one is asked."""
+"""How far the clock of files may be ahead of the clock read here, in nanoseconds. Keeping an unneeded folder does
+less harm than removing a needed one; for files the user is asked."""
 
 
 @dataclass(slots=True)
 class FolderChanges:
-    """What a look at the folder has found."""
+    """The result of a scan."""
 
     changes: dict[str, Change] = field(default_factory=dict)
-    """What each path was when it was looked at before, and is now."""
+    """The previous and the current state of each path."""
     touched: set[str] = field(default_factory=set)
-    """Folders of which something is kept anew."""
+    """Folders whose record must be stored again."""
     removed: set[str] = field(default_factory=set)
     doubtful: set[str] = field(default_factory=set)
-    """Paths that may have been there before, ignored."""
+    """Paths that may have existed before, but were ignored."""
     unkept: list[str] = field(default_factory=list)
-    """Files of which the bytes are not kept."""
+    """Files whose content is not stored."""
 
 
 def compare(
@@ -37,10 +37,10 @@ def compare(
     since: int,
     state_of: Callable[[str], FileState],
 ) -> None:
-    """Notes what became another of the folders that were read anew, and takes out of `after` what went with its folder.
-    `changed_rules`: folders whose rules for ignored files have changed. `since`: when the look before began,
-    in nanoseconds. `state_of`: what stands at a path now, which the look has left out."""
-    if before:  # the first look has nothing to be compared with
+    """Record the changes in the folders that were read again, and remove from `after` what was deleted with its
+    folder. `ruled_anew`: folders whose ignore rules have changed. `since`: start of the previous scan, in
+    nanoseconds. `state_of`: the current state of a path that the scan left out."""
+    if before:  # the first scan has nothing to compare with
         _Comparison(root, before, after, found, ruled_anew, since, state_of).run()
 
 
@@ -57,7 +57,7 @@ class _Comparison:
     def run(self) -> None:
         for name in sorted(self.found.touched):
             old, new = self.before.get(name), self.after[name]
-            # The folder without a name is the user's.
+            # The root, whose name is empty, belongs to the user.
             if name and (old is None or old.mode != new.mode) and not self._was_ignored(name, old):
                 was = FileState("folder", old.mode) if old is not None else ABSENT
                 self._note(name, was, FileState("folder", new.mode))
@@ -68,7 +68,7 @@ class _Comparison:
                     self._note_removed(f"{name}/{each}" if name else each, may_be_there=name in self.changed_rules)
 
     def _was_ignored(self, name: str, old: Folder | None) -> bool:
-        """Whether a folder was there before, for all that can be said, and is only seen now."""
+        """Whether a folder probably existed before and only became visible now."""
         is_seen_anew = old is None and name.rpartition("/")[0] in self.changed_rules
         return is_seen_anew and changed_at(os.path.join(self.root, name)) < self.since + _CLOCKS
 
@@ -91,7 +91,7 @@ class _Comparison:
                 self._left_out(prefix + each, old, place, may_be_there=name in self.changed_rules)
 
     def _left_out(self, path: str, old: Folder, place: int, *, may_be_there: bool) -> None:
-        """A file that is listed no longer: it went, or it is ignored since then and may hold something else."""
+        """Record a file that is not listed any more: it was deleted, or it is ignored now and may have changed."""
         then = old.state(place)
         if not may_be_there:
             self._note(path, then, ABSENT)
@@ -101,7 +101,7 @@ class _Comparison:
             self._note(path, then, self.state_of(path))
 
     def _note(self, path: str, was: FileState, now: FileState) -> None:
-        """Where a folder takes the place of a file, each of the two is found by itself."""
+        """Record a change. If a folder replaces a file, each of the two is recorded separately and merged here."""
         if was == now:
             return
         earlier = self.found.changes.get(path, (ABSENT, ABSENT))
@@ -124,7 +124,7 @@ class _Comparison:
 
 
 def numbers_at(path: str) -> tuple[int, ...]:
-    """Mode, size, time of the last change and inode, as a folder's record has them."""
+    """Mode, size, change time and inode, as in a folder's record."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -133,7 +133,7 @@ def numbers_at(path: str) -> tuple[int, ...]:
 
 
 def changed_at(path: str) -> int:
-    """When it was changed last, in nanoseconds; 1 where that cannot be said."""
+    """The change time in nanoseconds; 1 if it is unknown."""
     try:
         return os.lstat(path).st_ctime_ns
     except OSError:

@@ -1,4 +1,4 @@
-"""The database of a project's checkpoints, opened; one that is damaged is set aside."""
+"""Opens the checkpoint database of a project. A damaged one is moved aside."""
 
 import fcntl
 import os
@@ -11,12 +11,12 @@ from ebbtide.store.errors import StoreError
 
 NAME = "checkpoints.db"
 _DOUBT = "damaged"
-"""A file that is there once damage was met: who opens the database next looks at all of it."""
+"""A marker file for damage: the next program to open the database checks all of it."""
 
 
 def open_database(path: Path) -> tuple[CheckpointStore, str]:
-    """The database, and what is told of one that was damaged: it is set aside for this one, unless another process has
-    it open."""
+    """Open the database; also return a notice if it was damaged. A damaged database is moved aside and replaced,
+    unless another process has it open."""
     doubt = path.parent / _DOUBT
     try:
         store = CheckpointStore(path)
@@ -32,7 +32,7 @@ def open_database(path: Path) -> tuple[CheckpointStore, str]:
             raise
         damage = error
     with closing(InUse(path.parent)) as in_use:
-        if not in_use.is_alone():  # it would remove the log of the new one when it ends
+        if not in_use.is_alone():  # else the other process would remove the new database's log when it exits
             raise damage
         ending = f"damaged-{time.time():.0f}"
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
@@ -44,19 +44,19 @@ def open_database(path: Path) -> tuple[CheckpointStore, str]:
 
 
 def note_damage(folder: Path) -> None:
-    """Has the database looked at as a whole when it is opened next. Raises `OSError`."""
+    """Have the whole database checked when it is next opened. Raises `OSError`."""
     (folder / _DOUBT).touch()
 
 
 class InUse:
-    """Says to other processes that this one uses the checkpoints, until it is closed."""
+    """Tells other processes that this one uses the checkpoints, until it is closed."""
 
     def __init__(self, folder: Path) -> None:
         self._handle = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._handle, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
+        fcntl.flock(self._handle, fcntl.LOCK_SH)  # prevents the removal of data that is still needed
 
     def is_alone(self) -> bool:
-        """Whether nobody else uses them, and then nobody will until this is closed."""
+        """Whether no other process uses the checkpoints. If so, none can until this is closed."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -65,7 +65,7 @@ class InUse:
 
     @property
     def cleaned_at(self) -> float:
-        """When garbage was removed last, in Unix seconds."""
+        """When garbage was last removed, in Unix seconds."""
         return os.fstat(self._handle).st_mtime
 
     def note_cleaned(self) -> None:

@@ -1,5 +1,4 @@
-"""What a path of the workspace was before something and after it, and what taking that back would do. Plain values: it
-knows no disk."""
+"""The states of paths before and after a change, and plans for restoring them. Plain values, without disk access."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,19 +17,19 @@ WHY: Mapping[Kind, str] = {
 }
 CONTENT_LOST = "what it held is damaged where it was kept, or went from there"
 _DIGEST = 32
-"""Bytes of one."""
+"""Size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What stood at a path."""
+    """The state of a path."""
 
     kind: Kind = "absent"
     mode: int = 0
     """Permission bits of files and folders."""
     digest: str = ""
-    """The SHA-256 of a file's bytes, or of where a link points; what is staged; what tells others apart from each
-    other."""
+    """The SHA-256 of a file's content or of a link's target; the staged entry; for other kinds, a value that
+    identifies them."""
 
     @property
     def is_stored(self) -> bool:
@@ -44,7 +43,7 @@ ABSENT = FileState()
 
 
 def read_state(text: str) -> FileState:
-    """A state from its text. Raises `ValueError` when it makes no sense."""
+    """Parse a state. Raises `ValueError` if it is invalid."""
     kind, mode, digest = text.split(" ", 2)
     if kind in ("file", "link") and len(bytes.fromhex(digest)) != _DIGEST:
         raise ValueError(text)
@@ -54,23 +53,23 @@ def read_state(text: str) -> FileState:
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A path that was changed. Paths are relative to the workspace, with `/`, or absolute where they lie outside it;
-    that of what is staged is the path of the index, a NUL, and the path in the repository."""
+    """A changed path. Paths are relative to the workspace, with `/`, or absolute if outside it. A staged entry is
+    written as the path of the index, a NUL, and the path in the repository."""
 
     path: str
     before: FileState
     after: FileState
     doubt: str = ""
-    """Why somebody else may have had a hand in it; empty where nobody had."""
+    """Why something else may have changed it too; empty if nothing did."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnChanges:
-    """What a turn changed in files."""
+    """The files that a turn changed."""
 
     files: tuple[str, ...] = ()
     added: int = 0
-    """Lines of texts, as far as their content is kept."""
+    """Lines of text, as far as the content is stored."""
     removed: int = 0
 
 
@@ -79,13 +78,13 @@ Outcome: TypeAlias = Literal["restore", "as_before", "ask", "cannot"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedPath:
-    """What taking back would do with a path."""
+    """What a restore would do with a path."""
 
     path: str
     now: FileState
     back: FileState
     outcome: Outcome
-    """`ask`: somebody else has changed it, too, and that would be lost."""
+    """`ask`: something else has changed it as well, and that change would be lost."""
     why: str = ""
 
 
@@ -98,14 +97,14 @@ class RestorePlan:
         return tuple(one for one in self.paths if one.outcome in outcomes)
 
     def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
-        """What is brought back: with `forced` also over what others have changed."""
+        """The paths to restore; with `forced`, including those that others have changed."""
         return self.of("restore", "ask") if forced else self.of("restore")
 
 
 BETWEEN = "it was changed in between, and not by this agent"
 SINCE = "it was changed since, and not by this agent"
 UNKNOWN_STAGED = "\0\0"
-"""The end of the path of what is staged where only that it changed can be told."""
+"""Ends the path of a staged entry if it is only known that the index changed."""
 SPLIT = "git keeps it in parts that are not read here: a split or sparse index"
 HEAD_MOVED = "commits were made or another branch is there: these stay"
 TOGETHER = "another session worked in this folder at the same time"
@@ -113,7 +112,7 @@ IN_JOB = "it changed while a command ran in the background"
 
 
 def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
-    """Changes one after the other as one for each path: from what it held first to what it held last."""
+    """Merge consecutive changes into one per path, from its first to its last state."""
     found: dict[str, PathChange] = {}
     for change in changes:
         first = found.get(change.path)
@@ -126,28 +125,28 @@ def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
 
 
 def is_half_way(change: PathChange, now: FileState) -> bool:
-    """Whether a path is as a change that was cut off can have left it."""
+    """Whether a path may be in a state that an interrupted change left behind."""
     if now == change.before:
         return True
     if change.after.kind == "folder":
         return now.kind in ("absent", "folder")
     if now.kind == "folder" and change.before.kind == "folder":
-        return True  # it was opened, so that what is in it can go
-    return now == ABSENT and change.before.kind == "folder"  # what is to stand there comes after it goes
+        return True  # it was opened so that its content can be deleted
+    return now == ABSENT and change.before.kind == "folder"  # it is deleted before its replacement is created
 
 
 def plan_restore(
     points: Sequence[int], changes: Iterable[PathChange], now: Mapping[str, FileState], blocked: Mapping[str, str]
 ) -> RestorePlan:
-    """What taking changes back would do, from how the paths are now. `blocked`: paths that cannot be reached, each with
-    the one above it where no folder is now."""
+    """Plan a restore from the current states of the paths. `blocked`: paths that cannot be reached, each with the
+    path above it that is no longer a folder."""
     paths = {change.path: _plan_path(change, now[change.path]) for change in changes}
     found = (_behind(one, blocked[one.path], paths) if one.path in blocked else one for one in paths.values())
     return RestorePlan(tuple(points), tuple(found))
 
 
 def _behind(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
-    """A path comes back only where what is in its way makes place."""
+    """A path can be restored only if what blocks it is removed as well."""
     blocker = paths.get(above)
     if one.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
         return one
@@ -157,7 +156,7 @@ def _behind(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> P
 
 
 def _plan_staged(change: PathChange, now: FileState) -> PlannedPath:
-    """Staged again only if nobody else has had a hand in it, and it is held against the same commit."""
+    """A staged entry is restored only if nothing else has changed it and the head commit is the same."""
     heads = {state.digest.partition("|")[0] for state in (change.before, change.after, now)}
     split = SPLIT if change.path.endswith(UNKNOWN_STAGED) else ""
     why = (
@@ -181,7 +180,7 @@ def _plan_path(change: PathChange, now: FileState) -> PlannedPath:
     if now.kind == "folder" and back.kind == "folder" and change.before.kind == change.after.kind == "folder":
         return PlannedPath(change.path, now, back, "restore")
     if now.kind == "folder" and back.kind == "absent":
-        return PlannedPath(change.path, now, back, "restore")  # only where it is empty
+        return PlannedPath(change.path, now, back, "restore")  # only if it is empty
     if change.doubt:
         return PlannedPath(change.path, now, back, "ask", change.doubt)
     if now != change.after:
@@ -190,7 +189,7 @@ def _plan_path(change: PathChange, now: FileState) -> PlannedPath:
 
 
 def path_label(path: str) -> str:
-    """A path as people read it."""
+    """A path for display."""
     index, is_staged, entry = path.partition("\0")
     if not is_staged:
         return path

@@ -1,4 +1,4 @@
-"""What was seen of a folder and its files, as a value and as the bytes in which it is kept."""
+"""The record of a folder and its files, as a value and as stored bytes."""
 
 import os
 import stat
@@ -9,28 +9,28 @@ from dataclasses import dataclass, field
 from ebbtide.agent.checkpoints.file_state import FileState
 
 FIELDS_PER_FILE, CHANGED_FIELD = 4, 2
-"""Numbers of each file: mode, size, time of the last change, inode; and which of them is the time."""
+"""Numbers stored for each file: mode, size, change time, inode; and the index of the time."""
 _NOTHING = b"\0" * 32
 _HEAD = struct.Struct("<qqqqI")
 
 
 @dataclass(slots=True)
 class Folder:
-    """What was found in one."""
+    """The record of one folder."""
 
     mode: int
     changed: int
-    """When it changed last, in nanoseconds; 0 when that cannot be trusted. Nobody can set this time, unlike that of its
-    list of names."""
+    """The change time (ctime) in nanoseconds; 0 if it cannot be trusted. Unlike the modification time, programs
+    cannot set it."""
     number: int
-    """Its inode."""
+    """The inode."""
     rules: int
-    """What its own rules were made of, as a number."""
+    """A hash of the state of its ignore rules."""
     names: list[str] = field(default_factory=list)
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
-    """Mode, size, time of the last change (0 when that cannot be trusted) and inode of each."""
+    """Mode, size, change time (0 if it cannot be trusted) and inode of each file."""
     digests: list[bytes] = field(default_factory=list)
-    """Of what each holds; empty where that is not kept."""
+    """Digest of each file's content; empty if the content is not stored."""
     folders: list[str] = field(default_factory=list)
 
     def state(self, index: int) -> FileState:
@@ -52,7 +52,7 @@ class Folder:
 
 
 def decode_folder(body: bytes) -> Folder:
-    """Raises `ValueError` and `struct.error` when it makes no sense."""
+    """Raises `ValueError` and `struct.error` if the data is invalid."""
     mode, changed, number, rules, length = _HEAD.unpack_from(body)
     at = _HEAD.size
     names = body[at : at + length].split(b"\0") if length else []

@@ -1,4 +1,4 @@
-"""What is staged in a repository, read from the bytes of its index and written into them. It knows no disk."""
+"""Reads and writes the staged entries in the bytes of a git index. No disk access."""
 
 import hashlib
 import struct
@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _STAT = 40
-"""Bytes of an entry that say how its file looked: times, device, inode, mode, owner, size."""
+"""Bytes of an entry that describe its file: times, device, inode, mode, owner, size."""
 _MODE, _MTIME = 24, 8
-"""Where the mode is in these, and when the file was changed."""
+"""The offsets of the mode and the modification time in these."""
 _MAX_PATH_BYTES = 1 << 14
-"""Bytes of a path: version 4 writes what follows on the path before, so that a short index can say long ones."""
+"""Longest path in bytes: version 4 writes paths relative to the previous one, so that a short index could contain
+very long ones."""
 EXTENDED_FLAG, LENGTH_MASK = 0x4000, 0xFFF
-"""Bits of the flags that say how an entry is written, not what it is."""
+"""Bits of the flags that concern the encoding of an entry, not its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class IndexEntry:
     oid: bytes
     flags: int
     more: int = 0
-    """Further flags, as of a path that was only announced with `git add -N`."""
+    """Further flags, e.g. of a path added with `git add -N`."""
 
     @property
     def stage(self) -> int:
@@ -30,20 +31,20 @@ class IndexEntry:
 
     @property
     def staged_bytes(self) -> bytes:
-        """What is staged, without how the file looked then."""
+        """The staged mode, flags and object, without the file's attributes."""
         flags = self.flags & ~(EXTENDED_FLAG | LENGTH_MASK)
         return self.stat[_MODE : _MODE + 4] + flags.to_bytes(2, "big") + self.more.to_bytes(2, "big") + self.oid
 
 
 def entry_of(path: bytes, staged: bytes) -> IndexEntry:
-    """An entry that Git compares with its file at the next look, since it knows nothing of how that looks."""
+    """An entry without file attributes, which makes git compare the file the next time."""
     stat = bytes(_MODE) + staged[:4] + bytes(_STAT - _MODE - 4)
     return IndexEntry(path, stat, staged[8:], int.from_bytes(staged[4:6], "big"), int.from_bytes(staged[6:8], "big"))
 
 
 def read_index(data: bytes) -> tuple[IndexEntry, ...]:
-    """The entries, in order. Raises `ValueError` for an index that is none, or not whole in itself: a split one, or one
-    in which folders stand for what is in them."""
+    """Parse the entries, in order. Raises `ValueError` if the index is invalid or incomplete: a split index, or a
+    sparse one with folder entries."""
     if not data:
         return ()
     hashed = _hash_of(data)
@@ -87,7 +88,7 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
 
 
 def staged_in(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
-    """What is staged at each path; of a conflict, all of it."""
+    """The staged entry of each path; for a conflict, all of them joined."""
     found: dict[bytes, bytes] = {}
     for entry in entries:
         found[entry.path] = found.get(entry.path, b"") + entry.staged_bytes
@@ -95,7 +96,7 @@ def staged_in(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
 
 
 def read_staged(staged: bytes) -> list[tuple[int, bytes]]:
-    """Mode and object of what is staged at a path; of a conflict, several."""
+    """Mode and object of the staged entries of a path; several for a conflict."""
     width = 28 if len(staged) % 28 == 0 else 40
     return [
         (int.from_bytes(staged[at : at + 4], "big"), staged[at + 8 : at + width]) for at in range(0, len(staged), width)
@@ -103,8 +104,8 @@ def read_staged(staged: bytes) -> list[tuple[int, bytes]]:
 
 
 def with_staged(data: bytes, wanted: Mapping[bytes, bytes], written_at: int) -> bytes:
-    """The index with something else staged at paths; empty: nothing. `written_at`: when `data` was written, in seconds:
-    a file that was changed then or later is compared anew. Raises `ValueError`."""
+    """The index with other staged entries at these paths; empty bytes remove one. `written_at`: when `data` was
+    written, in seconds; files modified then or later are marked to be compared again. Raises `ValueError`."""
     hashed = _hash_of(data) if data else "sha1"
     width = 8 + hashlib.new(hashed).digest_size
     entries = [_sure(entry, written_at) for entry in read_index(data) if entry.path not in wanted]
@@ -134,16 +135,16 @@ def _sure(entry: IndexEntry, written_at: int) -> IndexEntry:
 
 
 def _hash_of(data: bytes) -> str:
-    """The name of the hash that the repository uses."""
+    """The name of the repository's hash algorithm."""
     if hashlib.sha256(data[:-32]).digest() == data[-32:]:
         return "sha256"
-    if hashlib.sha1(data[:-20]).digest() == data[-20:] or not any(data[-20:]):  # it is Git's
+    if hashlib.sha1(data[:-20]).digest() == data[-20:] or not any(data[-20:]):  # Git may leave the checksum empty
         return "sha1"
     raise ValueError("an index with a wrong check sum")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number as version 4 writes it, and where it ends."""
+    """Decode a number in the format of version 4; return it and its end."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

@@ -1,5 +1,5 @@
-"""Paths of a workspace reached without following a symbolic link: what stands there, and what is put there. A path is
-relative to the workspace, or absolute where it lies outside it."""
+"""Reads and writes paths of a workspace without following symbolic links. A path is relative to the workspace, or
+absolute if outside it."""
 
 import errno
 import hashlib
@@ -17,15 +17,15 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def parts_of(root: str, path: str) -> tuple[str, list[str], str]:
-    """Where one starts, the folders that lead to the path, and its name."""
+    """The starting folder, the folders that lead to the path, and its name."""
     *folders, name = path.strip("/").split("/")
     return ("/" if path.startswith("/") else root), folders, name
 
 
 @contextmanager
 def parent_of(root: str, path: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the folder in which the path is a name, and that name. Raises `OSError`, also where a link leads
-    there."""
+    """A descriptor of the folder that contains the path, and the path's name in it. Raises `OSError`, also if a link
+    is on the way."""
     start, folders, name = parts_of(root, path)
     handle = os.open(start, _FOLDER)
     try:
@@ -39,7 +39,7 @@ def parent_of(root: str, path: str) -> Iterator[tuple[int, str]]:
 
 
 def blocking_path(root: str, path: str) -> str:
-    """The first path above one where something is that is no folder; empty where nothing is."""
+    """The first path above this one that exists and is not a folder; empty if there is none."""
     start, folders, _ = parts_of(root, path)
     at, handle = "" if start == root else "/", os.open(start, _FOLDER)
     try:
@@ -56,7 +56,7 @@ def blocking_path(root: str, path: str) -> str:
 
 
 def identity_at(root: str, path: str) -> tuple[int, ...]:
-    """What tells whether it is still the same; empty where nothing is."""
+    """Numbers that identify the current file or folder; empty if there is none."""
     try:
         with parent_of(root, path) as (folder, name):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -70,7 +70,7 @@ def identity_at(root: str, path: str) -> tuple[int, ...]:
 
 
 def state_at(root: str, path: str, most: int, keep: Keep) -> FileState:
-    """What stands there now, its bytes kept where there are no more than `most`."""
+    """The current state of a path. Content of up to `most` bytes is stored through `keep`."""
     try:
         with parent_of(root, path) as (folder, name):
             return _state(folder, name, most, keep)
@@ -104,7 +104,7 @@ def _state(folder: int, name: str, most: int, keep: Keep) -> FileState:
 
 
 def write_new_file(folder: int, name: str, state: FileState, content: bytes, *, synced: bool) -> None:
-    """Makes a file or a link under a name that is free. Raises `OSError`, and then nothing is left."""
+    """Create a file or link with an unused name. Raises `OSError`, leaving nothing behind."""
     if state.kind == "link":
         os.symlink(content, os.fsencode(name), dir_fd=folder)
         return
@@ -125,7 +125,7 @@ def write_new_file(folder: int, name: str, state: FileState, content: bytes, *, 
 
 
 def set_folder_mode(root: str, path: str, mode: int) -> None:
-    """Also of a folder that is closed to its owner. Raises `OSError`."""
+    """Set the mode of a folder, even one that its owner cannot access. Raises `OSError`."""
     with parent_of(root, path) as (folder, name):
         try:
             handle = os.open(name, _FOLDER, dir_fd=folder)
@@ -142,7 +142,7 @@ def set_folder_mode(root: str, path: str, mode: int) -> None:
 
 
 def names_in(root: str, path: str) -> list[str]:
-    """The names in a folder; none where it is none. Raises `OSError`."""
+    """The names in a folder; empty if it is not a folder. Raises `OSError`."""
     try:
         with parent_of(root, path) as (folder, name):
             handle = os.open(name, _FOLDER, dir_fd=folder)

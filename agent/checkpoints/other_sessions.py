@@ -1,4 +1,4 @@
-"""Other sessions that are at work in the folder: what they and this one change at the same time is not told apart."""
+"""Detects other sessions that work in the same folder: simultaneous changes cannot be told apart."""
 
 from pathlib import Path
 
@@ -10,24 +10,24 @@ class OtherSessions:
     def __init__(self, data: Path, store: CheckpointStore) -> None:
         self._locks, self._store = data / "locks", store
         self._newest, self._were_there = 0, False
-        """The newest point when a command began, and whether one of them was at work then."""
+        """The newest point when a command began, and whether another session was active then."""
 
     def is_at_work(self, session: str) -> bool:
-        """Whether a session is open, in this process or another one."""
+        """Whether a session is open, in any process."""
         return is_open(self._locks, session)
 
     def at_work(self) -> tuple[str, ...]:
-        """The sessions that are in the middle of a turn which changes files. Raises `StoreError`."""
+        """The sessions in the middle of a turn that changes files. Raises `StoreError`."""
         running = self._store.sessions_since(self._store.newest_point(), "")
         return tuple(sorted(filter(self.is_at_work, running)))
 
     def note_begin(self, session: str) -> None:
-        """A command of this session begins, whose point is written down already. Raises `StoreError`."""
+        """Record that a command of this session begins, after its point was stored. Raises `StoreError`."""
         self._newest = self._store.newest_point()
         self._were_there = self._are_there(session)
 
     def were_at_work(self, session: str) -> bool:
-        """Whether one of them has been at work since then. Raises `StoreError`."""
+        """Whether another session has been active since then. Raises `StoreError`."""
         return self._were_there or self._are_there(session)
 
     def _are_there(self, session: str) -> bool:

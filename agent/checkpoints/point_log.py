@@ -1,4 +1,4 @@
-"""What turns changed, written down as points and read back. For one thread at a time."""
+"""Stores the changes of turns as undo points. For one thread at a time."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ class PointLog:
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
         self._open: dict[TurnPlace, int] = {}
-        """The point of the turn that something was written down for."""
+        """The point of the turn whose changes are being recorded."""
 
     def begin(self, turn: TurnPlace) -> None:
-        """From now on until its end, whatever becomes another is that turn's, even if the program is killed."""
+        """Begin a turn's point: all changes until its end belong to it, even if the program is killed."""
         with self._store.transaction():
             self._point(turn)
 
@@ -32,12 +32,12 @@ class PointLog:
             self._write(point, changes)
 
     def finish(self, turn: TurnPlace) -> tuple[PathChange, ...]:
-        """What the turn changed, at its end."""
+        """End a turn's point and return the turn's changes."""
         point = self._open.get(turn)
         if point is None:
             return ()
         changes = [change for change in compose_changes(self.changes(point)) if change.before != change.after]
-        with self._store.transaction():  # that commits were made can be told, not taken back
+        with self._store.transaction():  # new commits can be shown, but not undone
             self._store.set_state({point: "done" if any(not one.path.endswith("\0") for one in changes) else "empty"})
         return tuple(changes)
 
@@ -52,7 +52,7 @@ class PointLog:
         )
 
     def finish_interrupted(self, session: str, found: Mapping[str, Change], is_at_work: Callable[[str], bool]) -> None:
-        """What was changed while a command ran whose program was killed is that turn's, with a doubt."""
+        """Add changes found after the program was killed during a command to that turn, marked as doubtful."""
         for point in self.interrupted_points(session, is_at_work):
             if found:
                 self._write(point, [PathChange(path, *change, CUT_OFF) for path, change in found.items()])
@@ -60,7 +60,7 @@ class PointLog:
                 self._store.set_state({point: "done" if self._store.paths(point) else "empty"})
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
-        """Those that files can be taken back to, the oldest first."""
+        """The points that files can be restored to, oldest first."""
         return tuple(
             UndoPoint(row.id, row.session, row.position, row.at, row.kind, row.state == "undone", row.title, row.others)
             for row in self._store.points(session)
@@ -75,18 +75,18 @@ class PointLog:
                 raise StoreError("corrupt", f"what point {point} changed cannot be read: `{error}`") from error
 
     def unfinished_restores(self) -> tuple[PointRow, ...]:
-        """Those of which taking back began and did not end."""
+        """Restores that began but did not end."""
         return tuple(row for row in self._store.points() if row.state == "restoring")
 
     def add_restore(self, turn: TurnPlace, kind: str, of: Sequence[int], changes: Sequence[PathChange]) -> int:
-        """A point for what is about to be brought back. It survives a loss of power."""
+        """Add a point for a restore that is about to begin. It survives a power loss."""
         with self._store.transaction(durable=True):
             point = self._store.add_point(turn.session, turn.position, kind, "restoring", turn.title, of)
             self._insert_changes(point, changes)
         return point
 
     def end_restore(self, point: int, others: Sequence[int], *, failed: bool = False) -> None:
-        """What it took back is undone; what that had taken back is done again."""
+        """Mark the points that a restore undid as undone, and those that these had undone as done again."""
         states = {point: "failed" if failed else "done"}
         known = {row.id: row for row in self._store.points()}
         for other in () if failed else others:
@@ -97,7 +97,7 @@ class PointLog:
             self._store.set_state(states)
 
     def _point(self, turn: TurnPlace) -> int:
-        """To be called in a transaction."""
+        """Call it inside a transaction."""
         if turn not in self._open:
             self._open = {turn: self._store.add_point(turn.session, turn.position, "turn", "running", turn.title)}
         else:

@@ -1,4 +1,4 @@
-"""The checkpoints of one project: what each turn changed in its files, and the way back. For one thread at a time."""
+"""The checkpoints of a project: the file changes of each turn, and how to undo them. For one thread at a time."""
 
 import hashlib
 import os
@@ -41,14 +41,14 @@ from ebbtide.tools.files.private_folder import make_private
 
 DAY = 86_400.0
 MAX_COMPARED_FILES = 500
-"""Files that are compared for people to look at."""
+"""Files that are compared for display."""
 LARGEST_COUNTED = 1_000_000
-"""Bytes of a file in which changed lines are counted."""
+"""Largest file in which changed lines are counted, in bytes."""
 IGNORE_RULES_CHANGED = "its rules for ignored files changed in the same step: it may have been there before"
 
 
 def folder_for(data: Path, root: Path) -> Path:
-    """Where the checkpoints of a project are."""
+    """The folder for a project's checkpoints."""
     return data / "checkpoints" / hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
 
 
@@ -58,7 +58,7 @@ class ProjectCheckpoints:
     def __init__(self, data: Path, root: Path, limits: Limits, most_bytes: int) -> None:
         self._data, self._root, self._limits, self._most = data, str(root), limits, most_bytes
         self._folder = folder = folder_for(data, root)
-        with suppress(OSError):  # what is wrong is told when the database is opened
+        with suppress(OSError):  # any problem is reported when the database is opened
             make_private(folder.parent)
         with self._translate_errors():
             self._store, self.set_aside = open_database(folder / NAME)
@@ -69,11 +69,11 @@ class ProjectCheckpoints:
         self._recovery = Recovery(self._root, folder, self._store, self._log, self._staged, self._states)
         self._tree: WorkTree | None = None
         self._is_first = True
-        """Whether nothing was looked at yet as a whole."""
+        """Whether no complete scan has been made yet."""
         self._others = OtherSessions(data, self._store)
         self._last = FolderChanges()
         self._too_much = ""
-        """Why the folder is not looked at as a whole, once that is known: to find out takes long."""
+        """Why the folder is not scanned, once known: finding out is slow."""
 
     def close(self) -> None:
         try:
@@ -85,11 +85,11 @@ class ProjectCheckpoints:
             self._in_use.close()
 
     def _is_full_or_due(self) -> bool:
-        """Whether it takes too much, or nothing was removed for a day."""
+        """Whether the data is too large, or no garbage was removed for a day."""
         return self._store.size > self._most or time.time() - self._in_use.cleaned_at > DAY
 
     def _collect(self) -> None:
-        """Removes garbage, unless another process may be about to need it."""
+        """Remove garbage, unless another process may still need it."""
         if self._in_use.is_alone():
             folders = self._stored_folders().values()
             self._store.collect(self._most, (digest for each in folders for digest in each.digests if digest))
@@ -97,13 +97,13 @@ class ProjectCheckpoints:
 
     @property
     def to_read(self) -> int:
-        """Files that the look which runs in another thread has to read still."""
+        """How many files the scan in another thread still has to read."""
         return self._tree.to_read if self._tree is not None else 0
 
     # While a turn runs
 
     def prepare(self, session: str, stopped: Callable[[], bool]) -> str:
-        """Looks at the files, so that `begin` takes little time. Why they are not covered, where they are not."""
+        """Scan the files, so that `begin` is fast. Return why they are not covered, or an empty string."""
         with self._translate_errors():
             why = self._look(stopped)
             if not why:
@@ -112,8 +112,8 @@ class ProjectCheckpoints:
             return why
 
     def begin(self, turn: TurnPlace, *, in_job: bool, stopped: Callable[[], bool]) -> str:
-        """Looks at the files before something may change them. What was changed since the last look is nobody's, but
-        `in_job`. Why they are not covered, where they are not."""
+        """Scan the files before a command may change them. Changes since the last scan belong to no turn, unless
+        `in_job`. Return why the files are not covered, or an empty string."""
         with self._translate_errors():
             is_first, why = self._is_first, self._look(stopped)
             if why:
@@ -127,7 +127,7 @@ class ProjectCheckpoints:
             return ""
 
     def end(self, turn: TurnPlace) -> str:
-        """Writes down what was changed since `begin`."""
+        """Record what has changed since `begin`. Return why that is impossible, or an empty string."""
         with self._translate_errors():
             why = self._look(lambda: False)
             if why:
@@ -146,35 +146,35 @@ class ProjectCheckpoints:
             return ""
 
     def finish_interrupted(self, session: str) -> None:
-        """Has what a program did that was killed taken back, too, before anything else is looked at. `session`: that is
-        open here."""
+        """Record changes left by a killed program, so that they can be undone as well, before anything else is
+        scanned. `session`: the session open here."""
         if not self._is_first:
             return
         with self._translate_errors():
             if not self._log.interrupted_points(session, self._others.is_at_work):
                 return
-        if self.prepare(session, lambda: False):  # what tools for files have changed was written down before
+        if self.prepare(session, lambda: False):  # changes by file tools were already recorded
             with self._translate_errors():
                 self._log.finish_interrupted(session, {}, self._others.is_at_work)
 
     def at_work(self) -> tuple[str, ...]:
-        """The sessions that are in the middle of a turn which changes files."""
+        """The sessions in the middle of a turn that changes files."""
         with self._translate_errors():
             return self._others.at_work()
 
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """What stands at absolute paths now, and whether the folders above them are there, kept."""
+        """The current states of absolute paths and of missing folders above them, with their content stored."""
         with self._translate_errors():
             return self._states(each for path in paths for each in self._with_missing(self._name(path)))
 
     def record_changes(self, turn: TurnPlace, before: Mapping[str, FileState]) -> None:
-        """Writes down what became of paths."""
+        """Record how paths have changed since `before`."""
         with self._translate_errors():
             now = self._states(before)
             self._log.add(turn, [PathChange(path, was, now[path]) for path, was in before.items() if was != now[path]])
 
     def finish(self, turn: TurnPlace) -> TurnChanges:
-        """What the turn changed, at its end."""
+        """End a turn and return its changes."""
         with self._translate_errors():
             found = self._log.finish(turn)
         changes = [change for change in found if not {"folder", "staged"} & {change.before.kind, change.after.kind}]
@@ -186,25 +186,25 @@ class ProjectCheckpoints:
         return TurnChanges(paths, sum(added for added, _ in sizes), sum(removed for _, removed in sizes))
 
     def _text(self, state: FileState) -> str:
-        """What a file held; empty where that is no text, is much, or is not kept."""
+        """A file's text; empty if it is binary, too large or not stored."""
         content = (self.content(state) or b"") if state.kind == "file" else b""
         return "" if len(content) > LARGEST_COUNTED or b"\0" in content else content.decode("utf-8", "replace")
 
-    # Going back
+    # Undo
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
-        """The oldest first."""
+        """The undo points, oldest first."""
         with self._translate_errors():
             return self._log.points(session)
 
     def changes_of(self, points: Iterable[int]) -> tuple[PathChange, ...]:
-        """What they changed, one after the other."""
+        """The changes of the points, merged per path."""
         with self._translate_errors():
             found = compose_changes(change for point in sorted(points) for change in self._log.changes(point))
         return tuple(change for change in found if change.before != change.after or change.doubt)
 
     def plan(self, points: Sequence[int]) -> RestorePlan:
-        """What taking them back would do now. Nothing is changed."""
+        """Plan what undoing the points would do now. Nothing is changed."""
         self.recover()
         changes = self.changes_of(points)
         with self._translate_errors():
@@ -215,23 +215,23 @@ class ProjectCheckpoints:
         return replace(plan, paths=tuple(self._unless_lost(one) for one in plan.paths))
 
     def _unless_lost(self, one: PlannedPath) -> PlannedPath:
-        """So that one damaged content keeps no other from coming back."""
+        """A path whose stored content is damaged is left out, so that the others can still be restored."""
         is_lost = one.back.kind in ("file", "link") and self.content(one.back) is None
         return (
             replace(one, outcome="cannot", why=CONTENT_LOST) if is_lost and one.outcome in ("restore", "ask") else one
         )
 
     def contents(self, plan: RestorePlan) -> dict[str, tuple[bytes | None, bytes | None]]:
-        """What each path of a plan holds now, and would hold; of what is staged, which content that is."""
+        """The current and the restored content of each path in a plan; for staged entries, a description."""
         return {one.path: (self.content(one.now), self.content(one.back)) for one in plan.paths[:MAX_COMPARED_FILES]}
 
     def point_contents(self, point: int) -> tuple[tuple[PathChange, bytes | None, bytes | None], ...]:
-        """What a point changed, with what each path held before and after."""
+        """The changes of a point, with each path's content before and after."""
         changes = self.changes_of((point,))[:MAX_COMPARED_FILES]
         return tuple((change, self.content(change.before), self.content(change.after)) for change in changes)
 
     def content(self, state: FileState) -> bytes | None:
-        """What a file held, or where a link pointed; None where nothing was, or it is not kept."""
+        """The content of a file or the target of a link; None if there was none or it is not stored."""
         if state.kind == "staged":
             return staged_description(state)
         if state.kind not in ("file", "link"):
@@ -243,19 +243,19 @@ class ProjectCheckpoints:
         return None
 
     def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool = False) -> RestoreResult:
-        """Takes points back, as planned, `forced` also over what others have changed."""
+        """Undo points as planned; with `forced`, also overwrite what others have changed."""
         with self._translate_errors():
             return self._recovery.restore(plan, turn, kind, forced=forced)
 
     def recover(self) -> tuple[str, ...]:
-        """Finishes what a killed process has left half-way; which files that was about."""
+        """Finish restores that a killed process left incomplete. Return their paths."""
         with self._translate_errors():
             return self._recovery.finish()
 
-    # Looking
+    # Scanning
 
     def _look(self, stopped: Callable[[], bool]) -> str:
-        """Leaves in `_last` what has changed. Why that cannot be said, if so."""
+        """Scan the folder and set `_last` to the changes. Return why that failed, or an empty string."""
         if self._is_first:
             self._recovery.finish()
         if self._tree is None and not self._too_much:
@@ -285,8 +285,8 @@ class ProjectCheckpoints:
         return ""
 
     def _store_scan(self, session: str) -> None:
-        """Together with what is written down of it: whoever kills the program leaves both or none. To be called in a
-        transaction."""
+        """Store the scan in the same transaction as its changes: if the program is killed, both are stored or
+        neither. Call it inside a transaction."""
         found, folders = self._last, self._tree.folders if self._tree is not None else {}
         rows = [FolderRow(os.fsencode(name), folders[name].encode()) for name in found.touched]
         if rows or found.removed:
@@ -324,7 +324,7 @@ class ProjectCheckpoints:
         return path[len(root) + 1 :] if path.startswith(f"{root}/") else path
 
     def _with_missing(self, name: str) -> Iterator[str]:
-        """The path, and the folders above it that are not there."""
+        """The path, and the missing folders above it."""
         yield name
         above = name.rpartition("/")[0]
         while above and not os.path.lexists(os.path.join(self._root, above)):
@@ -333,7 +333,7 @@ class ProjectCheckpoints:
 
 
 def unscannable_reason(root: Path) -> str:
-    """Why a folder is not looked at as a whole; empty where it may be."""
+    """Why a folder is not scanned; empty if it may be."""
     home = Path(os.path.realpath(Path.home()))
     if root == home:
         return "it is your home folder"

@@ -1,4 +1,4 @@
-"""Points taken back as planned, by one program at a time, and what a killed one has left of that finished."""
+"""Runs planned restores, one program at a time, and finishes those of a killed one."""
 
 import fcntl
 import hashlib
@@ -34,7 +34,8 @@ class Recovery:
         staged: StagedFiles,
         states: Callable[[Iterable[str]], dict[str, FileState]],
     ) -> None:
-        """`folder`: where the checkpoints are. `states`: what stands at paths now, kept."""
+        """`folder`: the folder of the checkpoints. `states`: returns the current states of paths, storing their
+        content."""
         self._root = root
         self._folder = folder
         self._store = store
@@ -43,7 +44,7 @@ class Recovery:
         self._states = states
 
     def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool) -> RestoreResult:
-        """Takes points back, as planned, `forced` also over what others have changed."""
+        """Undo points as planned; with `forced`, also overwrite what others have changed."""
         with self.alone() as is_alone:
             if not is_alone:
                 raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
@@ -69,7 +70,8 @@ class Recovery:
         return RestoreResult(point, tuple(files), left, len(staged) - len(unstaged))
 
     def _refuse_changed(self, moves: Sequence[Move]) -> None:
-        """The user may have looked at the plan for long, and have gone on working meanwhile."""
+        """Raise `RestoreFailed` if files changed since the plan was made: the user may have looked at it for a long
+        time and kept working."""
         now = self._states(move.path for move in moves)
         if others := [move.path for move in moves if now[move.path] != move.now]:
             are = "was" if len(others) == 1 else "were"
@@ -78,7 +80,7 @@ class Recovery:
             )
 
     def _stage_again(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
-        """What of it was left as it is. Files come back without it."""
+        """Restore staged entries, and return those that were left unchanged. Files are restored regardless."""
         left = []
         for index, group in groupby(sorted(changes, key=_index_of), key=_index_of):
             those = list(group)
@@ -87,8 +89,8 @@ class Recovery:
         return left
 
     def finish(self) -> tuple[str, ...]:
-        """Finishes what a killed process has left half-way; which files that was about. Nothing is done while another
-        process brings files back."""
+        """Finish restores that a killed process left incomplete. Return their paths. Does nothing while another
+        process restores files."""
         if not self._log.unfinished_restores():
             return ()
         with self.alone() as is_alone:
@@ -97,7 +99,7 @@ class Recovery:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Whether nobody else brings files of the project back, and then nobody does meanwhile."""
+        """Yield whether no other process restores files of the project. If so, none can during the context."""
         handle = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -137,7 +139,7 @@ class Recovery:
 
 
 def _is_file(one: PlannedPath) -> bool:
-    """Whether it is about the folder itself, and not about what is staged."""
+    """Whether it concerns the folder itself rather than staged entries."""
     return one.back.kind != "staged"
 
 

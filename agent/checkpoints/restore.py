@@ -1,4 +1,4 @@
-"""Files brought back, all of them or none: everything is written beside its place first, and then takes it."""
+"""Restores files, all or none: everything is first written next to its target, then moved into place."""
 
 import errno
 import os
@@ -21,30 +21,30 @@ from ebbtide.agent.errors import AgentError, RestoreFailed
 from ebbtide.tools.outputs.extent import join_limited
 
 PREFIX = ".ebb-undo-"
-"""How what is written beside its place is called until it takes it."""
+"""Prefix of the temporary files."""
 _OPEN = 0o700
-"""What the owner of a folder needs to change what is in it."""
+"""The permissions that the owner of a folder needs to change its content."""
 _SYNCED_ONE_BY_ONE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A path on its way from one state to another."""
+    """A path with its current and its restored state."""
 
     path: str
     now: FileState
     back: FileState
     identity: tuple[int, ...]
-    """What told it apart when it was looked at."""
+    """Its identity at the time of planning."""
 
 
 ReadContent = Callable[[str], bytes]
-"""The bytes that a digest stands for."""
+"""Returns the content for a digest."""
 
 
 def moves_for(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
-    """What is to be done. A folder stays where something else is in it. Raises `RestoreFailed` where that is in the way
-    of what was there before."""
+    """The moves for these paths. A folder that contains other files is kept. Raises `RestoreFailed` if such a folder
+    blocks a file."""
     wanted = list(paths)
     wanted += _missing_above(root, wanted)
     going = {one.path for one in wanted if one.now != ABSENT and one.back.kind == "absent"}
@@ -64,7 +64,7 @@ def moves_for(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
 
 
 def _missing_above(root: str, wanted: Sequence[PlannedPath]) -> list[PlannedPath]:
-    """The folders that have to be made for what comes back, and that go with it when that is taken back."""
+    """The folders to create for restored paths; they are removed again if that is undone."""
     known, missing = {one.path for one in wanted}, []
     for one in wanted:
         above = one.path.rpartition("/")[0]
@@ -83,20 +83,19 @@ def _names(root: str, path: str) -> list[str]:
 
 
 class Restore:
-    """One of them. `run` raises `RestoreFailed`, and then everything is as it was before, as far as the text does not
-    say otherwise."""
+    """One restore. If `run` raises `RestoreFailed`, everything is unchanged, unless the error says otherwise."""
 
     def __init__(self, root: str, point: int, read: ReadContent) -> None:
         self._root = root
         self._prefix = f"{PREFIX}{point}-"
         self._read = read
         self._staged: list[tuple[Move, str, str]] = []
-        """Each with the folder in which it waits, and its name there."""
+        """Each move with the folder and the name of its temporary file."""
         self._made: list[str] = []
         self._opened: list[Move] = []
-        """Folders that were closed to their owner."""
+        """Folders that their owner could not write to."""
         self._unlinked: set[int] = set()
-        """Inodes of which a name was taken away, so that their other names have the time of that."""
+        """Inodes that lost a name, which changed the ctime of their other names."""
         self._done: list[Move] = []
 
     def run(self, moves: Sequence[Move]) -> None:
@@ -117,7 +116,7 @@ class Restore:
             raise RestoreFailed(f"{told}: {_error_text(error)}") from error
 
     def clear(self, paths: Iterable[str]) -> None:
-        """Removes what an undo that was cut off has left beside paths."""
+        """Remove temporary files of an interrupted restore next to these paths."""
         for folder in {above for path in paths for above in _above(path)}:
             with suppress(OSError):
                 for name in (
@@ -127,7 +126,7 @@ class Restore:
                         self._remove(f"{folder.rstrip('/')}/{name}" if folder else name)
 
     def _open_folders(self, moves: Sequence[Move]) -> None:
-        """What turns have closed, so that something can be put into it, or taken from there."""
+        """Make folders writable that turns had closed, so that their content can be changed."""
         closed = [move for move in moves if move.now.kind == "folder" and move.now.mode & _OPEN != _OPEN]
         for move in sorted(closed, key=lambda move: move.path.count("/")):
             self._opened.append(move)
@@ -153,7 +152,7 @@ class Restore:
             os.sync()
 
     def _nearest(self, path: str) -> str:
-        """The innermost folder above a path that is there."""
+        """The innermost existing folder above a path."""
         start, folders, _ = parts_of(self._root, path)
         while folders:
             place = "/".join(folders)
@@ -192,13 +191,13 @@ class Restore:
             self._done.append(move)
 
     def _record_removed(self, move: Move) -> None:
-        """What stood there had its place taken, or its name away."""
+        """Record a move whose old file was replaced or deleted."""
         self._done.append(move)
         self._unlinked.update(move.identity[1:2])
 
     def _refuse_changed(self, move: Move) -> None:
         now, known = identity_at(self._root, move.path), move.identity
-        if now[1:2] and now[1] in self._unlinked:  # another name of it went a moment ago
+        if now[1:2] and now[1] in self._unlinked:  # another name of it was just deleted
             now, known = now[:-1], known[:-1]
         if now != known:
             raise RestoreFailed(f"`{move.path}` was changed meanwhile")
@@ -227,13 +226,13 @@ class Restore:
                 self._remove(f"{place.rstrip('/')}/{name}" if place else name)
 
     def _roll_back(self) -> list[str]:
-        """Brings each path back to what it was; those with which that did not work."""
+        """Restore the state of each path from before; return the paths where that failed."""
         left = []
         done = {move.path: move for move in self._done}
         for move in sorted(done.values(), key=lambda move: -move.path.count("/")):
             there = state_at(self._root, move.path, 0, lambda digest, content: None)
             if there != ABSENT and (move.now == ABSENT or (there.kind == "folder") != (move.now.kind == "folder")):
-                with suppress(OSError):  # then it is told below, or a folder has got something else
+                with suppress(OSError):  # it is reported below, or the folder has new content
                     self._remove(move.path)
         for move in sorted(done.values(), key=lambda move: move.path.count("/")):
             try:
@@ -245,13 +244,13 @@ class Restore:
             with suppress(OSError):
                 set_folder_mode(self._root, move.path, move.now.mode)
         for path in reversed(self._made):
-            with suppress(OSError):  # something is in it
+            with suppress(OSError):  # it is not empty
                 if path not in done:
                     self._remove(path)
         return left
 
     def _restore_path(self, move: Move) -> None:
-        """One path as it was, by itself."""
+        """Restore the previous state of one path."""
         state = move.now
         if state.kind == "folder":
             self._make_folders(move.path)
@@ -266,12 +265,12 @@ class Restore:
 
 
 def _has_to_go(move: Move) -> bool:
-    """A file or link makes place for another one by itself."""
+    """Whether the old path must be removed first. A file or link is simply replaced by another."""
     return move.back == ABSENT or (move.now.kind == "folder") != (move.back.kind == "folder")
 
 
 def _above(path: str) -> list[str]:
-    """The folders above a path, the workspace itself among them."""
+    """The folders above a path, including the workspace."""
     start, folders, _ = parts_of("", path)
     lead = "/" if start == "/" else ""
     return [lead + "/".join(folders[:count]) for count in range(len(folders) + 1)]

@@ -1,5 +1,5 @@
-"""The checkpoints of one session at work: before a call may change files they are kept, behind it what became of them
-is looked at while the session goes on. What does the work is loaded with the first such call."""
+"""The checkpoints of a running session: files are stored before a call may change them, and the changes are recorded
+afterwards in the background. The code for it is imported with the first such call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WAIT_NOTICE_DELAY_S = 1.0
-"""Seconds after which the user is told what is waited for."""
+"""Seconds after which the user is told about the wait."""
 TAKES_TIME = (
     "the files of this folder are copied, so that `/undo` can take back what commands do to them; "
     "that takes a while only the first time"
@@ -33,7 +33,7 @@ LONGEST_TITLE = 120
 
 
 def open_project(config: Config, root: Path) -> "ProjectCheckpoints":
-    """The checkpoints of a folder. Raises `StoreFailed`."""
+    """Open the checkpoints of a folder. Raises `StoreFailed`."""
     from ebbtide.agent.checkpoints.project import ProjectCheckpoints  # noqa: PLC0415  # deferred: as above
     from ebbtide.agent.checkpoints.work_tree import Limits  # noqa: PLC0415  # deferred: as above
 
@@ -42,7 +42,7 @@ def open_project(config: Config, root: Path) -> "ProjectCheckpoints":
 
 
 class SessionCheckpoints:
-    """Nothing of it ever keeps a call from running: what cannot be kept is told, once."""
+    """The checkpoints of one session. Failures never prevent a call; each is reported once."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class SessionCheckpoints:
         interrupt: Interrupt,
         ahead_in: Path | None = None,
     ) -> None:
-        """`position`: how many messages the session has. `has_jobs`: whether commands run in the background.
-        `ahead_in`: the folder, where it is looked at while the first answer is waited for."""
+        """`position`: returns how many messages the session has. `has_jobs`: returns whether commands run in the
+        background. `ahead_in`: the folder to scan while waiting for the first reply."""
         self._thread = thread
         self._session = session
         self._position = position
@@ -65,15 +65,15 @@ class SessionCheckpoints:
         self._ahead_in = ahead_in
         self.turn = TurnPlace(session, 0)
         self._is_touched = False
-        """Whether something of this turn may be written down."""
+        """Whether the turn may have changes to record."""
         self._uncovered = ""
         self._commands = 0
-        """Commands that run, of the session and of its agents."""
+        """Running commands of the session and its sub-agents."""
         self._told: set[str] = set()
         self._running: set[asyncio.Task[object]] = set()
 
     def note(self, event: Event) -> None:
-        """Hears which turn begins."""
+        """Record the start of a turn."""
         if isinstance(event, TurnStarted):
             title = " ".join(event.text.split())[:LONGEST_TITLE]
             self.turn, self._uncovered, self._is_touched = TurnPlace(self._session, self._position(), title), "", False
@@ -85,8 +85,8 @@ class SessionCheckpoints:
     async def around(
         self, effect: str, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
     ) -> AsyncIterator[None]:
-        """Files are kept when this is entered, and what became of them is written down some time after it is left.
-        `show` is told what is waited for."""
+        """Store the files before a call, and record their changes in the background after it. `show` receives
+        progress while it waits."""
         turn = self.turn
         if effect == "write":
             self._is_touched = True
@@ -99,7 +99,7 @@ class SessionCheckpoints:
         elif effect in ("run", "serve") and not reads_only:
             self._is_touched = True
             in_job, interrupt = self._has_jobs(), self._interrupt
-            if self._commands:  # what those of agents have changed so far belongs to the turn, too
+            if self._commands:  # what sub-agents' commands have changed so far belongs to the turn as well
                 self._later(lambda project: project.end(turn))
             self._commands += 1
             why: str | None = None
@@ -128,7 +128,7 @@ class SessionCheckpoints:
         return await task
 
     async def end_turn(self) -> None:
-        """Tells what the turn changed."""
+        """Emit what the turn changed."""
         if not self._is_touched:
             return
         turn, uncovered = self.turn, self._uncovered
@@ -142,14 +142,14 @@ class SessionCheckpoints:
     async def run(
         self, work: "Callable[Concatenate[ProjectCheckpoints, P], T]", *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """The result of the work, done in the thread of the checkpoints. Raises `AgentError`."""
+        """Run `work` in the checkpoint thread and return its result. Raises `AgentError`."""
         try:
             return await asyncio.wrap_future(self._thread.submit(lambda project: work(project, *args, **kwargs)))
         finally:
             self._notify_once(self._thread.set_aside)
 
     async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
-        """The result of the work; None where it could not be done, which is told."""
+        """The result of the work; None if it failed, which is reported."""
         return await self._outcome(self._thread.submit(work, short=short))
 
     async def _outcome(self, future: Future[T]) -> T | None:
@@ -167,7 +167,7 @@ class SessionCheckpoints:
             self._emit(Noticed(told))
 
     def _later(self, work: "Callable[[ProjectCheckpoints], object]", *, short: bool = False) -> None:
-        """Does the work before whatever is asked for next, while nobody waits for it."""
+        """Queue work ahead of any later job, without waiting for it."""
         task = asyncio.ensure_future(self._outcome(self._thread.submit(work, short=short)))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -1,5 +1,5 @@
-"""What is staged in the repositories of a folder: seen, and brought back. Git is not run for it: it would run what a
-repository says."""
+"""Reads and restores the staged entries of the repositories in a folder. Git itself is not run, since a repository's
+settings can make it run programs."""
 
 import hashlib
 import os
@@ -21,31 +21,31 @@ from ebbtide.tools.files.bounded import beginning_of
 from ebbtide.tools.sandbox.git_metadata import own_metadata
 
 MAX_INDEX_BYTES = 100_000_000
-"""Bytes of an index that are read."""
+"""Largest index that is read, in bytes."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 BUSY = "git is at work in it, or an `index.lock` was left behind"
 OTHERS = "what is staged was changed meanwhile"
 
 Identity = tuple[int, int, int, int] | tuple[()]
-"""Inode, size, time of the last change, and of the last writing."""
+"""Inode, size, change time and modification time."""
 CHANGED_FIELD, WRITTEN_FIELD = 2, 3
 
 
 @dataclass(slots=True)
 class _IndexSnapshot:
-    """What is staged in one repository."""
+    """The staged entries of one repository."""
 
     identity: Identity
-    """Of the file; empty where it may change again without becoming another."""
+    """The identity of the index file; empty if it may change again without a new identity."""
     head: str
     staged: Mapping[bytes, bytes] | None
-    """None where that cannot be said."""
+    """None if they cannot be read."""
     digest: str = ""
-    """Of an index of which that cannot be said."""
+    """Digest of an index whose entries cannot be read."""
 
 
 class StagedFiles:
-    """The path of what is staged is that of the index, a NUL, and the path in the repository."""
+    """The path of a staged entry is the path of the index, a NUL, and the path in the repository."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -55,13 +55,13 @@ class StagedFiles:
 
     @property
     def staged_by_tree(self) -> dict[str, Mapping[bytes, bytes]]:
-        """What is staged in each work tree, as far as that can be said."""
+        """The staged entries of each work tree, if they can be read."""
         seen = ((self._tops[name], self._seen[name].staged) for name in self._tops)
         return {top: staged for top, staged in seen if staged is not None}
 
     def look(self, folders: Iterable[str]) -> dict[str, Change]:
-        """What was staged since the last look, and where the head moved, in the repositories at folders and around the
-        root. Nothing of one that was not there then."""
+        """The staged entries and heads that changed since the last scan, in the repositories at `folders` and around
+        the root. Repositories that are new since then are skipped."""
         before, self._seen, self._tops = self._seen, {}, {}
         found: dict[str, Change] = {}
         for top, index, metadata, common in self._repositories(folders):
@@ -85,7 +85,7 @@ class StagedFiles:
         return found
 
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """What is staged at such paths now."""
+        """The current staged entries of these paths."""
         found: dict[str, FileState] = {}
         seen: dict[str, _IndexSnapshot | None] = {}
         for path in paths:
@@ -100,8 +100,8 @@ class StagedFiles:
         return found
 
     def stage_again(self, name: str, changes: Iterable[PathChange], point: int) -> str:
-        """Stages at the paths of one index again what was staged there, `after`, where that is still `before`. Why that
-        was not done, if so: it is all of them or none."""
+        """Restore the staged entries of one index, from `before` to `after` of each change, all or none. Return why
+        that was not done, or an empty string."""
         wanted = {os.fsencode(change.path.partition("\0")[2]): change for change in changes}
         now = self._now(name)
         if now is None or now.staged is None:
@@ -118,7 +118,7 @@ class StagedFiles:
                 _write(folder, temporary, body, mode)
                 try:
                     os.link(temporary, f"{index}.lock", src_dir_fd=folder, dst_dir_fd=folder)
-                    if _identity(folder, index) != identity:  # nobody else writes it from here on
+                    if _identity(folder, index) != identity:  # the lock prevents other writers from here on
                         os.unlink(f"{index}.lock", dir_fd=folder)
                         return OTHERS
                     os.rename(f"{index}.lock", index, src_dir_fd=folder, dst_dir_fd=folder)
@@ -131,7 +131,7 @@ class StagedFiles:
         return ""
 
     def clear(self, name: str, point: int) -> None:
-        """Removes what a program that was killed in `stage_again` has left, its lock, too."""
+        """Remove the files, including the lock, of a program that was killed in `stage_again`."""
         with suppress(OSError), parent_of(self._root, name) as (folder, index):
             lock = _identity(folder, f"{index}.lock")
             for each in os.listdir(folder):
@@ -141,7 +141,7 @@ class StagedFiles:
                     os.unlink(each, dir_fd=folder)
 
     def _repositories(self, folders: Iterable[str]) -> list[tuple[str, str, Path, Path]]:
-        """Work tree, index, metadata and what these share with others, of each that has metadata of its own."""
+        """Work tree, index, metadata and shared metadata of each repository that has its own metadata."""
         tops = [Path(self._root), *Path(self._root).parents]
         top = next((each for each in tops if os.path.lexists(each / ".git")), None)
         inner = [Path(self._root, name) for name in folders if name and os.path.lexists(f"{self._root}/{name}/.git")]
@@ -152,7 +152,7 @@ class StagedFiles:
         return list(found.values())
 
     def _now(self, name: str) -> _IndexSnapshot | None:
-        """What is staged in a repository, of those that were seen."""
+        """The current staged entries of a known repository."""
         index = Path(self._root, name)
         seen = self._seen.get(name)
         shared = os.fsdecode(_text(index.parent / "commondir").strip())
@@ -160,7 +160,7 @@ class StagedFiles:
 
 
 def staged_description(state: FileState) -> bytes | None:
-    """Mode and content of what is staged, as `git ls-files -s` names them; None where nothing is."""
+    """Mode and object of a staged entry, as in `git ls-files -s`; None if nothing is staged."""
     staged = read_staged(_entry(state))
     return b"".join(b"%o %s\n" % (mode, oid.hex().encode()) for mode, oid in staged) or None
 
@@ -178,12 +178,12 @@ def _look(index: str, metadata: Path, common: Path, known: _IndexSnapshot | None
     except (OSError, ValueError):
         return _IndexSnapshot((), head, None, hashlib.sha256(content).hexdigest())
     if known is not None and known.staged == staged:
-        staged = known.staged  # only the times of files in it became others
+        staged = known.staged  # only the timestamps of its files changed
     return _IndexSnapshot(identity if identity[CHANGED_FIELD] + TICK < now else (), head, staged)
 
 
 def _head(metadata: Path, common: Path) -> str:
-    """What tells whether commits were made, another branch is there, or a merge began or ended."""
+    """A digest that changes with new commits, a switch of branch, and the start or end of a merge."""
     told = [_text(metadata / "HEAD")]
     if told[0].startswith(b"ref: "):
         name = told[0][5:].strip()
@@ -192,7 +192,7 @@ def _head(metadata: Path, common: Path) -> str:
             packed = _text(common / "packed-refs", 1 << 24)
             at = packed.find(b" " + name + b"\n")
             loose = packed[packed.rfind(b"\n", 0, at) + 1 : at] if at >= 0 else _text(common / "reftable/tables.list")
-        told.append(loose.strip())  # written to a file of its own or among others: it is the same commit
+        told.append(loose.strip())  # stripped, so that a loose and a packed ref give the same digest
     told += [name.encode() + _text(metadata / name) for name in _UNDER_WAY if os.path.lexists(metadata / name)]
     return hashlib.sha256(b"\0".join(told)).hexdigest()[:16]
 
@@ -213,7 +213,7 @@ def _entry(state: FileState) -> bytes:
 
 
 def _identity(folder: int, name: str) -> Identity:
-    """What tells whether a file is still the same; zeros where there is none."""
+    """Numbers that identify a file; zeros if there is none."""
     try:
         return _identity_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
@@ -225,7 +225,7 @@ def _identity_of(status: os.stat_result) -> Identity:
 
 
 def _read_index(folder: int, index: str) -> tuple[bytes, Identity]:
-    """The bytes of an index; none where there is none yet."""
+    """The bytes of an index; empty if there is none yet."""
     try:
         handle = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Files that git tracks although its own rules would ignore them: a walk of the folder leaves them out."""
+"""Files that git tracks although its own rules ignore them: the scan of the folder leaves them out."""
 
 import os
 import stat
@@ -14,15 +14,15 @@ from ebbtide.agent.checkpoints.work_tree import TICK, FolderTooLarge, Limits
 
 StagedEntries = Mapping[bytes, bytes]
 _SKIP_WORKTREE = 0x40
-"""Of the flags of an entry: its file is not there on purpose, as in a sparse checkout."""
+"""Flag of an index entry: its file is deliberately missing, as in a sparse checkout."""
 _FLAGS = 6
-"""Where these are."""
+"""The offset of the flags."""
 _NOWHERE = frozenset((b"", b".", b"..", b".git"))
-"""Names that no path of an index has which git has written."""
+"""Names that never occur in an index written by git."""
 
 
 class TrackedFiles:
-    """What they were when they were looked at last. For one thread at a time."""
+    """The last known states of these files. For one thread at a time."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -38,15 +38,15 @@ class TrackedFiles:
         *,
         is_ruled_anew: bool,
     ) -> dict[str, Change]:
-        """What became another since the last look. `repositories`: what is staged in each, by its work tree. `folders`:
-        what the walk has found. `is_ruled_anew`: whether other rules hold. Raises `FolderTooLarge`."""
+        """What has changed since the last scan. `repositories`: the staged entries of each work tree. `folders`: the
+        result of the scan. `is_ruled_anew`: whether ignore rules have changed. Raises `FolderTooLarge`."""
         changes = {}
         for path, (numbers, then) in self._known.items():
             now = self._known[path] = self._observed_state(path, numbers, then, state_of)
             if now[1] != then:
                 changes[path] = (then, now[1])
         staged = tuple(repositories.values())
-        if is_ruled_anew or [*map(id, staged)] != [*map(id, self._staged)]:  # a look that finds the same is the same
+        if is_ruled_anew or [*map(id, staged)] != [*map(id, self._staged)]:  # unchanged scans reuse the same objects
             paths = dict.fromkeys(self._left_out(repositories, folders))
             if len(paths) > limits.files or sum(map(self._size, paths)) > limits.all_bytes:
                 raise FolderTooLarge("git tracks too many files that its rules would ignore")
@@ -71,7 +71,7 @@ class TrackedFiles:
     def _observed_state(
         self, path: str, numbers: tuple[int, ...], then: FileState, state_of: Callable[[str], FileState]
     ) -> tuple[tuple[int, ...], FileState]:
-        """How it looks, empty where it may change again without that becoming another, and what it is."""
+        """The file's numbers, empty if it may change again without new ones, and its state."""
         started, now = time.time_ns(), numbers_at(os.path.join(self._root, path))
         if now and now == numbers:
             return numbers, then
@@ -84,8 +84,7 @@ class TrackedFiles:
 
 
 def _between(top: str, root: str) -> tuple[bytes, bytes]:
-    """What stands before the paths of a work tree in the folder; or else what those of its paths begin with that are in
-    the folder."""
+    """The path from the root to the work tree, or else the path from the work tree to the root, as prefixes."""
     if root == top:
         return b"", b""
     if root.startswith(f"{top.rstrip('/')}/"):
@@ -94,7 +93,7 @@ def _between(top: str, root: str) -> tuple[bytes, bytes]:
 
 
 def _is_file(entry: bytes, what: bytes) -> bool:
-    """Whether it is a file or a link that is to be there, and could be one of the work tree."""
+    """Whether an entry is a file or link that should exist in the work tree."""
     kinds = [stat.S_IFMT(mode) for mode, _ in read_staged(what)]
     is_there = kinds[0] in (stat.S_IFREG, stat.S_IFLNK) and not what[_FLAGS] & _SKIP_WORKTREE
     return is_there and _NOWHERE.isdisjoint(entry.split(b"/"))

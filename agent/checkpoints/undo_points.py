@@ -1,4 +1,4 @@
-"""The points to which files can be taken back, and which of them `/undo` and `/redo` mean. Plain values."""
+"""Undo points, and which of them `/undo` and `/redo` refer to. Plain values."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -12,11 +12,11 @@ PointKind: TypeAlias = Literal["turn", "undo", "redo", "rewind"]
 
 @dataclass(frozen=True, slots=True)
 class TurnPlace:
-    """The turn that changes are written down for."""
+    """The turn that changes are recorded for."""
 
     session: str
     position: int
-    """How many messages the session had when it began."""
+    """How many messages the session had when the turn began."""
     title: str = ""
 
 
@@ -28,11 +28,11 @@ class UndoPoint:
     at: float
     """Unix seconds."""
     kind: str
-    """A turn, or what took one back: `undo`, `redo` or `rewind`."""
+    """A turn, or what undid one: `undo`, `redo` or `rewind`."""
     is_undone: bool
     title: str
     others: tuple[int, ...] = ()
-    """The points that it took back."""
+    """The points that it undid."""
 
     @property
     def place(self) -> TurnPlace:
@@ -42,26 +42,27 @@ class UndoPoint:
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
     point: int
-    """What takes this back."""
+    """The point that undoes this."""
     files: tuple[str, ...]
     left: tuple[PlannedPath, ...] = ()
-    """What was not brought back."""
+    """Paths that were not restored."""
     staged: int = 0
-    """Paths at which is staged again what was staged before."""
+    """Number of staged entries that were restored."""
 
 
 def points_of_lineage(points: Sequence[UndoPoint], line: Mapping[str, int]) -> tuple[UndoPoint, ...]:
-    """Those of a session and of the sessions that it was forked from. `line`: how many messages of each are in it."""
+    """The points of a session and of the sessions it was forked from. `line`: how many messages of each belong to
+    it."""
     return tuple(point for point in points if point.position < line.get(point.session, 0))
 
 
 def to_undo(points: Sequence[UndoPoint]) -> UndoPoint | None:
-    """The newest turn that was not taken back."""
+    """The newest turn that has not been undone."""
     return next((point for point in reversed(points) if point.kind == "turn" and not point.is_undone), None)
 
 
 def to_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
-    """What was taken back last, unless a turn has changed files since."""
+    """The last undo, unless a turn has changed files since."""
     for point in reversed(points):
         if point.kind == "turn" and not point.is_undone:
             newest = point.id
@@ -73,7 +74,7 @@ def to_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
 
 
 def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> UndoPoint:
-    """The point of that number, or else the one that is to be undone or redone next. Raises `UsageError`."""
+    """The point with this id, or else the next one to undo or redo. Raises `UsageError`."""
     if id is not None and redo:
         raise UsageError("`--redo` takes no id: `ebb undo ID` takes back what took a turn back, too")
     if id is not None:
@@ -96,9 +97,9 @@ def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> 
 def turns_since(
     points: Sequence[UndoPoint], sessions: Collection[str], at: float, said_in: str, position: int
 ) -> tuple[UndoPoint, ...]:
-    """The turns of sessions that were not taken back, from a message on that was said in one of them. `at`: when, in
-    Unix seconds. Clocks are set back, so in its own session its place tells, and of others the order of their turns and
-    those, as far as it does."""
+    """The turns of these sessions, not undone, since a message in one of them. `at`: its time in Unix seconds.
+    Clocks may be set back, so its own session is ordered by position, and other sessions are compared with its
+    turns where possible."""
     own = [point for point in points if point.kind == "turn" and point.session == said_in]
     last_before = max((point.id for point in own if point.position < position), default=-1)
     first_since = min((point.id for point in own if point.position >= position), default=None)

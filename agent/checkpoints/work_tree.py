@@ -1,9 +1,8 @@
-"""The files of a folder as they are now, found by looking at times and sizes, and read only where those have changed.
+"""The current files of a folder, detected by times and sizes, and read only if these have changed.
 
-It follows no symbolic link and goes into nothing that git would ignore; `.git` is left out. What is found is kept for
-the next time in rows, one for each folder. As git's index does, it trusts no time that is as new as the look at it: a
-file that is changed twice within one tick of the clock is read again.
-"""
+Symbolic links are not followed; `.git` and everything that git ignores are skipped. The result is stored for the
+next scan, one row per folder. Like git's index, it does not trust times as recent as the scan itself: a file changed
+twice within one clock tick is read again."""
 
 import hashlib
 import os
@@ -22,24 +21,25 @@ from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FI
 from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
 
 TICK, COARSE_TICK = 20_000_000, 2_100_000_000
-"""Nanoseconds within which two changes may have the same time: of file systems that count them, and of others."""
+"""Nanoseconds within which two changes may have the same time: on file systems that store nanoseconds, and on
+others."""
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-"""Of which changed files get their times: on Linux the coarse one, which lags behind. Since 6.13 a file whose time was
-asked for gets a finer one, which may be later."""
+"""The clock of file times: on Linux the coarse one, which lags behind. Since Linux 6.13 a file whose time was
+queried gets a finer time, which may be later."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NUMBERS = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
 _name = attrgetter("name")
 _NEVER = frozenset((".git", "__pycache__"))
-"""What a program makes of the files beside it, and takes care of by itself."""
+"""Folders that programs create and maintain themselves."""
 
 
 class FolderTooLarge(Exception):
-    """The folder holds more than may be looked at. The text says what."""
+    """The folder exceeds a scan limit. The text says which."""
 
 
 class ScanCancelled(Exception):
-    """Nobody waits for it any more."""
+    """The scan is no longer needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +47,27 @@ class Limits:
     files: int
     file_bytes: int
     all_bytes: int
-    """Bytes of all files together."""
+    """Total size of all files, in bytes."""
 
 
 Keep = Callable[[bytes, bytes], None]
-"""Takes bytes with their digest. May be called for what it has already."""
+"""Stores bytes under their digest. May be called for bytes already stored."""
 
 
 class WorkTree:
-    """A folder, as it was found last. For one thread at a time."""
+    """A folder as of the last scan. For one thread at a time."""
 
     def __init__(self, root: str, left_out: Iterable[str], folders: Mapping[str, Folder]) -> None:
-        """`left_out`: absolute paths that are not looked at. `folders`: what an earlier one has kept."""
+        """`left_out`: absolute paths to skip. `folders`: the records of an earlier scan."""
         self.root = root
         self.folders = dict(folders)
         self.to_read = 0
-        """Files that the look which runs has to read."""
+        """How many files the current scan still has to read."""
         self._left_out = frozenset(left_out)
         self._rules: dict[str, tuple[FolderRules, ...]] = {}
         self._scope: WalkScope | None = None
         self._unread: list[tuple[str, Folder, list[int]]] = []
-        """Of each folder, the files that have to be read."""
+        """For each folder, the files to read."""
         self._found = FolderChanges()
         self._before: Mapping[str, Folder] = {}
         self._ruled_anew: set[str] = set()
@@ -80,15 +80,15 @@ class WorkTree:
 
     @property
     def has_changed_rules(self) -> bool:
-        """Whether other rules for ignored files hold somewhere than at the look before."""
+        """Whether any ignore rules have changed since the previous scan."""
         return bool(self._ruled_anew)
 
     def look(
         self, limits: Limits, keep: Keep, stopped: Callable[[], bool], state_of: Callable[[str], FileState]
     ) -> FolderChanges:
-        """What has changed since the last look; nothing without one. Raises `FolderTooLarge` and `ScanCancelled`, and
-        `OSError` where the folder itself cannot be read; then nothing is kept of it. `stopped` is asked at every file
-        and folder. `state_of`: what stands at a path now, kept."""
+        """Scan for changes since the last scan; without one, nothing has changed. Raises `FolderTooLarge`,
+        `ScanCancelled`, and `OSError` if the folder itself cannot be read; the scan is then discarded. `stopped`
+        is checked for every file and folder. `state_of`: the current state of a path, storing its content."""
         before, started = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
         self._before, self.folders, self._found = before, dict(before), FolderChanges()
         self._unread, self._seen, self._bytes, self.to_read = [], 0, 0, 0
@@ -109,7 +109,7 @@ class WorkTree:
         return self._found
 
     def _walk(self, limits: Limits, stopped: Callable[[], bool]) -> None:
-        """Looks at every name. What has to be read is left in `_unread`."""
+        """Look at every name. Files to be read are left in `_unread`."""
         waiting: list[tuple[str, bool]] = [("", False)]
         while waiting:
             if stopped():
@@ -137,7 +137,7 @@ class WorkTree:
             raise FolderTooLarge(f"its files hold more than {limits.all_bytes / 1e6:,.0f} MB")
 
     def _carry_unreadable(self, name: str, path: str) -> None:
-        """What was in a folder that cannot be read is taken to be there still."""
+        """Assume that the content of an unreadable folder is unchanged."""
         known = self.folders.get(name)
         with suppress(OSError):
             status = os.lstat(path)
@@ -150,7 +150,7 @@ class WorkTree:
                 self._found.touched.add(name)
 
     def _folder(self, name: str, path: str, handle: int, is_ruled_anew: bool, limits: Limits) -> tuple[Folder, bool]:
-        """What is in the folder now, and whether other rules hold in it than before."""
+        """The current record of a folder, and whether its ignore rules have changed."""
         now = time.time_ns()
         status = os.fstat(handle)
         known = self.folders.get(name)
@@ -167,13 +167,13 @@ class WorkTree:
                 known.names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
             ):
                 found = look(each, dir_fd=handle, follow_symlinks=False)
-                # Whatever changes a file, its mode too, changes that time, which nobody can set.
+                # Any change to a file, even of its mode, updates the ctime, which programs cannot set.
                 if found.st_ctime_ns != changed or found.st_size != size or found.st_ino != number:
                     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
                         return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
                     others.append((place, array("q", _NUMBERS(found))))
                 place += 1
-        except OSError:  # it went a moment ago
+        except OSError:  # it was just deleted
             return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
         if not others:
             return known, is_ruled_anew
@@ -186,7 +186,7 @@ class WorkTree:
     def _list_folder(
         self, name: str, path: str, handle: int, status: os.stat_result, rules: int, now: int, limits: Limits
     ) -> Folder:
-        """The folder with its names read anew."""
+        """The folder with its names listed again."""
         known = self._before.get(name)
         places = {each: index for index, each in enumerate(known.names)} if known is not None else {}
         folder = Folder(stat.S_IMODE(status.st_mode), _sure(status.st_ctime_ns, now), status.st_ino, rules)
@@ -230,7 +230,7 @@ class WorkTree:
     def _note(
         self, name: str, folder: Folder, others: Sequence[tuple[int, "array[int]"]], now: int, limits: Limits
     ) -> None:
-        """Takes over what is known of files without reading them."""
+        """Update the numbers of files, and queue those that must be read."""
         unread = []
         for index, numbers in others:
             mode, size, changed, _ = numbers
@@ -253,7 +253,7 @@ class WorkTree:
         try:
             handle = os.open(os.path.join(self.root, name), FOLDER)
         except OSError:
-            handle = -1  # so that each of its files is told to be unreadable
+            handle = -1  # so that each of its files is recorded as unreadable
         try:
             for index in places:
                 if stopped():
@@ -279,7 +279,7 @@ class WorkTree:
                 os.close(handle)
 
     def _rules_for(self, name: str, path: str) -> tuple[FolderRules, ...]:
-        """The rules that hold in a folder, outermost first."""
+        """The ignore rules of a folder, outermost first."""
         if name in self._rules:
             return self._rules[name]
         if self._scope is None:
@@ -294,13 +294,13 @@ class WorkTree:
 
 
 def _sure(changed: int, now: int) -> int:
-    """The time, or 0 where something that was changed again by now could have the same."""
+    """The time, or 0 if a later change could have the same time."""
     tick = TICK if changed % 1_000_000_000 else COARSE_TICK
     return changed if changed + tick < now else 0
 
 
 def _rules_number(handle: int) -> int:
-    """What tells whether the rules of a folder are still the same."""
+    """A number that changes with a folder's ignore rules."""
     number = 0
     for name in (".gitignore", ".git", ".git/info/exclude"):
         with suppress(OSError):
@@ -311,8 +311,8 @@ def _rules_number(handle: int) -> int:
 
 
 def read_content(name: str, changed: int, most: int, folder: int) -> tuple[bytes, int]:
-    """The bytes of a file in a folder, and the time of its last change, or 0 where it did not stay the same meanwhile.
-    `changed`: that time, as it was seen before. Raises `OSError`, and `ValueError` when it is not what it was."""
+    """Read a file in a folder. Return its bytes and its change time, or 0 if it changed in the meantime. `changed`:
+    the change time seen before. Raises `OSError`, and `ValueError` if the file was replaced or grew."""
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         before = os.fstat(handle)
