@@ -1,1 +1,1 @@
-"""A tool call from wish to output: policy, approval, run, and what of its output is shown."""
+"""Tool calls: policy, approval, execution, and how their outputs are shown."""

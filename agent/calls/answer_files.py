@@ -1,5 +1,5 @@
-"""Files as a model shows them in its answer, in place of a call that writes them: which file a piece of code is, and
-what the file would hold with it. Pure; it knows no file."""
+"""Recognises files in code blocks of an answer, written instead of an edit call: which file a block belongs to, and
+the file's content with it. Pure."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,21 +8,21 @@ from ebbtide.agent.context.code_blocks import CodeBlock, parse_code_blocks
 from ebbtide.tools.lazy import regex
 
 MIN_FILE_SIMILARITY = 0.5
-"""How much of a piece and of a file must be the same, from 0 to 1, for it to be that file."""
+"""Similarity of a block and a file, from 0 to 1, above which they match."""
 MIN_LINE_SIMILARITY = 0.5
-"""How much of two lines is the same where one is the other in new words."""
+"""Similarity above which two lines count as versions of each other."""
 MIN_LINE_CHARS = 4
-"""Letters and digits by which a line is known again."""
+"""Letters and digits needed to recognise a line."""
 MAX_SNIPPET_CHARS = 20_000
-"""Characters of a piece, or of a file, that are compared."""
+"""Longest block or file that is compared, in characters."""
 
 _HEADING = regex(r"\A\s*(?:#|//|--|<!--|/\*)\s*([\w./-]+)\s*(?:-->|\*/)?[ \t]*\n+")
 """A comment in the first line that may be the file's name."""
 
 
 def file_from_snippet(answer: str, files: Mapping[str, str], new: Sequence[str] = ()) -> tuple[str, str] | None:
-    """The file that an answer shows as it is to be, by its path, and all of its new text; None where it shows none, or
-    none that can be told. `files`: those that may be meant, as they are; `new`: names of those that are not there."""
+    """The path and full new text of the file that an answer shows; None if it shows none, or it is unclear which.
+    `files`: the candidate files with their content; `new`: names of files that do not exist yet."""
     pieces = [
         each for each in parse_code_blocks(answer) if not each.is_command and 0 < len(each.text) <= MAX_SNIPPET_CHARS
     ]
@@ -35,8 +35,8 @@ def file_from_snippet(answer: str, files: Mapping[str, str], new: Sequence[str] 
 
 
 def merge_snippet(file: str, piece: str) -> str | None:
-    """The file with a piece in the place of what it rewrites. Where the piece is a part of the file, the lines before
-    its first one and behind its last one stay; None where it would take away others that may be meant to."""
+    """Replace the part of a file that a block rewrites. If the block covers only a part, the lines before and after
+    it are kept. None if lines in between would be lost."""
     old, new = file.splitlines(), piece.splitlines()
     codes = difflib.SequenceMatcher(None, _plain(old), _plain(new), autojunk=False).get_opcodes()
     level = min((_indent(line) for line in new if line.strip()), default=0)
@@ -54,7 +54,7 @@ def merge_snippet(file: str, piece: str) -> str | None:
 
 
 def _is_lost(line: str, put: Sequence[str], level: int) -> bool:
-    """Whether a line that begins something of its own has nothing like it among those that come in its place."""
+    """Whether a top-level line has no similar line among its replacements."""
     return bool(line.strip()) and _indent(line) <= level and not any(_are_alike(line, each) for each in put)
 
 
@@ -73,7 +73,7 @@ def _indent(line: str) -> int:
 
 
 def _candidates(pieces: Sequence[CodeBlock], files: Mapping[str, str]) -> Iterator[tuple[float, str, str]]:
-    """Of each piece that may be a file: how alike they are, the file's path, and what it would hold."""
+    """For each block that may be a file: the similarity, the file's path, and its new content."""
     for path, file in files.items():
         for piece in pieces:
             text = _without_heading(piece.text, path)
@@ -87,13 +87,13 @@ def _candidates(pieces: Sequence[CodeBlock], files: Mapping[str, str]) -> Iterat
 
 
 def _has_a_line_of(file: str, text: str) -> bool:
-    """Whether a line of the file stands in a text as it is there: a piece that is indented otherwise has none."""
+    """Whether the text contains a line of the file with the same indentation."""
     lines = {line.rstrip() for line in file.splitlines() if line.strip()}
     return any(line.rstrip() in lines for line in text.splitlines())
 
 
 def _begins_in(file: str, text: str) -> bool:
-    """Whether a text begins as a line of the file does, at the same level: then it is a part of it."""
+    """Whether the text begins like a line of the file at the same indentation, so that it is a part of the file."""
     first = next((line.rstrip() for line in text.splitlines() if line.strip()), "")
     return sum(map(str.isalnum, first)) >= MIN_LINE_CHARS and any(
         _are_alike(line, first) and _indent(line) == _indent(first) for line in file.splitlines() if line.strip()

@@ -1,4 +1,4 @@
-"""May a call run? The policy is asked first and then the user, who may change the call. It runs nothing."""
+"""Decides whether a call may run: the policy first, then the user, who may edit the call."""
 
 import asyncio
 import shlex
@@ -33,7 +33,7 @@ from ebbtide.tools.commands.dangers import Danger, dangers_in
 from ebbtide.tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
-"""Puts a question to the user and waits for the answer."""
+"""Asks the user and waits for the answer."""
 AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDecision]]
 
 NO_USER_TO_ASK = "nobody is there to ask"
@@ -44,7 +44,7 @@ QUESTION_INTERRUPTED = "the user interrupted the question"
 
 
 class RuleStore(Protocol):
-    """Where the user's rules for the project are kept."""
+    """Stores the user's rules for the project."""
 
     @property
     def place(self) -> str: ...
@@ -58,46 +58,46 @@ async def no_history() -> Sequence[ToolCall]:
 
 
 def sandbox_problem() -> str:
-    """Where commands are held, or need not be."""
+    """Default where commands are sandboxed, or need not be."""
     return ""
 
 
 async def ignore_note(what: str, changed: Mapping[str, object] | None = None) -> None:
-    """Where nobody wants to know."""
+    """Default callback: do nothing."""
 
 
 @dataclass(slots=True)
 class Approver:
-    """The policy of a session, which grows by the rules that the user keeps."""
+    """The policy of a session, extended by the rules that the user adds."""
 
     policy: Policy
     ask: Ask | None = None
-    """None when nobody is there to ask."""
+    """None if there is no user to ask."""
     earlier: Callable[[], Awaitable[Sequence[ToolCall]]] = no_history
-    """The newest calls of the project's sessions, to try rules on."""
+    """Returns the newest calls of the project's sessions, to try rules on."""
     rules: RuleStore | None = None
-    """None where nothing is kept for the project."""
+    """None if no rules are stored for the project."""
     note_asked: Callable[[str, Mapping[str, object] | None], Awaitable[None]] = ignore_note
-    """Told of a call before the user is asked about it, and of its arguments where the user has changed them."""
+    """Called with a call before the user is asked about it, and with its arguments if the user has edited them."""
     session_rules: list[Rule] = field(default_factory=list)
-    """The rules that the user keeps for the session alone."""
+    """Rules that the user added for this session only."""
     ask_about_plan: AskAboutPlan | None = None
-    """None when nobody is there to decide about plans."""
+    """None if there is no user to decide about plans."""
     can_ask: Callable[[], bool] = lambda: True
-    """Whether somebody would hear a question now: none is heard between two turns."""
+    """Whether a question can be shown now; not between two turns."""
     note_mode: Callable[[Mode], Awaitable[None]] = ignore_note
-    """Told of each change of the mode."""
+    """Called after each change of mode."""
     why_unsandboxed: Callable[[], str] = sandbox_problem
-    """Why no sandbox holds commands, where one should."""
+    """Why commands are not sandboxed, if they should be."""
     roots: list[Path] = field(default_factory=list)
-    """The further folders, as the sandbox and the sessions that follow this one see them."""
+    """The additional folders, shared with the sandbox and with the sessions that follow this one."""
     _was_auto: bool = False
     _open: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
-    """The calls that are asked about, and what tells that a rule covers one by now."""
+    """The open questions, each with the event that is set once a rule covers the call."""
 
     async def change_mode(self, mode: Mode) -> int:
-        """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
-        next. How many calls that were asked about the mode lets run: they do. Raises `StoreFailed`."""
+        """Change the permission mode, also within a running turn. The model is told with the next request. Return
+        how many open questions the new mode answered; those calls run. Raises `StoreFailed`."""
         self._was_auto = self._was_auto or self.policy.mode == "auto"
         self.policy = replace(self.policy, mode=mode)
         await self.note_mode(mode)
@@ -105,34 +105,34 @@ class Approver:
 
     @property
     def modes_after_plan(self) -> tuple[Mode, ...]:
-        """Those in which a plan may be carried out. `auto` has to be named by the user: it is one of them once it was
-        the session's."""
+        """The modes in which a plan may be carried out. `auto` is offered only if the user has already used it in
+        this session."""
         return ("ask", "accept-edits", "auto") if self._was_auto else ("ask", "accept-edits")
 
     @property
     def takes_plans(self) -> bool:
-        """Whether a plan is the answer, since nobody is there to decide about it."""
+        """Whether a plan is accepted as the answer, since there is no user to decide about it."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
     def lacks_sandbox(self, asked: PermissionRequest) -> bool:
-        """Whether it turns out by this call, which auto mode would let run, that nothing holds commands."""
+        """Whether this call, which auto mode would allow, is the first to show that there is no sandbox."""
         if asked.effect != "run" or self.policy.mode != "auto" or self.policy.sandbox_problem:
             return False
         self.policy = replace(self.policy, sandbox_problem=self.why_unsandboxed())
         return bool(self.policy.sandbox_problem)
 
     def add_rule(self, rule: str) -> None:
-        """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
+        """Add an allow rule, and answer open questions that it covers."""
         self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
         self._resolve_covered_questions()
 
     def _resolve_covered_questions(self) -> int:
-        """Answers the questions that are none any more. How many these are."""
+        """Answer the open questions that are now allowed. Return how many."""
         answered = 0
         for asked, is_covered in self._open.values():
             policy = self.policy
             if asked.effect == "run" and policy.mode == "auto" and not policy.sandbox_problem:
-                policy = replace(policy, sandbox_problem=self.why_unsandboxed())  # it is said with the next command
+                policy = replace(policy, sandbox_problem=self.why_unsandboxed())  # reported with the next command
             if not is_covered.is_set() and decide(asked, policy).verdict == "allow":
                 is_covered.set()
                 answered += 1
@@ -141,8 +141,8 @@ class Approver:
     async def answer_to(
         self, question: PermissionAsked, asked: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
-        """What the user says, or what a rule or a mode says that came meanwhile. `asked`: None where no
-        rule answers the question."""
+        """The user's answer, or an approval by a rule or mode that was set in the meantime. `asked`: None if no rule
+        can answer the question."""
         assert self.ask is not None
         is_covered = asyncio.Event()
         if asked is not None:
@@ -173,25 +173,25 @@ class ReviewedCall:
 
     @property
     def as_it_runs(self) -> PermissionRequest:
-        """With what the call shows only where it is run so that it can do nothing else."""
+        """The request with its read-only access only if the call is restricted to that when it runs."""
         return self.asked if self.ruling.is_guarded else replace(self.asked, read_only=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """A call that may run, unless there is a refusal."""
+    """A call that may run, unless `refusal` is set."""
 
     call: ToolCall
-    """As it is to be run."""
+    """The call as it will run."""
     tool: Tool
     asked: PermissionRequest
     refusal: str = ""
-    """Why it may not, as the model is told."""
+    """Why it may not run, in words for the model."""
     is_edited: bool = False
 
 
 class EditedCallError(ToolError):
-    """The call as the user changed it cannot be run."""
+    """The call as edited by the user cannot run."""
 
     def __init__(self, call: ToolCall, error: ToolError) -> None:
         super().__init__(str(error))
@@ -200,7 +200,7 @@ class EditedCallError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalContext:
-    """What is needed to find out whether a call may run."""
+    """What `approve` needs."""
 
     tools: Mapping[str, Tool]
     workspace: Workspace
@@ -208,20 +208,20 @@ class ApprovalContext:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """What stands for secrets in calls."""
+    """The secrets in calls."""
     word: HookDecision = NO_DECISION
-    """What hooks say of the call as the model wrote it, or as they have changed it."""
+    """The decision of hooks about the call, as written by the model or changed by them."""
     in_place_of_user: Callable[[ToolCall], Awaitable[HookDecision]] | None = None
-    """What hooks say where the user would be asked; None where there are none."""
+    """Asks hooks where the user would be asked; None if there are none."""
     changed: Mapping[str, object] | None = None
-    """The arguments that the user gave the call before the session ended at the next question about it."""
+    """The arguments edited by the user, if the session ended at a later question about this call."""
     is_noted: bool = True
-    """It belongs to a reply: a question about it is asked again where the session ends at it."""
+    """Whether the call belongs to a reply: an open question about it is then asked again on resume."""
 
 
 async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
-    """Whether the call may run, and what then runs. What the user makes of a call is looked at as if the model had
-    written it: a deny rule holds for it, and so does the schema. Raises `ToolError`."""
+    """Decide whether a call may run, and in what form. An edit by the user is checked like a call of the model:
+    against deny rules and the schema. Raises `ToolError`."""
     reviewed, is_edited, count = _review(call, context), False, 0
     if context.changed is not None:
         reviewed, is_edited = _review_edit(call, context.changed, context), True
@@ -254,7 +254,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         question = await _question(reviewed, is_edited, count, context)
         by_hook = context.word.verdict == "ask"
         if not is_edited and not by_hook and decide(reviewed.asked, context.approval.policy).verdict == "allow":
-            # a rule was kept for another question meanwhile, or the mode was changed
+            # a rule was added for another question, or the mode was changed
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if context.is_noted:
             await context.approval.note_asked(reviewed.call.id, reviewed.call.arguments if is_edited else None)
@@ -300,15 +300,15 @@ def _review_edit(call: ToolCall, arguments: Mapping[str, object], context: Appro
 
 
 def _rule_to_allow(reviewed: ReviewedCall, context: ApprovalContext) -> str:
-    """The rule that would let the call run; empty where a hook, or a rule of the project, wants the user to be asked
-    whatever the user's rules say."""
+    """The rule that would allow the call; empty if a hook or a project rule requires asking regardless of the user's
+    rules."""
     from ebbtide.agent.calls.rule_suggestions import rule_to_allow  # noqa: PLC0415  # deferred: few calls are denied
 
     return "" if context.word.verdict == "ask" else rule_to_allow(reviewed.asked, context.approval.policy)
 
 
 def _advice(reviewed: ReviewedCall, rule: str, context: ApprovalContext) -> str:
-    """How the user lets such a call run the next time."""
+    """How the user can allow such a call the next time."""
     in_auto = decide(reviewed.asked, replace(context.approval.policy, mode="auto"))
     flags = [f"`--allow {shlex.quote(rule)}`"] if rule else []
     flags += ["`--permission-mode auto`"] if in_auto.verdict == "allow" and context.word.verdict != "ask" else []
@@ -359,7 +359,7 @@ def _dangers(call: ToolCall, tool: Tool, root: str) -> tuple[Danger, ...]:
 async def _offers(
     reviewed: ReviewedCall, context: ApprovalContext
 ) -> tuple[tuple[str, ...], tuple[RuleTrial, ...], bool]:
-    """Rules that would answer the question, what they would have allowed so far, and whether the first of them is for
+    """Rules that would answer the question, what they would have allowed so far, and whether the first one is for
     exactly this call."""
     from ebbtide.agent.calls.rule_suggestions import exact_rule, is_alike, offers_for, try_rules  # noqa: PLC0415  # deferred: few runs have questions
 
@@ -375,14 +375,14 @@ async def _offers(
 
 
 def _as_asked(calls: Sequence[ToolCall], context: ApprovalContext) -> Iterator[PermissionRequest]:
-    """The calls as the policy would see them now, without those that could not be run."""
+    """The calls as the policy would see them now, without those that cannot run."""
     for call in calls:
         with suppress(ToolError):
             yield _request_of(call, context)[1]
 
 
 def keep_rule(decision: Decision, approval: Approver, emit: Callable[[Event], None]) -> None:
-    """Keeps the rule; one that cannot be written down for the project holds for the session, and that is said."""
+    """Add the rule. If it cannot be stored for the project, it applies to the session only, with a notice."""
     approval.add_rule(decision.rule)
     if decision.kept == "project" and approval.rules is not None:
         try:

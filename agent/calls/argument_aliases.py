@@ -1,4 +1,5 @@
-"""The arguments of other agents' tools in terms of ours: other names, and what means something else there. Pure."""
+"""Translates the arguments of other agents' tools into those of ours: other names, and values with another meaning.
+Pure."""
 
 import json
 import re
@@ -66,7 +67,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "final_report": {"report": "result answer text summary"},
     "submit_plan": {"plan": "text markdown content response proposal"},
 }
-"""Of our arguments the names that other agents give them."""
+"""Other agents' names for our arguments."""
 
 _IDLE = frozenset(
     {
@@ -77,7 +78,7 @@ _IDLE = frozenset(
         "goal", "displaydescription",
     }
 )  # fmt: skip
-"""Arguments of other agents that change nothing of what a call does here: nothing is said of them."""
+"""Arguments of other agents that have no effect here; they are dropped without a note."""
 
 _OUR_ARGUMENTS = {tool: by_name(names) for tool, names in _ARGUMENTS.items()}
 
@@ -96,18 +97,18 @@ _SEARCH_BLOCK = regex(
     r"^(?:<{5,9}|-{5,9}) ?SEARCH>?[ \t]*\r?\n(?P<about>(?::(?:start|end)_line:.*\n)*(?:-{5,9}[ \t]*\r?\n)?)"
     r"(?P<old>(?:.*\n)*?)={5,9}[ \t]*\r?\n(?P<new>(?:.*\n)*?)(?:>{5,9}|\+{5,9}) ?REPLACE>?[ \t]*\r?$"
 )
-"""A block of what is searched and what replaces it: `<<<<<<< SEARCH …`."""
+"""A search-and-replace block: `<<<<<<< SEARCH …`."""
 _SEARCH_BETWEEN = regex(r"(?m)^={5,9}[ \t\r]*$")
 _SEARCH_START = regex(r"(?m)^(?:<{5,9}|-{5,9}) ?SEARCH")
 _SUGGEST_TAG = regex(r"<suggest[^>]*>([^<]*)</suggest>")
 _MILLISECONDS = 1_000
-"""Numbers above this are no seconds that a call waits."""
+"""A wait above this number is in milliseconds, not in seconds."""
 
 
 def our_arguments(tool: str, called: str, arguments: Arguments, parameters: Collection[str], root: str) -> Values:
-    """The arguments under our names, with what means something else there put into our terms. What is not understood
-    stays under its own name. `root`: the working folder, which commands run in anyway. Raises `ToolError` where no call
-    of ours does the same."""
+    """The arguments under our names, with values of another meaning converted. Unknown arguments keep their names.
+    `root`: the working folder, where commands run anyway. Raises `ToolError` if none of our tools can do the
+    same."""
     names = _OUR_ARGUMENTS.get(tool, {})
     made: Values = {name: value for name, value in arguments.items() if name in parameters}
     if plain_name(called) in EDITORS:
@@ -124,14 +125,14 @@ def our_arguments(tool: str, called: str, arguments: Arguments, parameters: Coll
 
 
 def names_of(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
-    """The plain names of the arguments that a schema has, and those that other agents give them."""
+    """The normalised names of a schema's arguments, and other agents' names for them."""
     properties = schema.get("properties")
     yield from map(plain_name, properties if isinstance(properties, Mapping) else ())
     yield from _OUR_ARGUMENTS.get(tool, {})
 
 
 def split_unknown_arguments(arguments: Arguments, parameters: Collection[str]) -> tuple[Values, tuple[str, ...]]:
-    """The arguments that the tool has, and the names of those that it has not and that might have meant something."""
+    """The arguments that the tool has, and the names of unknown ones that may have mattered."""
     kept = {name: value for name, value in arguments.items() if name in parameters}
     return kept, tuple(name for name in arguments if name not in parameters and plain_name(name) not in _IDLE)
 
@@ -155,7 +156,7 @@ def _bash(made: Values, called: str, root: str) -> None:
 
 
 def _to_seconds(made: Values, name: str) -> None:
-    """A time under our name, in seconds."""
+    """Convert a time to seconds, under our name."""
     for theirs in [each for each in made if plain_name(each) in (f"{name}ms", f"{name}milliseconds")]:
         milliseconds = _whole(made.pop(theirs))
         if milliseconds is not None:
@@ -170,7 +171,7 @@ def _to_seconds(made: Values, name: str) -> None:
     if seconds is not None and seconds > _MILLISECONDS:
         made[name] = -(-seconds // 1000)
     elif seconds is not None and seconds < 1 and name == "timeout":
-        made.pop(name)  # none is meant
+        made.pop(name)  # no timeout is meant
 
 
 def _bash_output(made: Values, called: str, root: str) -> None:
@@ -230,7 +231,7 @@ def _edit(made: Values, called: str, root: str) -> None:
 
 
 def _our_edit(edit: Values) -> Values:
-    """One of several changes under our names; what we have no name for is left out of it."""
+    """One of several edits under our names, without unknown fields."""
     names = {**_OUR_ARGUMENTS["edit"], **{name.replace("_", ""): name for name in ("old", "new", "replace_all")}}
     return {names[plain_name(name)]: value for name, value in edit.items() if plain_name(name) in names}
 
@@ -252,7 +253,7 @@ def _grep(made: Values, called: str, root: str) -> None:
         made.setdefault("ignore_case", is_exact in (False, "false", "False"))
     if isinstance(mode := made.get("mode"), str) and plain_name(mode) in ("fileswithmatches", "fileswithmatch"):
         made["mode"] = "files"
-    if _whole(made.get("limit")) == 0:  # without a limit
+    if _whole(made.get("limit")) == 0:  # no limit
         made.pop("limit")
     pattern = made.get("pattern")
     if _take(made, "isregexp") is False and isinstance(pattern, str):
@@ -305,7 +306,7 @@ def _todo_item(item: object) -> object:
 
 
 def _checklist_items(text: str) -> Iterator[Values]:
-    """The items of a list as Markdown has it: `- [x] done`."""
+    """The items of a Markdown checklist: `- [x] done`."""
     for line in text.splitlines():
         if (found := _LIST_ITEM.fullmatch(line)) is not None:
             yield {"text": found["text"].strip(), "status": _MARKS.get(found["mark"], "pending")}
@@ -344,18 +345,18 @@ _REWRITERS: Mapping[str, Callable[[Values, str, str], None]] = {
     "ask_user": _ask_user,
     "web_fetch": _web_fetch,
 }
-"""What of a tool's arguments needs more than another name: each changes the arguments that it is given."""
+"""Conversions beyond renaming, by tool: each modifies the given arguments."""
 
 
 def _take(made: Values, *names: str) -> object:
-    """The first of these that is given; none of them is left."""
+    """Remove all arguments with these names, and return the value of the first."""
     found = [name for name in made if plain_name(name) in names]
     values = [made.pop(name) for name in found]
     return values[0] if values else None
 
 
 def _whole(value: object) -> int | None:
-    """The whole number that a value says, as a string or with a fraction of nothing too."""
+    """The integer that a value represents, also as a string or as a float without a fraction."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -375,7 +376,7 @@ def _list_in(text: str) -> Sequence[object] | None:
 
 
 def _as_replacements(text: str) -> list[tuple[str, str]]:
-    """What each block of a text searches, and what it puts there; nothing where the text is no row of such blocks."""
+    """The old and new text of each search-and-replace block; empty if the text contains anything else."""
     starts = [found.start() for found in _SEARCH_START.finditer(text)]
     if not starts or text[: starts[0]].strip():
         return []

@@ -1,5 +1,5 @@
-"""What a session's commands and file tools may reach, as the user changes it while the session lasts: further folders
-that are worked in as in the working folder, for the policy and for the sandbox alike."""
+"""What a session's commands and file tools may reach. The user can change it during the session by adding folders
+that count as working folders, for the policy and the sandbox alike."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,20 +21,19 @@ class SessionBoundary:
 
     @property
     def state(self) -> SandboxState:
-        """What holds commands of the model. The first who asks waits some 10 ms."""
+        """The kind of sandbox for the model's commands. The first check takes about 10 ms."""
         return "off" if self.workspace.sandbox is None else sandbox_kind()
 
     @property
     def note(self) -> str:
-        """What is to be known of the sandbox, or why there is none."""
+        """A note about the sandbox, or why there is none."""
         if self.workspace.sandbox is None:
             return ""
         found = found_sandbox()
         return found.why if isinstance(found, NoSandbox) else found.note
 
     def limits(self) -> Boundary | None:
-        """What a command that starts now may do in the mode that holds; None where nothing holds it. Raises
-        `OSError`."""
+        """The limits of a command started now in the current mode; None if there is no sandbox. Raises `OSError`."""
         sandbox = self.workspace.sandbox
         if sandbox is None or isinstance(found_sandbox(), NoSandbox):
             return None
@@ -43,11 +42,11 @@ class SessionBoundary:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The further folders."""
+        """The additional folders."""
         return self.approval.policy.roots
 
     def add(self, written: str) -> Path:
-        """Takes a folder in, as it may be written in a prompt, until the program ends. Raises `ConfigError`."""
+        """Add a folder, as written in a prompt, for the rest of this run. Raises `ConfigError`."""
         folder = self._resolve_folder(written)
         sandbox = self.workspace.sandbox
         if not folder.is_dir():
@@ -64,7 +63,7 @@ class SessionBoundary:
         return folder
 
     def remove(self, written: str) -> Path:
-        """Takes a further folder out again. Raises `ConfigError`."""
+        """Remove an additional folder. Raises `ConfigError`."""
         folder = self._resolve_folder(written)
         if str(folder) not in self.folders:
             raise ConfigError(f"`{folder}` is none of the further folders; `/add-dir` lists them")

@@ -1,5 +1,5 @@
-"""The forms in which models write calls into a text: objects, bare or in a fence, and what stands between the tags or
-behind the marks of a family of models. Pure."""
+"""Parses the forms in which models write calls as text: JSON objects, bare or fenced, and the tags and markers of
+model families. Pure."""
 
 import html
 import re
@@ -12,7 +12,7 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.schema import MAX_DEPTH, is_nested
 
 _SPACE = r"(?:｜DSML｜|[a-z]{1,20}:)?"
-"""What some families put before the names of their tags."""
+"""Prefixes that some families put before their tag names."""
 _TAGS = rf"{_SPACE}(?:tool_calls?|function_calls?|tools|tool_use)"
 _FENCE = regex(r"[ \t]*(`{3,}|~{3,})([\w-]*)\s*")
 OPEN = regex(rf"<({_TAGS})>\s*")
@@ -76,11 +76,12 @@ class WrittenCall:
     name: str
     arguments: Mapping[str, object]
     is_loose: bool = field(default=False, compare=False)
-    """Whether its form is that of code or data as well: it is a call where it names a tool and its arguments alone."""
+    """Whether the form could also be ordinary code or data: it counts as a call only if it names a tool and just the
+    tool's arguments."""
 
 
 def block_at(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """The calls of one piece of a text, and where it ends, what a model ends with included."""
+    """The calls of one block in a text and its end, including the model's end marker."""
     found = _piece(text, start)
     stop = _STOPS.match(text, found[1]) if found is not None else None
     return (found[0], stop.end()) if found is not None and stop is not None else found
@@ -96,7 +97,7 @@ def _piece(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 
 
 def marked_at(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """The calls behind a tag or a mark."""
+    """The calls after a tag or marker."""
     if (tag := OPEN.match(text, start)) is not None:
         return _with_closing(
             _functions(text, tag.end())
@@ -127,7 +128,8 @@ def marked_at(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 def _with_closing(
     found: tuple[list[WrittenCall], int] | None, text: str, end: str
 ) -> tuple[list[WrittenCall], int] | None:
-    """The same with what closes the piece, or at the end of the text; nothing where something else follows."""
+    """The result extended by the closing of the block, which may be missing at the end of the text; None if
+    something else follows."""
     if found is None:
         return None
     place = behind_blanks(text, found[1])
@@ -137,7 +139,7 @@ def _with_closing(
 
 
 def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """The calls of JSON values that follow one another; None where one of them is no call."""
+    """The calls of consecutive JSON values; None if one of them is not a call."""
     calls = list[WrittenCall]()
     end = start
     while (place := behind_blanks(text, end)) < len(text) and text[place] in "[{":
@@ -153,7 +155,7 @@ def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 
 
 def _code(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """Calls as code has them, `name(key="value")` or `name({...})`, one behind the other or in a list."""
+    """Calls written as code, `name(key="value")` or `name({...})`, consecutive or in a list."""
     calls, end = list[WrittenCall](), start
     is_list = text.startswith("[", start)
     end = start + is_list
@@ -179,7 +181,7 @@ def _code(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 
 
 def _bracket_arguments(text: str, start: int) -> tuple[dict[str, object], int] | None:
-    """The arguments behind a bracket, as an object or by their names, and where they end."""
+    """The arguments after an opening bracket, as an object or as keywords, and their end."""
     arguments, end = dict[str, object](), start
     try:
         if text.startswith("{", start):
@@ -197,7 +199,7 @@ def _bracket_arguments(text: str, start: int) -> tuple[dict[str, object], int] |
 
 
 def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """Functions with parameters between tags, or with an object, one behind the other."""
+    """Consecutive functions with parameters in tags, or with an object."""
     calls, end = list[WrittenCall](), start
     while (head := _FUNCTION.match(text, behind_blanks(text, end))) is not None:
         arguments, end = dict[str, object](), head.end()
@@ -214,7 +216,7 @@ def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 
 
 def _elements(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """Tags without an end of their own, with the arguments as attributes."""
+    """Self-closing tags with the arguments as attributes."""
     calls, end = list[WrittenCall](), start
     while (one := _ELEMENT.match(text, end)) is not None:
         arguments = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(one[2])}
@@ -223,7 +225,7 @@ def _elements(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 
 
 def _pairs(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """A name, then keys and values between tags."""
+    """A name, followed by keys and values in tags."""
     head = _GLM.match(text, start)
     if head is None:
         return None
@@ -236,7 +238,7 @@ def _pairs(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 def _call_named(
     text: str, name: str, start: int, close: "re.Pattern[str] | None"
 ) -> tuple[list[WrittenCall], int] | None:
-    """The call of a tool whose name stood before its arguments."""
+    """The call of a tool whose name precedes its arguments."""
     if not text.startswith("{", start):
         return None
     try:
@@ -250,7 +252,7 @@ def _call_named(
 
 
 def _calls_of(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # any JSON
-    """The calls that a value stands for; None for what is none."""
+    """The calls that a value represents; None for anything that is not one."""
     if isinstance(value, list):
         for item in value:
             yield from _calls_of(item)
@@ -281,7 +283,7 @@ def _call_of(value: object) -> WrittenCall | None:
 
 
 def _loose_call_of(value: Mapping[str, object]) -> WrittenCall | None:
-    """A name with its arguments beside it, or with nothing but these: `{"tool": "bash", "command": "ls"}` and `{"bash":
+    """A name beside its arguments, or a name as the only key: `{"tool": "bash", "command": "ls"}` and `{"bash":
     {"command": "ls"}}`."""
     if len(value) == 1:
         ((tool, inner),) = value.items()

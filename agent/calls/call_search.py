@@ -1,4 +1,4 @@
-"""Where in a text of a model calls stand: at its end or its beginning, between words, or broken. Pure."""
+"""Finds calls in a model's text: at its end or beginning, among words, or broken. Pure."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from ebbtide.agent.providers.loose_json import read_value
 from ebbtide.tools.lazy import dataclass, regex
 
 MOST_STARTS = 100
-"""Places of a text at which calls are looked for."""
+"""Positions in a text that are tried."""
 
 _ANSWER = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>")
-"""What stands around the output of a call, which no model has to write."""
+"""Tags around the output of a call, which a model should never write."""
 _LINE = rf"[\[{{]|{CODE_HEAD}"
 _STARTS = regex(
     rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:{_LINE}|{CALL_MARKS})|{_LINE}|Action:[^\n]*\n\s*Action Input:)"
@@ -26,9 +26,9 @@ _BROKEN_CALL = regex(
     r"\s*[\"']([\w.-]+)[\"']\s*,\s*[\"'](?:arguments|parameters|args|input|tool_input|action_input)[\"']\s*:\s*\{"
 )
 _NEAR = 30
-"""Characters on both sides of a place that cannot be read."""
+"""Characters shown on each side of a parse error."""
 UNNAMED_TOOL = "tool"
-"""What a call is named that has no name."""
+"""The tool name of a call without a name."""
 NO_CALL = (
     'what stands there is no call: write {"name": NAME, "arguments": {...}} with the name of a tool that there is, and '
     "arguments that it has"
@@ -43,29 +43,29 @@ _ADVICE = 'write a quote inside a string as \\", close each brace once, and send
 
 @dataclass(frozen=True, slots=True)
 class FoundCalls:
-    """What is in a text besides words."""
+    """The calls found in a text."""
 
     calls: tuple[WrittenCall, ...]
     words: str
     """The rest of the text."""
     source: str = field(default="", compare=False)
-    """The calls as they are written."""
+    """The calls as written."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenCall:
-    """What stands where a call would, and cannot be read."""
+    """A call that cannot be parsed."""
 
     name: str
     source: str
     words: str
     problem: str
     is_all: bool = False
-    """Whether the text is nothing else, between tags that only calls have."""
+    """Whether it is the whole text, inside tags that only calls have."""
 
 
 def calls_in(text: str) -> FoundCalls | None:
-    """The calls that a text ends in, or that it begins with, and its words; None where it does neither."""
+    """The calls at the end or beginning of a text, and its words; None if there are none."""
     for start in _starts(text):
         calls, end = _consecutive_calls(text, start)
         rest = text[end:]
@@ -79,7 +79,7 @@ def calls_in(text: str) -> FoundCalls | None:
 
 
 def broken_in(text: str) -> BrokenCall | None:
-    """A name and arguments that begin as a call does and cannot be read to their end, which is that of the text."""
+    """A call at the end of the text whose name can be read, but whose arguments cannot be parsed."""
     if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
         return None
     for start in _starts(text):
@@ -101,7 +101,7 @@ def broken_in(text: str) -> BrokenCall | None:
 
 
 def example_calls_in(text: str) -> FoundCalls | None:
-    """The first calls that stand in a fence or behind a mark with words on both sides, and these words."""
+    """The first calls in a fence or after a marker with words on both sides, and these words."""
     for start in _starts(text):
         calls, end = _consecutive_calls(text, start)
         words = text[:start].strip(), text[end:].strip()
@@ -112,8 +112,8 @@ def example_calls_in(text: str) -> FoundCalls | None:
 
 
 def unread_in(text: str) -> BrokenCall | None:
-    """What a text is that as a whole stands between the tags of a call and is none, such as a definition of a tool, or
-    between those of an output."""
+    """A text inside the tags of a call that is not a call, such as a tool definition, or inside the tags of an
+    output."""
     written = text.strip()
     tag = OPEN.match(written) or _ANSWER.match(written)
     if tag is None or not written.endswith(f"</{tag[1]}>") or calls_in(text) is not None:
@@ -123,7 +123,7 @@ def unread_in(text: str) -> BrokenCall | None:
 
 
 def echo_in(text: str) -> str:
-    """What stands in a text that is nothing but tags of an output around it; empty for any other."""
+    """The content of a text that consists of an output's tags; else empty."""
     written = text.strip()
     tag = _ANSWER.match(written)
     ends = tag is not None and written.endswith(f"</{tag[1]}>")
@@ -131,26 +131,26 @@ def echo_in(text: str) -> str:
 
 
 def calls_behind_marks(text: str, longest: int) -> Iterator[list[WrittenCall]]:
-    """The calls behind each tag or mark of a text, in so many characters at most; often none."""
+    """The calls after each tag or marker of a text, each parsed from at most `longest` characters; often none."""
     for match in _MARKED_STARTS.finditer(text):
         found = marked_at(text[match.start() : match.start() + longest], 0)
         yield found[0] if found is not None else []
 
 
 def _starts(text: str) -> Iterator[int]:
-    """The first places of a text at which a call may begin, those inside a piece of code left out."""
+    """The first positions where a call may begin, except inside code blocks."""
     for match, _ in zip(_STARTS.finditer(text), range(MOST_STARTS), strict=False):
         if text.count("```", 0, match.start()) % 2 == 0:
             yield match.start()
 
 
 def _is_words(text: str) -> bool:
-    """Whether nothing in a text could be a call, or a piece of code."""
+    """Whether a text contains neither a possible call nor a code block."""
     return _STARTS.search(text) is None and "```" not in text
 
 
 def _consecutive_calls(text: str, start: int) -> tuple[list[WrittenCall], int]:
-    """The calls that follow one another from a place on, and where they end."""
+    """The consecutive calls from a position, and their end."""
     calls = list[WrittenCall]()
     while (found := block_at(text, behind_blanks(text, start))) is not None:
         calls += found[0]

@@ -1,4 +1,4 @@
-"""What the model is told of a call that ran as somebody else wanted it: the user, or a hook."""
+"""The note that tells the model that a call ran in a form changed by the user or a hook."""
 
 from collections.abc import Mapping
 
@@ -10,22 +10,22 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ChangedCall:
-    """A call in place of the one that the model wrote."""
+    """The call that replaced the one the model wrote."""
 
     call: ToolCall
     by: str = "The user"
 
 
 _SHORT = 200
-"""Characters of a value that is told as it is, when it is one line."""
+"""Longest one-line value that is shown in full, in characters."""
 
 _MAX_NOTE_CHARS = 20_000
-"""Characters that are told at most."""
+"""Longest note, in characters."""
 
 
 def edit_note(call: ToolCall, edited: ToolCall, by: str = "The user") -> str:
-    """What stands before the output: each argument that is another one now, as it is, or what changed in it. A plan
-    that is to be carried out is told whole."""
+    """The note before the output: each changed argument with its new value or a diff. A changed plan is shown in
+    full."""
     if call.name == PLAN:
         return f"[{by} changed the plan. It is now:\n{edited.arguments['plan']}]"
     names = dict.fromkeys((*call.arguments, *edited.arguments))

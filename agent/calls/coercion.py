@@ -1,4 +1,4 @@
-"""Arguments in the types that their schema names, where a model has written one type for another. Pure."""
+"""Converts arguments to the types in their schema, where a model has confused types. Pure."""
 
 import json
 import math
@@ -25,13 +25,14 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "repo_map": ("tokens",),
     "tool_output_cache": ("offset", "limit"),
 }
-"""What says how much is shown or waited for. Any other number may name a thing whose neighbour is another one."""
+"""Arguments that limit how much is shown or how long a call waits. Any other number may be an identifier, which must
+not be changed."""
 
 
 def coerce_arguments(arguments: Arguments, schema: Schema) -> Arguments:
-    """The arguments with the slips put right that the schema shows: a number, a flag, a list or an object that is
-    written as a string, `2.0` for 2, null for what is left out, a choice in other letters. What matches the schema
-    stays as it is, and so does what cannot be put right: the check names it."""
+    """The arguments with mistakes corrected that the schema reveals: a number, flag, list or object written as a
+    string, `2.0` for 2, null for an omitted argument, wrong case in a choice. Everything that matches the schema,
+    or cannot be corrected, is unchanged; the schema check reports the rest."""
     if not mismatches(arguments, schema) and not has_float(arguments):
         return arguments
     found = _coerce_value(dict(arguments), schema, schema)
@@ -39,7 +40,7 @@ def coerce_arguments(arguments: Arguments, schema: Schema) -> Arguments:
 
 
 def in_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
-    """The arguments with amounts that are beyond their schema's bounds at these, and what is said of that."""
+    """The arguments with amounts clamped to their schema's bounds, and a note about it."""
     properties = schema.get("properties")
     made, said = dict(arguments), list[str]()
     for name in AMOUNTS.get(tool, ()):
@@ -90,7 +91,7 @@ def _with_properties(value: Mapping[str, object], schema: Schema, root: Schema) 
 
 
 def _as_one_of(value: object, choices: Sequence[Schema], root: Schema) -> object:
-    """The value as the first of the choices has it; as it is where it is none of them, or one already."""
+    """The value converted to the first choice that accepts it; unchanged if one already does, or none can."""
     if any(not _mismatches_in(value, choice, root) for choice in choices):
         return value
     tried = (_coerce_value(value, choice, root) for choice in choices)
@@ -100,7 +101,7 @@ def _as_one_of(value: object, choices: Sequence[Schema], root: Schema) -> object
 
 
 def _mismatches_in(value: object, schema: Schema, root: Schema) -> bool:
-    """Whether the value breaks a part of the schema `root`, whose definitions hold for it."""
+    """Whether the value violates a part of the schema `root`, using its definitions."""
     definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
     return bool(mismatches(value, {**schema, **definitions}))
 
@@ -112,7 +113,7 @@ def _choices(schema: Schema) -> Iterator[Schema]:
 
 
 def _resolve_ref(schema: Schema, root: Schema) -> Schema:
-    """The schema, or the definition in `root` that it names."""
+    """The schema, or the definition in `root` that it refers to."""
     for _ in range(MAX_DEPTH):
         name = schema.get("$ref")
         if not isinstance(name, str) or not name.startswith("#/"):
@@ -150,7 +151,7 @@ def _is_a(value: object, kind: object) -> bool:
 
 
 def _as_kind(value: object, kind: object) -> object:
-    """The value as one of that kind; None where it does not say one."""
+    """The value converted to a type; None if it cannot be."""
     match kind, value:
         case "integer", str() if _WHOLE.fullmatch(value.strip()):
             return int(value.strip().partition(".")[0])

@@ -1,5 +1,5 @@
-"""How rules stand to command lines: one that allows covers the command that begins so, and no other one in the line;
-one that forbids is looked for in all that may be meant. Pure: it knows words and paths, and touches no file."""
+"""Applies rules to command lines. An allow rule covers a command that begins with its words, and no other command of
+the line; a deny rule is matched against everything the line may mean. Pure: no file is accessed."""
 
 import posixpath
 from collections.abc import Collection, Sequence
@@ -35,24 +35,24 @@ _CHANGES_SHELL = {
     "wait", "eval", "source", ".", "trap", "alias", "unalias", "hash", "enable", "exec", "set", "shopt", "bind",
     "complete", "compgen", "compopt", "fc", "coproc", "ulimit", "umask", "pushd", "popd", "builtin",
 }  # fmt: skip
-"""Built into the shell: what stands behind them changes what later words mean, or is evaluated itself."""
+"""Shell builtins whose operands change the meaning of later words, or are evaluated themselves."""
 _RUNS_ITS_SETTINGS = {"less", "more", "man", "most"}
-"""They run what a variable or a file names."""
+"""Programs that run what a variable or file names."""
 _MOST_OPTIONS = 40
-"""Words between a program and its command that are looked at: `git -c a=b -C x push`."""
+"""Words examined between a program and its subcommand, as in `git -c a=b -C x push`."""
 _LONGEST_NAME = 4_096
-"""Characters of the path of a program."""
+"""Longest path of a program, in characters."""
 _PATTERN = regex(r"[*?\]]")
 _WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How the rules stand to one command of a line."""
+    """How the rules apply to one command of a line."""
 
     command: SimpleCommand
     prefix: tuple[str, ...] | None
-    """The words of the rule that covers it; None when none does."""
+    """The words of the rule that covers it; None if none does."""
 
 
 def coverage_of(
@@ -61,11 +61,11 @@ def coverage_of(
     trusted: Collection[tuple[str, ...]] = frozenset(),
     root: str = "",
 ) -> tuple[Coverage, ...]:
-    """For each command of a line the first rule that covers it; nothing where the line is more than literal commands,
-    joined. Going into a folder allows nothing by itself, and needs no rule where what follows is the same command in
-    every folder, or where the folder is the working folder `root`; nor does what only looks, unless another program
-    reads what it prints. A text that the line gives a program to read is as a file of the working folder, which may
-    hold the same."""
+    """For each command of a line, the first rule that covers it; empty unless the line consists of literal commands,
+    joined. `cd` allows nothing by itself. It needs no rule if the other commands mean the same in any folder, or
+    if it leads to the working folder `root`. Read-only commands need none either, unless another program reads
+    their output. Text that the line feeds to a program counts as a file of the working folder, which could
+    contain the same."""
     found = parse_command_line(without_here_documents(line))
     if found.problem:
         return ()
@@ -83,7 +83,8 @@ def coverage_of(
 
 
 def _in_own_folder(command: SimpleCommand, root: str) -> SimpleCommand:
-    """A call of git without `-C` that leads to the working folder; a look as it is, since it may not be run as one."""
+    """A git command without a `-C` that leads to the working folder; a read-only git command is unchanged, since it
+    may not be run as one."""
     texts = command.texts
     if texts[:2] != ("git", "-C") or len(texts) < 4 or texts[2] not in (".", "./", root, f"{root}/"):
         return command
@@ -92,8 +93,8 @@ def _in_own_folder(command: SimpleCommand, root: str) -> SimpleCommand:
 
 
 def _free_looks(commands: Sequence[SimpleCommand]) -> set[int]:
-    """Those of the commands that need no rule beside others: they look, and what they print goes to people or to
-    another such one. Git is none of them, since a repository says what it runs when it is run as it is here."""
+    """The commands that need no rule beside others: they are read-only, and their output goes to the user or to
+    another such command. Git is excluded, since a repository's settings can make it run programs here."""
     free = set[int]()
     for at, command in reversed(list(enumerate(commands))):
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
@@ -109,8 +110,8 @@ def _free_looks(commands: Sequence[SimpleCommand]) -> set[int]:
 
 
 def covers(prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tuple[str, ...]] = frozenset()) -> bool:
-    """Whether a rule is the beginning of a command, up to where the command does more than its name says, or of the
-    call of the tool that the command starts by another way. `trusted`: see `PermissionRequest`."""
+    """Whether a rule is a prefix of a command, up to where the command does more than its name says, or of the tool
+    that the command launches another way. `trusted`: see `PermissionRequest`."""
     if _begins(prefix, words):
         return True
     if (of_git := git_behind(words)) is not None:
@@ -125,11 +126,11 @@ def covers(prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tup
 def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     texts = [word.text for word in words]
     if texts[:2] == ["git", "--no-pager"] and list(prefix[1:2]) != texts[1:2]:
-        words, texts = (*words[:1], *words[2:]), [texts[0], *texts[2:]]  # no command of git is another one by it
+        words, texts = (*words[:1], *words[2:]), [texts[0], *texts[2:]]  # it does not change which git command runs
     if texts[: len(prefix)] != list(prefix) or any(word.globs for word in words[: len(prefix)]):
         return False
     if list(prefix[:2]) == ["make", "-n"]:
-        return False  # who writes that means that nothing is run, and make does not keep to it
+        return False  # such a rule expects that nothing runs, but make does not guarantee that
     if list(prefix) == texts:
         return True
     if list(prefix) == ["git"] and not is_git_look(words):
@@ -147,19 +148,19 @@ def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return inner < len(prefix) and _begins(prefix[inner:], words[inner:])
     if leads_elsewhere(texts[start:], len(prefix) - start):
         return False
-    # The text that a shell runs is a command of its own.
+    # The script that a shell runs is a separate command.
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
 
 
 def only_begins(prefix: Sequence[str], command: SimpleCommand, trusted: Collection[tuple[str, ...]]) -> bool:
-    """Whether a rule covers a command by how it begins, and not just since it names all of it."""
+    """Whether a rule covers a command by its beginning, rather than by naming all of it."""
     proof = check_read_only(command.words, is_fed=True)
     return covers(prefix, command.words, trusted) and (proof is None or proof.beyond is None)
 
 
 def stays_in_workspace(line: str, root: str) -> bool:
-    """Whether the commands stay in the working folder, as far as the text tells. A folder below it may be somebody
-    else's repository, whose settings make git run programs."""
+    """Whether the commands stay in the working folder, as far as the text shows. A subfolder may be a foreign
+    repository, whose settings make git run programs."""
     at = root
     for command in parse_command_line(without_here_documents(line)).commands:
         words = command.words[behind_assignments(command.texts) :]
@@ -169,7 +170,7 @@ def stays_in_workspace(line: str, root: str) -> bool:
             if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+":
                 return False
             if ".." in given[0].text.split("/"):
-                return False  # it leads elsewhere when the folder before it was not entered
+                return False  # it leads elsewhere if an earlier `cd` failed
             at = posixpath.normpath(posixpath.join(at, given[0].text))
         if name == "popd" or not is_within(at, (root,)):
             return False
@@ -179,13 +180,13 @@ def stays_in_workspace(line: str, root: str) -> bool:
 
 
 def can_be_read(line: str, root: str) -> bool:
-    """Whether all that a line runs stands in it, so that it does the same whenever it is run."""
+    """Whether everything a line runs is visible in it, so that it always does the same."""
     return not parse_command_line(line).problem and not hides_a_command(line) and stays_in_workspace(line, root)
 
 
 def uncertain_file(covered: Sequence[Coverage], root: str, readable: Sequence[str]) -> str:
-    """Why a tool that reads would ask about a file that programs of the line look at; empty where it would not. Files
-    that a rule names itself are not in doubt."""
+    """Why a reading tool would ask about a file that the line's programs read; empty if it would not. Files named by
+    a rule are exempt."""
     at = root
     for one in covered:
         proof, named = check_read_only(one.command.words, is_fed=True), len(one.prefix or ())
@@ -204,15 +205,15 @@ def uncertain_file(covered: Sequence[Coverage], root: str, readable: Sequence[st
 
 
 def uncertain_search(covered: Sequence[Coverage]) -> str:
-    """Why a line is asked about in which programs search all that is in a folder, so that nothing keeps files with
-    secrets from them, since others stand beside them or before them; empty where none does."""
+    """Why a line needs approval whose programs search whole folders beside or after other commands, so that files
+    with secrets cannot be excluded; empty if none does."""
     program = next(filter(None, (_hidden_search(one.command.words) for one in covered)), "")
     why = "beside other commands may show files that hold secrets; by itself it leaves them out"
     return program and f"`{program}` {why}"
 
 
 def _hidden_search(words: Sequence[Word]) -> str:
-    """The program that searches, also where another one runs it; empty where none does."""
+    """The searching program, also if another program runs it; empty if there is none."""
     inner = wrapped_at([word.text for word in words])
     if inner is not None:
         return _hidden_search(words[inner:]) if inner < len(words) else ""
@@ -222,8 +223,8 @@ def _hidden_search(words: Sequence[Word]) -> str:
 def asked_in_every_mode(
     read_: Sequence[str], named: CommandPaths, root: str, allowed: Collection[str] = frozenset()
 ) -> str:
-    """Why a call is asked about in every mode: it reads a file that may hold secrets, or a command names one, or one to
-    change that something obeys by itself. `allowed`: paths that a rule names."""
+    """Why a call needs approval in every mode: it reads a file that may contain secrets, or a command names such a
+    file or changes one that other programs execute. `allowed`: paths named by a rule."""
     secret = (
         path for path in (*read_, *named.secret) if path not in allowed and holds_secrets(_display_path(path, root))
     )
@@ -263,7 +264,7 @@ def _covering(
 
 
 def _may_be_elsewhere(commands: Sequence[SimpleCommand]) -> bool:
-    """Whether what is run beside `cd` is known and is the same in every folder."""
+    """Whether the commands beside `cd` are known and the same in every folder."""
     others = [command for command in commands if command.texts[0] != "cd"]
     return bool(others) and not any(depends_on_its_folder(command) for command in others)
 
@@ -278,21 +279,21 @@ def depends_on_its_folder(command: SimpleCommand) -> bool:
 
 
 class Reading:
-    """The words of a command, in small letters, in one of the ways in which they may be meant."""
+    """The words of a command in lower case, in one of their possible readings."""
 
     def __init__(self, text: str, words: Sequence[str] | None = None) -> None:
         self.text = text
-        """All of them that may name a program."""
+        """All words that may name a program."""
         self._words = words
         self.is_command = words is not None
-        """Whether they are those of one command, and not of a whole line."""
+        """Whether the words are those of one command, not of a whole line."""
         self.pattern = pattern_at(words) if words is not None and _PATTERN.search(text) else None
-        """Which of them is a pattern that stands for the program."""
+        """The index of a glob pattern in the position of the program."""
 
     @property
     def words(self) -> Sequence[str]:
-        """Of a text without words of its own: as they are written, with every sign a break."""
-        if self._words is None:  # few rules come so far
+        """For a text without parsed words: split at every special character."""
+        if self._words is None:  # few rules need this
             text = self.text
             for sign in _WORD_BREAKS:
                 text = text.replace(sign, " ")
@@ -300,9 +301,9 @@ class Reading:
         return self._words
 
 
-@lru_cache(maxsize=64)  # every deny rule looks at the same few lines
+@lru_cache(maxsize=64)  # every deny rule examines the same few lines
 def all_readings(command: str) -> Sequence[Reading]:
-    """A command as it is written, and as a shell would read it."""
+    """A command as written, and in every way a shell may read it."""
     written = Reading(command.casefold().replace("\\\n", "").replace("\\", ""))
     as_read = dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
     return (written, *(Reading("\n".join(filter(_may_be_name, words)), words) for words in as_read))
@@ -313,8 +314,8 @@ def _may_be_name(word: str) -> bool:
 
 
 def holds_words(reading: Reading, wanted: Sequence[str]) -> bool:
-    """Whether a program and what it is told, as a rule that forbids has them, stand in the words, with options of the
-    program in between or without. Options count in whatever order and form a command gives them."""
+    """Whether the words contain a program with the arguments of a deny rule, with or without options in between.
+    Options match in any order and form."""
     if wanted[0] not in reading.text and reading.pattern is None:
         return False
     words = reading.words
@@ -335,7 +336,7 @@ def _stand_in_order(words: Sequence[str], at: int, wanted: Sequence[str]) -> boo
 
 
 def matches_all_words(program: str, words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
-    """Whether a command is told all of it: words in order, and options anywhere behind its name."""
+    """Whether a command has all wanted arguments: words in order, options anywhere after its name."""
     options = [each for each in wanted if each[:1] == "-" and each.strip("-")]
     if not options or not all(gives_option(program, words[at:], each) for each in options):
         return False
@@ -343,7 +344,7 @@ def matches_all_words(program: str, words: Sequence[str], at: int, wanted: Seque
 
 
 def _after(words: Sequence[str], at: int, wanted: str) -> int:
-    """The place after the wanted word, past options and a value of each; beyond the end when it is not there."""
+    """The index after the wanted word, skipping options with up to one value each; beyond the end if it is missing."""
     last = at + _MOST_OPTIONS
     while at < len(words) and words[at] != wanted:
         if words[at][:1] != "-" or at > last:

@@ -1,4 +1,4 @@
-"""Calls and their outputs. It knows policy and tools; it knows no model and no store."""
+"""Runs the calls of a reply and returns their outputs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -37,16 +37,16 @@ from ebbtide.tools.outputs.new_problems import NewProblems
 
 @dataclass(frozen=True, slots=True)
 class CallPosition:
-    """Where in a session a call stands."""
+    """The position of a call in the session."""
 
     number: int = 1
-    """Of its output, counted over the whole session."""
+    """The number of its output, counted over the whole session."""
     purpose: str = ""
-    """What the user asked for and what the model said with the call."""
+    """What the user asked for, and what the model said with the call."""
 
 
 class OutputStore(Protocol):
-    """Chooses what the model is shown of what a call gave back, and keeps the rest."""
+    """Chooses the part of an output that the model is shown, and stores the rest."""
 
     async def preview(
         self,
@@ -56,56 +56,56 @@ class OutputStore(Protocol):
         raw: Result,
         ran: PermissionRequest | None = None,
     ) -> ToolOutput:
-        """`ran`: what the tool that was run was asked for; None when none was run to its end."""
+        """`ran`: the permission request of the tool that ran; None if none ran to its end."""
 
     async def store(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> ArchivedOutput:
-        """The output with all of it kept, when less than its text is going to be shown."""
+        """Store the whole output, if less than its text is going to be shown."""
 
 
 SaveOpenFiles: TypeAlias = Callable[[Sequence[str]], Coroutine[None, None, None]]
 
 
 class CallHooks(Protocol):
-    """What is asked about a call before it is decided whether it may run."""
+    """Hooks that run before a call is approved."""
 
     async def before(self, call: ToolCall, context: ApprovalContext) -> HookedCall: ...
 
     async def permission(self, call: ToolCall) -> HookDecision:
-        """What they say of a call that the user would be asked about, in the user's place."""
+        """The hooks' decision about a call that the user would be asked about."""
 
 
 class Guard(Protocol):
-    """Keeps what a call may change in files, as it was before."""
+    """Saves files before a call may change them."""
 
     def __call__(
         self, effect: Effect, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
     ) -> AbstractAsyncContextManager[None]:
-        """`show` is told what is waited for, a line at a time."""
+        """`show` receives progress lines while the guard waits."""
 
 
 def no_checkpoint(
     effect: Effect, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
 ) -> AbstractAsyncContextManager[None]:
-    """Where nothing is kept."""
+    """Default guard: save nothing."""
     return nullcontext()
 
 
 async def discard_changes(file_changes: Sequence[AppliedChange]) -> None:
-    """Where nobody will ask what was in them."""
+    """Default callback: do nothing."""
 
 
 async def no_diagnostics(file_changes: Sequence[AppliedChange]) -> NewProblems | None:
-    """Where nobody looks at what was changed."""
+    """Default where there are no diagnostics."""
     return None
 
 
 async def no_open_editors(paths: Sequence[str]) -> None:
-    """Where no editor has files open."""
+    """Default where no editor has files open."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRunner:
-    """What calls are run with."""
+    """Everything needed to run calls."""
 
     tools: Mapping[str, Tool]
     workspace: Workspace
@@ -114,33 +114,33 @@ class CallRunner:
     emit: Callable[[Event], None]
     output_store: OutputStore
     note_files: Callable[[Sequence[AppliedChange]], Awaitable[None]] = discard_changes
-    """Keeps what was in the files that a call changed."""
+    """Stores the previous content of files that a call changed."""
     progress: CallProgress = field(default_factory=CallProgress)
-    """How far the calls of the step have come."""
+    """The progress of the calls of the step."""
     loop_guard: LoopGuard | None = None
-    """Counts calls that are made again and again; None where a turn may do that."""
+    """Counts repeated calls; None if a turn may repeat them."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """What stands for secrets in what the model was shown."""
+    """The secrets in what the model was shown."""
     guard: Guard = no_checkpoint
     private_hosts: Sequence[str] = ()
-    """Those on private networks that rules may open to commands."""
+    """Hosts on private networks that rules may open to commands."""
     look_at_changes: Callable[[Sequence[AppliedChange]], Coroutine[None, None, NewProblems | None]] = no_diagnostics
-    """Says what is wrong with files since a call changed them."""
+    """Returns the new problems in files that a call changed."""
     shows_changes: bool = False
-    """Somebody looks on: what a call changed in files is told as a diff."""
+    """Whether someone is watching: file changes are then emitted as a diff."""
     hooks: CallHooks | None = None
-    """Programs that are asked before a call runs; None where there are none."""
+    """Hooks that run before a call; None if there are none."""
     save_open_files: SaveOpenFiles = no_open_editors
-    """Puts on the disk what an editor holds of these files and has not saved."""
+    """Saves unsaved editor changes in these files to disk."""
 
 
 async def run_calls(
     calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputBudget, place: CallPosition
 ) -> tuple[ToolOutput, ...]:
-    """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
-    read or send off agents run side by side; any other runs alone, and none behind a plan that was decided about. What
-    is called through `call_tool` is, for everybody, a call of its own tool. All outputs share the room that there is;
-    where it decides so, no further call is run. `place`: that of the first call."""
+    """Run calls and return one output per call, in order: failures, denials and interruptions are outputs too.
+    Adjacent calls that only read, or start sub-agents, run concurrently; any other runs alone, and none after a
+    plan was decided. A call through `call_tool` counts as a call of its own tool. All outputs share the available
+    room; if that requires it, no further call runs. `place`: the position of the first call."""
     outputs: list[ToolOutput] = []
     keep: list[StoreOutput] = []
     for group in _groups([unwrap_call_tool(call, call_runner.tools) for call in calls], call_runner.tools):
@@ -157,8 +157,8 @@ async def run_calls(
 
 
 async def run_unrecorded(call: ToolCall, call_runner: CallRunner) -> Result | str:
-    """What a call gives back that belongs to no reply of the model, or why it may not run. It is asked about and held
-    as any other; nothing of it is kept."""
+    """Run a call that belongs to no reply, and return its result, or why it may not run. It needs approval and is
+    sandboxed like any other; nothing is recorded."""
     context = ApprovalContext(
         call_runner.tools,
         call_runner.workspace,
@@ -177,7 +177,7 @@ async def run_unrecorded(call: ToolCall, call_runner: CallRunner) -> Result | st
 
 
 def _ignore_event(event: Event) -> None:
-    """Where nobody looks at what a call prints."""
+    """Default where nobody watches a call."""
 
 
 async def _refuse(call: ToolCall, place: CallPosition, call_runner: CallRunner, why: str) -> ToolOutput:
@@ -188,7 +188,7 @@ async def _refuse(call: ToolCall, place: CallPosition, call_runner: CallRunner, 
 async def _run_side_by_side(
     group: Sequence[ToolCall], places: Sequence[CallPosition], call_runner: CallRunner
 ) -> list[ToolOutput]:
-    """An output per call. When one of them raises, which is a bug, the others have ended before that goes on."""
+    """Run calls concurrently. If one raises, which is a bug, the others are ended first."""
     running = [
         asyncio.create_task(_run_call(call, place, call_runner)) for call, place in zip(group, places, strict=True)
     ]
@@ -270,8 +270,8 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
 
 
 async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
-    """The files that a call names are what their user sees before it is looked at what the call would do with them. In
-    plan mode nothing changes on the disk, not even so. Raises `ToolError`."""
+    """Save unsaved editor changes in the files that a call names, so that it sees what the user sees. Plan mode must
+    not change the disk, even this way. Raises `ToolError`."""
     tool = call_runner.tools.get(call.name)
     if call_runner.save_open_files is no_open_editors or call_runner.approval.policy.mode == "plan":
         return
@@ -281,8 +281,8 @@ async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
 
 
 async def _with_diagnostics(result: Result, call_runner: CallRunner) -> Result:
-    """The result with what is wrong since the call changed files, if somebody says so before the user interrupts; what
-    does not parse, where nobody does."""
+    """Add diagnostics for the files that the call changed, unless the user interrupts; without a source of
+    diagnostics, syntax errors."""
     if not result.file_changes or result.failed:
         return result
     problems = await call_runner.interrupt.race(call_runner.look_at_changes(result.file_changes))
@@ -293,7 +293,7 @@ async def _with_diagnostics(result: Result, call_runner: CallRunner) -> Result:
 
 
 async def _run_tool(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
-    """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
+    """Run a tool; None if the user interrupted it. Programs that it leaves running produce no further progress."""
     is_over, visible = False, call_runner.secrets.stream()
 
     def show(text: str) -> None:
@@ -337,7 +337,8 @@ async def _finish(
     ran: PermissionRequest | None = None,
     edited: ChangedCall | None = None,
 ) -> ToolOutput:
-    """`edited`: the call as somebody changed it, which the model is told."""
+    """Build and record the output of a call. `edited`: the call as changed by the user or a hook, which the model is
+    told."""
     changed = tuple(display(path, call_runner.workspace.root) for path in result.changed) if result else ()
     if result and result.file_changes:
         await call_runner.note_files(result.file_changes)
@@ -358,7 +359,7 @@ async def _finish(
 
 
 async def _diff_of(result: Result | None, call_runner: CallRunner) -> str:
-    """What a call changed in files, where somebody looks on and the tool knows."""
+    """A diff of the files that a call changed, if someone is watching and the tool reports them."""
     if result is None or not result.file_changes or not call_runner.shows_changes:
         return ""
     changes = [Change(made.path, made.before, made.after) for made in result.file_changes]

@@ -1,4 +1,4 @@
-"""Calls of tools that other agents have for files, or that small models make up, as commands that do the same. Pure."""
+"""Converts calls of file tools that other agents have, or that small models invent, into equivalent commands. Pure."""
 
 import posixpath
 import shlex
@@ -34,20 +34,20 @@ _NAMES_OF_CODE = ("functionname", "classname")
 _CODE = "code script source input content"
 _IDLE = ("recursive", "parents", "existok", "overwrite", "force", "createparents", "description", "explanation")
 MOST_LINES = 2_000
-"""Lines of each file that are shown."""
+"""Lines shown of each file."""
 MAKES = {"rm": "rm", "mv": "mv", "cp": "cp", "mkdir": "mkdir -p", "touch": "touch", "python": "python3 -c"}
 
 
 def command_kind(name: str) -> str:
-    """What a tool of such a name does, in one word; empty where that is not known."""
+    """What a tool with such a name does, in one word; empty if unknown."""
     for prefix in PREFIXES:
         name = name.removeprefix(prefix)
     return _COMMAND_KINDS.get(plain_name(name), "")
 
 
 def command_for(name: str, arguments: Arguments) -> str | None:
-    """The command that does what a call of a tool of such a name would; None where nothing is known of such a tool, or
-    where its arguments are others than those it needs."""
+    """The command equivalent to such a call; None if the tool is unknown, or its arguments are not the expected
+    ones."""
     match command_kind(name):
         case "rm" | "mkdir" | "touch" as kind:
             path = _only(arguments, _PATH)
@@ -59,7 +59,7 @@ def command_for(name: str, arguments: Arguments) -> str | None:
                 return None
             source, to = ends
             if plain_name(name).startswith("rename") and "/" not in to:
-                to = posixpath.join(posixpath.dirname(source), to)  # a name is given to it where it is
+                to = posixpath.join(posixpath.dirname(source), to)  # it is renamed in its folder
             return f"{'mv -n' if kind == 'mv' else 'cp -r'} {_word(source)} {_word(to)}"
         case "append":
             return _append_command(arguments)
@@ -82,7 +82,7 @@ def _append_command(arguments: Arguments) -> str | None:
 
 
 def _show_command(arguments: Arguments) -> str | None:
-    """All of the files that are named, each under its name."""
+    """Show all named files, each under its name."""
     given = {plain_name(name): value for name, value in _without_idle(arguments).items()}
     paths = next((given[name] for name in ("paths", "files", "filepaths", "include", "path") if name in given), None)
     paths = [paths] if isinstance(paths, str) else paths
@@ -94,7 +94,7 @@ def _show_command(arguments: Arguments) -> str | None:
 
 
 def _two(arguments: Arguments) -> tuple[str, str] | None:
-    """Where something is and where it goes to, where nothing else is said."""
+    """The source and the target, if there are no other arguments."""
     given = _without_idle(arguments)
     to = _first(given, _TO)
     source = _first({name: value for name, value in given.items() if to is None or name != to[0]}, _FROM)
@@ -108,7 +108,7 @@ def _only(arguments: Arguments, names: str) -> str | None:
 
 
 def _first(arguments: Arguments, names: str) -> tuple[str, str] | None:
-    """The first argument of such a name that is a text, with its name."""
+    """The first text argument with one of these names, and its name."""
     plain = {plain_name(name): name for name in arguments}
     for each in map(plain_name, names.split()):
         if each in plain and isinstance(value := arguments[plain[each]], str) and value.strip() and "\0" not in value:
@@ -125,5 +125,5 @@ def _flag(arguments: Arguments, name: str) -> bool:
 
 
 def _word(path: str) -> str:
-    """A path as a word of a command that is no option of it."""
+    """A path as a shell word that cannot be taken for an option."""
     return shlex.quote(f"./{path}" if path.startswith("-") else path)

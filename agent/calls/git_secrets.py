@@ -1,4 +1,4 @@
-"""Passwords that the settings of Git hold, hidden from models as those of the environment are."""
+"""Hides passwords in git's settings from models, like those in the environment."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _MAX_BYTES = 1 << 20
 
 
 async def learn_git_passwords(secrets: SecretTokens, folder: Path) -> None:
-    """From now on what stands as a password in an address of a remote is a secret, wherever it is shown."""
+    """Treat passwords in the URLs of remotes as secrets from now on."""
     secrets.learn_new(await asyncio.to_thread(_passwords_of, folder))
 
 
@@ -23,14 +23,14 @@ def _passwords_of(folder: Path) -> Mapping[str, str]:
         try:
             state = path.stat()
             found |= _passwords_in(path, state.st_mtime_ns, state.st_size)
-        except OSError:  # it is gone, or cannot be read: then nothing of it is shown
+        except OSError:  # deleted or unreadable: then its content is not shown anywhere
             continue
     return found
 
 
 @lru_cache(maxsize=256)
 def _passwords_in(path: Path, _: int, size: int) -> Mapping[str, str]:
-    """Read again when the file has changed."""
+    """Cached until the file changes."""
     from ebbtide.tools.secrets.git_passwords import git_passwords  # noqa: PLC0415  # deferred: as above
 
     return git_passwords(path.read_text("utf-8", "surrogateescape")) if size <= _MAX_BYTES else {}

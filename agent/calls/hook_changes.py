@@ -1,4 +1,4 @@
-"""What hooks have changed in the files that a call has just written, as formatters do."""
+"""Reports what hooks, such as formatters, changed in files that a call has just written."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ from ebbtide.tools.files.text import binary_kind, decode
 from ebbtide.tools.outputs.extent import join_limited
 
 MAX_REGIONS = 10
-"""Places in a file that are named; a file with more has to be read again."""
+"""Changed regions in a file that are listed; a file with more must be read again."""
 
 
 def hook_change_lines(call: ToolCall, written: Sequence[AppliedChange], workspace: Workspace) -> str:
-    """The lines that are another since the call, for the model. Named so, they count as a look at the file, and what
-    it edits next needs no new one. Their text is not shown: rules may keep the file from being read."""
+    """List the lines that changed after the call, for the model. The file then counts as seen, so the next edit
+    needs no new read. Their text is not shown: rules may forbid reading the file."""
     found = []
     for made in written:
         after = look_content(made.path) if made.after is not None else None
@@ -31,7 +31,7 @@ def hook_change_lines(call: ToolCall, written: Sequence[AppliedChange], workspac
 
 
 def _places(before: bytes, after: bytes) -> str:
-    """Which lines are another now, in the numbers of the new text; empty where they are many, or it is no text."""
+    """The changed lines, by their new numbers; empty if there are too many, or the file is binary."""
     if binary_kind(before) or binary_kind(after):
         return ""
     old, new = (decode(content).normalised_text.splitlines() for content in (before, after))

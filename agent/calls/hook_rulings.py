@@ -1,5 +1,5 @@
-"""What hooks say of a call, and what follows from that beside what the policy says: they may forbid and ask, and allow
-what an allow rule could. Pure."""
+"""Combines the decisions of hooks with the policy: hooks may deny or ask, and may allow what an allow rule could.
+Pure."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -14,19 +14,19 @@ if TYPE_CHECKING:  # types only: few projects have such rules
     from ebbtide.agent.hooks.claude_rules import ClaudeRuling
 
 _MAX_REASON_CHARS = 200
-"""Characters of a reason that people are shown with the call."""
+"""Longest reason shown to people with a call, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookDecision:
-    """What hooks say of a call that is to run."""
+    """The decision of hooks about a call."""
 
     verdict: Literal["none", "allow", "ask", "deny"] = "none"
     reason: str = ""
     is_own: bool = True
-    """Programs of the user's own say it, not what a project brings."""
+    """Whether it comes from the user's own hooks rather than the project's."""
     by: str = "a hook"
-    """Who says it, as the subject of a sentence."""
+    """Who decided, as the subject of a sentence."""
 
 
 NO_DECISION = HookDecision()
@@ -34,7 +34,7 @@ NO_DECISION = HookDecision()
 
 @dataclass(frozen=True, slots=True)
 class HookedCall:
-    """A call as hooks want it."""
+    """A call as changed by hooks, and their decision."""
 
     call: ToolCall
     word: HookDecision = NO_DECISION
@@ -42,19 +42,20 @@ class HookedCall:
 
 
 def rule_decision(ruling: "ClaudeRuling | None") -> HookDecision:
-    """What a rule of the project says of a call."""
+    """The decision of a project's rule."""
     return NO_DECISION if ruling is None else HookDecision(ruling.verdict, is_own=False, by=ruling.why)
 
 
 def stricter(one: HookDecision, other: HookDecision) -> HookDecision:
-    """The one of two that allows less, the first of two that allow as much."""
+    """The stricter of two decisions; the first if they are equal."""
     order = ("none", "allow", "ask", "deny")
     return other if order.index(other.verdict) > order.index(one.verdict) else one
 
 
 def apply_hook_decision(asked: PermissionRequest, policy: Policy, word: HookDecision = NO_DECISION) -> Ruling:
-    """Whether the call may run, with what hooks say of it. Where they allow it, it is as if a rule allowed its tool:
-    what is denied, in doubt or asked about in spite of such a rule stays so. What a project brings allows nothing."""
+    """Decide whether the call may run, given the hooks' decision. An approval by hooks counts like an allow rule for
+    the tool: anything denied, doubtful or asked about despite such a rule stays so. Hooks of a project cannot
+    allow anything."""
     ruling = decide(asked, policy)
     first = ellipsize(" ".join(word.reason.split()), _MAX_REASON_CHARS)
     because = f": {first}" if first else ""

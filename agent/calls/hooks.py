@@ -1,5 +1,5 @@
-"""The user's hooks: programs that see outputs as they came, before they are kept or cut, and what follows from what
-they say."""
+"""The user's output hooks: programs that see outputs before they are stored or cut, and what follows from their
+replies."""
 
 import asyncio
 import json
@@ -28,32 +28,32 @@ from ebbtide.tools.process.shell import Launch, argv_of, child_environment
 from ebbtide.tools.sandbox.diff_program import own_diff_variables
 
 MAX_HOOK_REPLY_CHARS = 10_000
-"""Characters of what a hook says that the model is shown."""
+"""Longest reply of a hook that is shown to the model, in characters."""
 
 MAX_HOOK_REPLY_BYTES = 4 * MAX_HOOK_REPLY_CHARS
 
 FEEDBACK_EXIT_CODE = 2
-"""The exit code with which a hook gives feedback."""
+"""The exit code for feedback."""
 
 _PROBLEM = 200
 
 CHANGING = frozenset({"write", "run", "serve"})
-"""Effects of calls behind which a hook may change files, too."""
+"""Effects of calls after which a hook may change files as well."""
 
 RETRIEVERS = frozenset({"read_result", "tool_output_cache", "tool_output_cache_grep", "recall"})
-"""Tools that bring back what hooks have seen already."""
+"""Tools that return outputs which hooks have already seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
     for_model: str = ""
-    """For the model, beside the output."""
+    """Text for the model, shown with the output."""
     for_user: str = ""
-    """For the user, a line."""
+    """One line for the user."""
 
 
 def interpret_exit(match: str, answer: Exit, seconds: float) -> HookResult:
-    """What an answer of a hook means. Whatever it is, the output goes on as it is."""
+    """Interpret a hook's exit. The output is never changed."""
     if answer.code is None:
         return HookResult(for_user=_without(match, f"was ended after {seconds:g} s"))
     if answer.code == 0:
@@ -68,7 +68,7 @@ def interpret_exit(match: str, answer: Exit, seconds: float) -> HookResult:
 
 
 def hook_failed(match: str, problem: str) -> HookResult:
-    """What follows when a hook could not be asked."""
+    """The result for a hook that could not run."""
     return HookResult(for_user=_without(match, f"could not be run: {problem}"))
 
 
@@ -91,7 +91,7 @@ class OutputHook:
 
 
 class OutputHooks:
-    """Those of one session."""
+    """The output hooks of one session."""
 
     def __init__(
         self,
@@ -102,8 +102,8 @@ class OutputHooks:
         emit: Callable[[Event], None],
         guard: Guard = no_checkpoint,
     ) -> None:
-        """`guard`: keeps what they change in files behind a call that may change some, as formatters do. Raises
-        `ConfigError` when what one of them is for is no rule."""
+        """`guard`: saves files that the hooks may change, as formatters do. Raises `ConfigError` if a `match` is not
+        a valid rule."""
         self._hooks = tuple(map(_hook_of, configured))
         self._session = session
         self._workspace = workspace
@@ -112,8 +112,8 @@ class OutputHooks:
         self._guard = guard
 
     async def feedback_on(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
-        """What the model is shown of what they say, each asked once and one after the other. They are ended when the
-        user interrupts."""
+        """Run the matching hooks one after the other, and return their feedback for the model. An interrupt ends
+        them."""
         root = str(self._workspace.root)
         wanted = [hook for hook in self._hooks if concerns(hook.match, asked, root)]
         if not wanted or call.name in RETRIEVERS:
@@ -152,7 +152,7 @@ class OutputHooks:
             answer = await self._interrupt.race(
                 answer_of(Launch(hook.argv, environment), told, root, hook.seconds, MAX_HOOK_REPLY_BYTES)
             )
-        except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
+        except (OSError, ValueError) as error:  # a NUL byte in the command raises ValueError
             return hook_failed(match, str(error))
         return HookResult() if answer is None else interpret_exit(match, answer, hook.seconds)
 
@@ -165,7 +165,7 @@ def _hook_of(configured: AfterTool) -> OutputHook:
 
 @contextmanager
 def as_file(raw: Result, folder: Path) -> Iterator[Path]:
-    """The path of a file for the raw bytes, which only the user may read and which is gone afterwards."""
+    """A file for the raw bytes, readable only by the user, and deleted afterwards."""
     for each in (folder.parent, folder):  # parents get no mode from `mkdir`
         make_private(each)
     path = (raw.log.path.parent if raw.log else folder) / f"hook-{secrets.token_hex(8)}"
@@ -177,8 +177,8 @@ def as_file(raw: Result, folder: Path) -> Iterator[Path]:
 
 
 def written_to_disk(raw: Result, path: Path) -> int:
-    """Bytes of the output, which are in the file now. What a program printed becomes another name of its file, when
-    that is all there is in it, and is copied otherwise; it is never held whole."""
+    """Write the output to a file and return its size in bytes. A program's log is hard-linked if it contains nothing
+    else, and copied otherwise; it is never loaded whole."""
     if raw.log is not None:
         if not _is_named(raw.log, path):
             _copy(raw.log, path)
@@ -191,12 +191,12 @@ def written_to_disk(raw: Result, path: Path) -> int:
 
 
 def _is_named(log: PrintedLog, path: Path) -> bool:
-    """Whether the path is another name of the file now. Nothing may be written through it."""
+    """Hard-link the log at the path, if possible. The link must not be written to."""
     if not log.is_finished or log.start != 0 or log.path.stat().st_size != log.end:
         return False
     try:
         os.link(log.path, path)
-    except OSError:  # the file system knows no second names
+    except OSError:  # the file system has no hard links
         return False
     path.chmod(0o400)
     return True

@@ -1,5 +1,4 @@
-"""Calls that are made again and again and give the same each time: how often, what the model is told of it, and whether
-the turn goes on."""
+"""Detects calls repeated with the same output: warns the model, then stops the turn."""
 
 import json
 from collections import Counter
@@ -12,7 +11,7 @@ from ebbtide.tools.base import Effect, ToolError
 from ebbtide.tools.lazy import dataclass, regex
 
 WARN_AFTER, STOP_AFTER = 3, 5
-"""From how many calls on the model is told, and with which of them the turn does not go on by itself."""
+"""How many repetitions warn the model, and how many stop the turn."""
 GO_ON, STOP = "go on", "stop the turn"
 _NUMBERS = {3: "three", 4: "four"}
 _WAITS = regex(r"\b(sleep|wait|watch|inotifywait)\b")
@@ -20,8 +19,8 @@ _WAITS = regex(r"\b(sleep|wait|watch|inotifywait)\b")
 
 @dataclass(slots=True)
 class LoopGuard:
-    """Counts the calls of one turn that are the same and give the same, as long as nothing else is done between them
-    that could change what they give. What waits for something is meant to be done again."""
+    """Counts identical calls with identical outputs in a turn, as long as nothing in between could have changed
+    them. Calls that wait for something may be repeated."""
 
     stuck: str = ""
     """The tool that was called once too often."""
@@ -29,13 +28,13 @@ class LoopGuard:
     _known: set[tuple[str, ...]] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Nothing was called yet."""
+        """Reset all counts."""
         self.stuck = ""
         self._counts.clear()
         self._known.clear()
 
     def note(self, call: ToolCall, output: ToolOutput, effect: Effect) -> str:
-        """Counts a call; what the model is to be told of it, if anything."""
+        """Count a call; return a warning for the model, if any."""
         if call.id.startswith(BY_USER) or _is_waiting(call, output):
             return ""
         given = output.stored.digest if output.stored is not None else output.text
@@ -59,7 +58,7 @@ class LoopGuard:
 async def should_stop_looping(
     guard: LoopGuard | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
 ) -> bool:
-    """Whether the turn is to end, since the model does the same again and again: the user is asked, if there."""
+    """Whether to end the turn because of repeated calls. The user is asked, if present."""
     if guard is None or not guard.stuck:
         return False
 
@@ -68,20 +67,20 @@ async def should_stop_looping(
 
     try:
         answer = await interrupt.race(answered())
-    except ToolError:  # nobody is there
+    except ToolError:  # no user to ask
         return True
     guard.begin()
     return answer == STOP
 
 
 def _may_have_changed(effect: Effect, output: ToolOutput) -> bool:
-    """Whether something may be otherwise since a call. A change of files that failed has changed none."""
+    """Whether a call may have changed something. A failed file change has not."""
     ran = output.status in ("done", "failed", "interrupted")
     return (effect in ("run", "serve") and ran) or (effect == "write" and output.status == "done")
 
 
 def _is_waiting(call: ToolCall, output: ToolOutput) -> bool:
-    """Whether a call waits for something that goes on meanwhile."""
+    """Whether a call waits for something that may change in the meantime."""
     if call.name == "bash_output":
         return bool(call.arguments.get("wait")) and output.status == "done"
     return call.name == "bash" and _WAITS.search(str(call.arguments.get("command", ""))) is not None

@@ -1,9 +1,8 @@
-"""Rules about places of the network, for commands and for `web_fetch`. Pure: nothing is looked up.
+"""Rules about network places, for commands and `web_fetch`. Pure: nothing is resolved.
 
-A place is a host, or a host and its port where that is not the usual one of the web, as `ebbtide.tools.web.addresses`
-writes them. A rule names one, `example.org`, `example.org:8080`, `ssh://example.org`, or all hosts below one,
-`*.example.org`.
-"""
+A place is a host, with its port unless that is the default port of the web, in the format of
+`ebbtide.tools.web.addresses`. A rule names one place, `example.org`, `example.org:8080`, `ssh://example.org`, or all
+subdomains of one, `*.example.org`."""
 
 from collections.abc import Iterable
 
@@ -11,18 +10,17 @@ from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.lazy import regex
 
 NETWORK = "network"
-"""The tool of rules about what commands and `web_fetch` reach."""
+"""The tool name in rules about what commands and `web_fetch` may reach."""
 
 _PORT = regex(r":[0-9]{1,5}\Z")
 _USUAL = regex(r":(?:80|443)\Z")
 _PLACE = regex(r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 _BELOW_NUMBERS = regex(r"\*\.[0-9.]+(?::[0-9]{1,5})?")
-"""The numbers of an address go from the left to the right: there is nothing below one."""
+"""IP addresses have no subdomains."""
 
 
 def place_in(written: str) -> str:
-    """The place that a rule names, as places are written; empty where it means all. It may be none: what is left empty
-    opens nothing."""
+    """The place that a rule names, normalised; empty if it means all. It may be invalid: then it matches nothing."""
     text = written.strip().casefold()
     if text.startswith("ssh://"):
         text = text.removeprefix("ssh://").rpartition("@")[2]
@@ -39,7 +37,7 @@ def place_in(written: str) -> str:
 
 
 def check_place(written: str) -> None:
-    """Raises `ConfigError` where a rule for the network names no place."""
+    """Raises `ConfigError` if a network rule names no valid place."""
     place = place_in(written)
     if place and (not _PLACE.fullmatch(place) or _BELOW_NUMBERS.fullmatch(place)):
         raise ConfigError(
@@ -49,8 +47,7 @@ def check_place(written: str) -> None:
 
 
 def means_place(written: str, places: Iterable[str], *, any_port: bool = False) -> bool:
-    """Whether one of the places is that of a rule, or below it. Without `any_port` a rule that names no port means the
-    usual one."""
+    """Whether a rule matches one of the places. Unless `any_port`, a rule without a port means the default ports."""
     wanted, meant = place_in(written), set(places)
     if any_port:
         meant |= {_PORT.sub("", place) for place in meant}

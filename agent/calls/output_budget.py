@@ -1,5 +1,5 @@
-"""The room that the window has for the outputs of one step. It is shared among them from what the model is shown of
-each, whatever form that has: small ones stand whole, and large ones leave each other the same part."""
+"""Shares the window's room among the outputs of one step, by what is shown of each: small outputs stay whole, and
+large ones get equal parts."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -17,26 +17,26 @@ WINDOW_FULL_NOTE = (
 )
 
 SHORT = 100
-"""Tokens of an output that is shown as it is also where there is no room: a note of what is left out takes as much."""
+"""Tokens of an output that is shown even without room: the note about its removal would be as long."""
 
 MIN_PREVIEW_TOKENS = 200
-"""Tokens of each that are shown at first where more room is made: what is left out here is out of reach then."""
+"""Least tokens of each output if room is freed before the next request: what is cut here cannot be restored then."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedOutput:
-    """An output of which all is kept, and how the model gets to it."""
+    """An output that is stored in full, and how the model can read it."""
 
     output: ToolOutput
     how: str = ""
-    """Empty when there is no other way to it than the call."""
+    """Empty if the only way is to repeat the call."""
 
 
 StoreOutput: TypeAlias = Callable[[ToolOutput], Awaitable[ArchivedOutput]]
 
 
 class OutputBudget:
-    """One for each step."""
+    """The output budget of one step."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class OutputBudget:
         refusal: str = WINDOW_FULL_NOTE,
         spare: Callable[[], int] | None = None,
     ) -> None:
-        """`count`: tokens of an output. `spare`: what outputs may take together that do not fit, when more room is made
-        before the next request; every call is run then. Without it no further call is run after an output that does
-        not fit, and `refusal` is what the model is told of one."""
+        """`count`: returns the tokens of an output. `spare`: returns how many tokens outputs may exceed the room by,
+        if room is freed before the next request; every call then runs. Without it, no further call runs after an
+        output that does not fit, and `refusal` is its output."""
         self._budget = budget
         self._count = count
         self._spare = spare
@@ -59,21 +59,21 @@ class OutputBudget:
 
     @property
     def is_open(self) -> bool:
-        """Whether another call may be run."""
+        """Whether another call may run."""
         return self._spare is not None or can_execute_tool(self._budget)
 
     def take(self, outputs: Sequence[ToolOutput]) -> None:
-        """Takes the room of outputs in the order of their calls, as much of it as there is."""
+        """Reserve the room of outputs in call order, as far as there is any."""
         for output in outputs:
-            # What ran beside an output that did not fit is taken, too.
+            # Outputs that ran beside one that did not fit still count.
             room, size = replace(self._budget, exceeded=False), self._count(output)
             fits = preview_tool_output(room, size).fits
             taken = reserve_tool_output(room, size if fits else room.remaining)
             self._budget = replace(taken.budget, exceeded=self._budget.exceeded or not fits)
 
     async def share(self, outputs: Sequence[ToolOutput], keep: Sequence[StoreOutput]) -> tuple[ToolOutput, ...]:
-        """The outputs as they are shown: as they are where they fit together, otherwise each with its part of half of
-        what was left, or of what is spared for them, after `keep` has kept all of it."""
+        """The outputs as shown: unchanged if they fit together, else each cut to its part of half the remaining
+        room, or of `spare`, after `keep` has stored it in full."""
         sizes = [self._count(output) for output in outputs]
         left = replace(self._budget, reserved=0).remaining
         if sum(sizes) <= left:

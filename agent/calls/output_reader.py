@@ -1,4 +1,4 @@
-"""Long outputs read by a model: piece by piece, for what the call was made for."""
+"""Has a model read a long output in pieces and extract what the call was made for."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,11 +23,11 @@ QUESTION = (
     "paths and errors, with line numbers where you can tell them. At most 300 words. Say so when there is nothing."
 )
 MOST_PIECES = 8
-"""Pieces of one output that are read; the rest is left to `read_result`."""
+"""Pieces of one output that are read; the rest can be read with `read_result`."""
 ANSWER = 1024
-"""Tokens that each answer may take."""
+"""Longest answer, in tokens."""
 RESERVED_TOKENS = 3000
-"""Tokens of a request besides the piece, the answer among them."""
+"""Tokens of a request besides the piece, including the answer."""
 BYTES_A_TOKEN = 2
 MOST_PURPOSE = 2000
 """Characters."""
@@ -35,7 +35,7 @@ MOST_PURPOSE = 2000
 
 @dataclass(frozen=True, slots=True)
 class OutputReader:
-    """Asks the first of the models that the user set for summaries, or else the session's own."""
+    """Asks the first configured summary model, or else the session's own."""
 
     provider: Callable[[], Provider]
     session: str
@@ -44,7 +44,7 @@ class OutputReader:
     summarisers: SummariserSource | None = None
 
     async def __call__(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], size: int) -> str | None:
-        """What a model found in the output; None when none could be asked."""
+        """What a model found in the output; None if no model could be asked."""
         try:
             tokens = size // BYTES_A_TOKEN
             provider = await self._reader(SummaryJob(tokens, tokens, is_cached=False))
@@ -85,7 +85,7 @@ class OutputReader:
         return f"Read by a model for this call:\n{found}{more}" if found else None
 
     def _quietly(self, event: Event) -> None:
-        """Tells of a reading only what it cost, and that it takes longer."""
+        """Report only the cost of a reading, and retries."""
         if isinstance(event, ReplyFinished):
             self.emit(replace(event, purpose="reading"))
         elif isinstance(event, RetryScheduled):
@@ -93,7 +93,7 @@ class OutputReader:
 
 
 def _pieces(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """The bytes in pieces of at most that size, each ending with a line where it has one."""
+    """Split the bytes into pieces of at most `most` bytes, at line ends where possible."""
     held = b""
     for chunk in chunks:
         held += chunk

@@ -1,5 +1,5 @@
-"""Outputs on their way into the view: what a call gave back is kept whole, and the model is shown all of it or a part.
-What is shown is decided in `ebbtide.agent.context.offload`."""
+"""Takes in the outputs of calls: stores them in full, and shows the model all or part. What is shown is decided in
+`ebbtide.agent.context.offload`."""
 
 import base64
 import shutil
@@ -35,7 +35,7 @@ from ebbtide.tools.base import Picture, PrintedLog, Result, Workspace
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import as_text
 
-if TYPE_CHECKING:  # a type only: most runs have no hooks
+if TYPE_CHECKING:  # types only: most runs have no hooks
     from ebbtide.agent.calls.hooks import OutputHooks
     from ebbtide.agent.calls.tool_hooks import ToolHooks
     from ebbtide.agent.hooks.session_hooks import SessionHooks
@@ -43,10 +43,10 @@ if TYPE_CHECKING:  # a type only: most runs have no hooks
 _CHUNK = 1 << 18
 NO_AGENT: Mapping[str, object] = {}
 MIN_FREE_BYTES = 1 << 18
-"""Bytes that must be free beside a file that stays."""
+"""Bytes that must stay free if a log file is kept."""
 
 Digest: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
-"""What a model found in a long output that bears on what its call was for; None when none could say."""
+"""Returns what a model found in a long output for the purpose of its call; None if no model could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class OutputIntake:
     """Takes in the outputs of one session."""
 
     archive: Archive | None = None
-    """None where nothing can be kept: what is too long is cut then."""
+    """None if nothing can be stored: long outputs are then cut."""
     settings: Offloading = Offloading()
     emit: Callable[[Event], None] = lambda event: None
     digest: Digest | None = None
-    """Reads long outputs, where the user wants that."""
+    """Reads long outputs, if the user has enabled that."""
     debug: Debug = field(default_factory=Debug)
     hooks: "OutputHooks | None" = None
-    """Programs of the user, where there are any."""
+    """The user's output hooks, if any."""
     tool_hooks: "ToolHooks | None" = None
-    """Those that are told of more than outputs."""
+    """Hooks for all tool events, if any."""
 
     async def preview(
         self,
@@ -73,8 +73,8 @@ class OutputIntake:
         raw: Result,
         ran: PermissionRequest | None = None,
     ) -> ToolOutput:
-        """The output as the model is shown it, with what was kept. Hooks see it as it came, once, before any of it is
-        kept or cut; what they say stands behind it."""
+        """The output as shown to the model, stored in full. Hooks see the raw output once, before it is stored or
+        cut; their feedback is appended."""
         said = await self.hooks.feedback_on(call, ran, status, raw) if self.hooks and ran else ""
         if self.tool_hooks and ran:
             heard, raw = await self.tool_hooks.feedback_on(call, ran, status, raw)
@@ -86,7 +86,7 @@ class OutputIntake:
     async def _build_output(
         self, call: ToolCall, place: CallPosition, status: OutputStatus, raw: Result, said: str
     ) -> ToolOutput:
-        """`said` stands behind it, whatever is shown of the rest."""
+        """Build the output. `said` is appended to it, whatever is shown of the rest."""
         raw = sorted_out(raw)
         images = tuple([await self._image(picture) for picture in raw.pictures])
         files, lines = await self._files(call, place, raw)
@@ -103,7 +103,7 @@ class OutputIntake:
         return replace(output, text=_append_lines(output.text, lines)) if lines else output
 
     async def store(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> ArchivedOutput:
-        """The output with all of it kept, when less than its text is going to be shown."""
+        """Store the whole output, if less than its text is going to be shown."""
         if is_recall_tool(call.name):
             return ArchivedOutput(output)
         try:
@@ -116,21 +116,21 @@ class OutputIntake:
         return ArchivedOutput(kept, f'read_result with ref_id="r{place.number}" shows all of it')
 
     async def _image(self, picture: Picture) -> Image:
-        """The picture, kept apart where that is possible; otherwise the session's log keeps it."""
+        """The image, stored in the archive if possible, else in the session's log."""
         image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
         with suppress(StoreFailed):
             return replace(image, digest=(await self._store_chunks(iter([picture.data]), StreamedPreview())).digest)
         return image
 
     async def _picture(self, image: Image) -> StoredBlob:
-        """The picture as it is kept when it is not shown."""
+        """The stored form of an image that is not shown."""
         digest = (
             image.digest or (await self._store_chunks(iter([base64.b64decode(image.data)]), StreamedPreview())).digest
         )
         return StoredBlob(digest, decoded_size(image.data), 0, image.media_type)
 
     async def _files(self, call: ToolCall, place: CallPosition, raw: Result) -> tuple[tuple[StoredBlob, ...], str]:
-        """What came with the output, kept, and the lines that stand for it. All of it is kept or nothing."""
+        """The stored attachments, and the lines that represent them. All are stored or none."""
         if not raw.files:
             return (), ""
         try:
@@ -146,8 +146,8 @@ class OutputIntake:
     async def _form(
         self, call: ToolCall, place: CallPosition, raw: Result, lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """`lines` stand behind the text. They are kept with it where the text is no copy of bytes, and are its frame
-        otherwise."""
+        """Build what is shown of the output. `lines` follow the text. They are stored with it, unless the text is a
+        copy of bytes; then they become its frame."""
         ref = f"r{place.number}"
         if raw.log is not None:
             return await self._log_form(call, place, raw.log, lines, output)
@@ -162,7 +162,7 @@ class OutputIntake:
         skim = StreamedPreview()
         ending = _encode_text(_append_lines(raw.text, lines))[len(data) :] if lines else b""
         stored = await self._store_chunks(_pieces(data), skim, ending)
-        # What a tool says beside its lines is kept with them, and is none of them.
+        # Lines added by the tool are stored, but not counted.
         has_lines = raw.extent is not None and raw.extent.unit == "lines"
         counted = replace(stored, lines=raw.extent.shown) if raw.extent and has_lines else stored
         part = await self._part(call, place, skim, counted)
@@ -171,7 +171,8 @@ class OutputIntake:
     async def _log_form(
         self, call: ToolCall, place: CallPosition, log: PrintedLog, lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """What a program printed goes from its file to the archive without ever being held whole."""
+        """Build what is shown of a program's output, which is copied from its log file to the archive without
+        loading it whole."""
         is_whole, stored = should_show_whole(call, log.end - log.start, self.settings), None
         text = as_text(b"".join(_printed_chunks(log))) if is_whole else None
         part = Excerpt(text or "", ())
@@ -190,7 +191,7 @@ class OutputIntake:
         return replace(_in_part(output, part, stored), text=_append_lines(part.text, output.text), frame=frame)
 
     async def _part(self, call: ToolCall, place: CallPosition, skim: StreamedPreview, stored: StoredBlob) -> Excerpt:
-        """What the model is shown of an output that is not shown whole."""
+        """The excerpt of an output that is not shown in full."""
         ref = f"r{place.number}"
         if self.settings.mode == "truncate":
             return cut_form(skim, ref, self.settings)
@@ -206,7 +207,7 @@ class OutputIntake:
             return await self.digest(call, place.purpose, content.chunks(), content.size)
 
     async def _store_chunks(self, chunks: Iterator[bytes], skim: StreamedPreview, ending: bytes = b"") -> StoredBlob:
-        """`ending` is kept, too, but no part of what is skimmed."""
+        """Store chunks of bytes. `ending` is stored as well, but is not part of the preview."""
         if self.archive is None:
             raise StoreFailed("this session stores no outputs", "missing")
 
@@ -222,9 +223,9 @@ class OutputIntake:
     def _without_archive(
         self, call: ToolCall, place: CallPosition, raw: Result, lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """As much of an output as may be shown whole, and the file in which a program's output stays."""
+        """As much of an output as may be shown in full, and the log file that a program's output stays in."""
         skim = StreamedPreview()
-        with suppress(FileNotFoundError):  # somebody has removed the file
+        with suppress(FileNotFoundError):  # the file was removed
             for chunk in _printed_chunks(raw.log) if raw.log else _pieces(_encode_text(raw.text)):
                 skim.take(chunk)
         is_whole = should_show_whole(call, skim.size, self.settings)
@@ -265,7 +266,7 @@ def hooks_of(
     emit: Callable[[Event], None],
     guard: Guard = no_checkpoint,
 ) -> "OutputHooks | None":
-    """What asks the user's programs, where there are any."""
+    """The user's output hooks, if there are any."""
     if not configured:
         return None
     from ebbtide.agent.calls.hooks import OutputHooks  # noqa: PLC0415  # deferred: most runs have none
@@ -280,7 +281,7 @@ def around_calls(
     guard: Guard,
     agent: Mapping[str, object] = NO_AGENT,
 ) -> "ToolHooks | None":
-    """What asks hooks about calls, where there are any. `agent`: what they are told of whose calls they are."""
+    """The tool hooks, if there are any. `agent`: what they are told about the agent that makes the calls."""
     if hooks is None:
         return None
     from ebbtide.agent.calls.tool_hooks import ToolHooks  # noqa: PLC0415  # deferred: as above
@@ -306,8 +307,8 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _keeps_log(log: PrintedLog) -> bool:
-    """Whether the file of a program's output stays in place of what could not be kept. It goes when it is not whole, or
-    takes the last room, in which the session could not be written down."""
+    """Whether a program's log file is kept because its output could not be stored. It is deleted if it is
+    incomplete, or takes the last space, which the session itself needs."""
     with suppress(OSError):
         if log.is_finished and (not log.is_whole or shutil.disk_usage(log.path.parent).free < MIN_FREE_BYTES):
             log.path.unlink()

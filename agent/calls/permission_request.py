@@ -1,4 +1,4 @@
-"""A call as the policy sees it: what it may do at the most, and to what."""
+"""A call as the policy sees it: the most it may do, and to what."""
 
 import os
 import posixpath
@@ -16,7 +16,7 @@ from ebbtide.tools.files.project_programs import trusted_launches
 from ebbtide.tools.lazy import dataclass
 
 _AS_THEY_ARE = frozenset(("fetch", "ls-remote", "archive"))
-"""Commands of git that rules cover, and that are run as they are."""
+"""Git commands that rules cover and that run unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ class PermissionRequest:
     subjects: tuple[str, ...]
     """A command line, or absolute resolved paths."""
     read_only: ReadOnlyAccess | None = None
-    """What a command shows in plan mode, where it is proved that it does nothing else."""
+    """What a command reads in plan mode, if it is proved to do nothing else."""
     linked: tuple[str, ...] = ()
-    """Those of the files to change that have several names (hard links): the other one may be any file."""
+    """Files to be changed that have hard links: the other name may be any file."""
     named: CommandPaths = CommandPaths()
-    """Files that a command names and that are always asked about."""
+    """Files named by a command that always need approval."""
     trusted: frozenset[tuple[str, ...]] = frozenset()
-    """The words of commands that start a tool of the project and are known to be that tool."""
+    """The words of commands that launch a tool of the project and are known to be that tool."""
     by_settings: str = ""
-    """What the repository, or one that is pushed to, has a command of git run that rules cover, in words."""
+    """What the settings of the repository, or of one pushed to, make a covered git command run, in words."""
 
 
 def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: Mode) -> PermissionRequest:
-    """A call as the policy sees it. Raises `ToolError`."""
+    """Build the request for a call. Raises `ToolError`."""
     subjects = tool.subjects(arguments, workspace)
     effect = cast(VariesEffect, tool).effect_of(arguments) if _is(type(tool), VariesEffect) else tool.effect
     linked = tuple(path for path in subjects if has_other_names(path)) if effect == "write" else ()
@@ -70,14 +70,14 @@ def _run_by_settings(line: str, workspace: Workspace) -> str:
 
 
 def _is_repository(root: Path, word: str) -> bool:
-    """Whether Git may take a word for the path of a repository of this machine."""
+    """Whether git may take a word for the path of a local repository."""
     path = os.path.join(root, os.path.expanduser(word.removeprefix("--repo=").removeprefix("file://")))
     return word[:2] not in ("", "-") and any(os.path.lexists(os.path.join(path, name)) for name in ("HEAD", ".git"))
 
 
 @lru_cache(maxsize=256)
 def _is(kind: type, seam: type) -> bool:
-    """Whether tools of a class have what a protocol names: to ask each tool anew takes a tenth of a decision."""
+    """Whether a tool's class implements a protocol, cached: checking each time takes a tenth of a decision."""
     return issubclass(kind, seam)
 
 
@@ -89,4 +89,4 @@ def _read_only_access(
     except ToolError:
         if mode == "plan":
             raise
-        return ReadOnlyAccess("read", ("/",))  # no rule that looks at files covers it
+        return ReadOnlyAccess("read", ("/",))  # no rule about files covers it

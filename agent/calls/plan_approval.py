@@ -1,5 +1,5 @@
-"""What becomes of a plan that a call submits: the user accepts it, with a mode to go on in, changes it or rejects it.
-Where nobody is there it is taken."""
+"""Decides about a submitted plan: the user accepts it with a mode to continue in, edits it, or rejects it. Without a
+user, it is accepted."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,8 +23,8 @@ BEHIND = (
 
 
 async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
-    """Whether the plan of a call is to be carried out, and as the user changed it. An accepted plan changes the mode.
-    Raises `ToolError`."""
+    """Decide whether a plan is carried out, with the user's edits. An accepted plan changes the mode. Raises
+    `ToolError`."""
     permit, approval = await approve(call, replace(context, changed=None)), context.approval
     if permit.refusal:
         return permit
@@ -53,7 +53,7 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
     try:
         await approval.change_mode(_mode_of(decision, question))
     except StoreFailed as error:
-        context.emit(Noticed(str(error)))  # it is written down with the end of the turn
+        context.emit(Noticed(str(error)))  # it is stored at the end of the turn
     if plan == submitted:
         return permit
     edited = replace(call, arguments={**call.arguments, "plan": plan}, source="")
@@ -62,13 +62,13 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
 
 
 def was_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
-    """Whether a plan among the calls was accepted, rejected or taken: what else the reply wanted is out of date."""
+    """Whether a plan among the calls was accepted or rejected: the other calls of the reply are then outdated."""
     ended = {output.call_id for output in outputs if output.status in ("done", "denied")}
     return any(call.name == PLAN and call.id in ended for call in calls)
 
 
 def _edited_plan(plan: str, text: str, context: ApprovalContext) -> str:
-    """The plan as the user changed it; what is no plan changes nothing, and that is said."""
+    """The plan as edited by the user; an invalid edit is ignored, with a notice."""
     if not text:
         return plan
     try:
@@ -79,7 +79,7 @@ def _edited_plan(plan: str, text: str, context: ApprovalContext) -> str:
 
 
 def _mode_of(decision: PlanDecision, question: PlanSubmitted) -> Mode:
-    """The first mode, which allows the least, where the answer names none that was offered."""
+    """The chosen mode, or the first and most restrictive one if the answer names none of those offered."""
     return cast("Mode", decision.mode if decision.mode in question.modes else question.modes[0])
 
 

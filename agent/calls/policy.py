@@ -1,15 +1,14 @@
-"""Whether a call may run. Pure policy: it knows rules, modes and names, and touches no file and no user.
+"""The permission policy: decides whether a call may run. Pure: it accesses neither files nor the user.
 
-A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may hold `*`. For a tool that works on files, PREFIX is a file or folder,
-relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
-behind `=`, one whole line as it is written: `bash(=make test)`.
-For what is fetched from the web, PREFIX is a host, `example.org`, or those below one, `*.example.org`; `network(HOST)`
-is about what commands reach as well.
-`mcp__SERVER` stands for all tools of a server; what their calls are about is not known, so such rules have no PREFIX.
-`outside(PREFIX)` says where such commands run, and not whether they may: outside the sandbox.
-Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
-be read in the call; one that denies, all that may be meant by it.
-"""
+A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may contain `*`. For a tool that works on files, PREFIX is a file or folder,
+relative to the working folder. For the shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
+after `=`, one exact line: `bash(=make test)`. For web requests, PREFIX is a host, `example.org`, or all subdomains,
+`*.example.org`; `network(HOST)` also covers what commands reach. `mcp__SERVER` means all tools of a server; what their
+calls do is unknown, so such rules have no PREFIX. `outside(PREFIX)` does not say whether such commands may run, but
+that they run outside the sandbox.
+
+Deny rules come first, then what always needs approval, then allow rules, then the mode. An allow rule covers only
+what is visible in the call; a deny rule covers everything the call may mean."""
 
 import posixpath
 import re
@@ -54,7 +53,7 @@ IN_PLAN: Mapping[Effect, str] = {
     "`git log`, with their usual options, joined by `|`, `&&` or `;`, without variables, loops or files written",
 }
 _MOST_NAMED = 8
-"""Rules of skills that a reason holds."""
+"""Rules of skills that are listed in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +66,17 @@ class Rule:
 
     @property
     def line(self) -> str | None:
-        """The one command line that it is about; None when it is about a beginning."""
+        """The exact command line that the rule covers; None if it covers a prefix."""
         return self.prefix[1:] if self.prefix[:1] == "=" else None
 
     @property
     def words(self) -> list[str]:
-        """Those of a command that it is about, or that its one line consists of."""
+        """The words of the command prefix or of the exact line."""
         return self.prefix.removeprefix("=").split()
 
 
 def parse_rule(text: str) -> Rule:
-    """The rule that a text stands for. Raises `ConfigError`."""
+    """Parse a rule. Raises `ConfigError`."""
     match = _RULE.fullmatch(text.strip())
     if match is None or (match["prefix"] or "all").strip() in ("", "="):
         raise ConfigError(f"`{text}` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`")
@@ -88,8 +87,8 @@ def parse_rule(text: str) -> Rule:
 
 
 def is_canonical_rule(text: str) -> bool:
-    """Whether a rule that is written so is read as it was meant: with all its blanks and signs, for one tool, and
-    nothing in it that cannot be seen."""
+    """Whether a rule is read exactly as written: all of its blanks and characters count, it names one tool, and it
+    contains nothing invisible."""
     match = _RULE.fullmatch(text)
     if match is None or "*" in match["tool"] or not text.isprintable():
         return False
@@ -98,17 +97,17 @@ def is_canonical_rule(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SkillBounds:
-    """What a skill that is in use works with: a mode alone lets nothing else run or change something."""
+    """The tools that an active skill uses: anything else that runs or changes something needs more than the mode."""
 
     skill: str
     rules: tuple[Rule, ...]
     is_read: bool = False
-    """The model has read it by itself; the user did not name it."""
+    """Whether the model read the skill by itself, rather than the user naming it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All that decides about calls, apart from the calls themselves."""
+    """Everything that decides about calls, apart from the calls themselves."""
 
     root: str
     """The working folder, absolute and resolved."""
@@ -116,17 +115,17 @@ class Policy:
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     readable: tuple[str, ...] = ()
-    """Folders outside the working folder that may be read without a question, absolute and resolved."""
+    """Folders outside the working folder that may be read without asking, absolute and resolved."""
     no_shell: str = ""
-    """Why shell commands may not run at all, when they may not."""
+    """Why shell commands may not run at all, if so."""
     roots: tuple[str, ...] = ()
-    """Folders that count as the working folder does, absolute and resolved."""
+    """Folders that count like the working folder, absolute and resolved."""
     sandboxed: bool = False
-    """Whether commands need no question, since a sandbox holds them."""
+    """Whether commands need no approval, since they are sandboxed."""
     sandbox_problem: str = ""
-    """Why nothing holds commands, where the user has not said that it may be so: none runs unasked then."""
+    """Why commands are not sandboxed, unless the user accepts that: none then runs without approval."""
     bounds: tuple[SkillBounds, ...] = ()
-    """Those of the skills that are in use, which narrow what the mode allows; a rule of the user's they do not."""
+    """The bounds of active skills. They narrow what the mode allows, but not what the user's rules allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +134,13 @@ class Ruling:
     rule: str
     """What decided: a rule, or the mode in words."""
     is_guarded: bool = False
-    """Whether it holds for the call as it is run where it may only look."""
+    """Whether it applies only if the call is restricted to reading when it runs."""
     reason: str = ""
-    """All that the model is told of what decided, where that is more."""
+    """The full reason for the model, if there is more to say."""
 
 
 def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
-    """Whether the call may run, and what decided it."""
+    """Decide whether the call may run, and what decided it."""
     for rule in policy.deny:
         if _denies(rule, asked, policy.root):
             return Ruling("deny", f"deny rule {rule}")
@@ -162,8 +161,8 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
 
 
 def _decide_as_read(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
-    """A command that only looks may show what a tool that reads may, and asks about files with secrets, unless a rule
-    of the user's allows just that."""
+    """Decide about a read-only command: like a reading tool, and it needs approval for files with secrets, unless a
+    rule of the user allows exactly that."""
     asked = PermissionRequest(shown.tool, "read", shown.paths)
     ruling = decide(asked, policy)
     if ruling.verdict != "allow" or not shown.secret:
@@ -208,7 +207,7 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
 
 
 def _by_mode_of_command(asked: PermissionRequest, policy: Policy) -> Ruling:
-    """A command that is proved to only look is treated as the tools that read are; others are asked about."""
+    """A command proved to be read-only is treated like the reading tools; others need approval."""
     if policy.mode != "auto" and policy.sandboxed and not runs_unsandboxed(asked, policy):
         return Ruling("allow", "it runs in the sandbox")
     if asked.tool != OUTSIDE and asked.read_only is not None and asked.read_only.paths != ("/",):
@@ -220,7 +219,8 @@ def _by_mode_of_command(asked: PermissionRequest, policy: Policy) -> Ruling:
 
 
 def _in_bounds(ruling: Ruling, asked: PermissionRequest, policy: Policy) -> Ruling:
-    """What only looks needs no skill's word. Of several skills in use one is enough."""
+    """Apply the bounds of active skills. Reading is not bounded. If several skills are active, one that allows the
+    call is enough."""
     if ruling.verdict != "allow" or not policy.bounds or asked.effect in ("none", "read"):
         return ruling
     rules = tuple(rule for bounds in policy.bounds for rule in bounds.rules)
@@ -232,7 +232,7 @@ def _in_bounds(ruling: Ruling, asked: PermissionRequest, policy: Policy) -> Ruli
 
 
 def skill_limits_text(bounds: Sequence[SkillBounds]) -> str:
-    """What skills that are in use work with, and who has them in use."""
+    """The active skills, the tools they use, and who activated them."""
     named = " and ".join(f"`{one.skill}`{', which the model has read,' * one.is_read}" for one in bounds)
     rules = dict.fromkeys(str(rule) for one in bounds for rule in one.rules)
     known = join_limited(list(rules), _MOST_NAMED) or "nothing that runs or changes something"
@@ -241,20 +241,20 @@ def skill_limits_text(bounds: Sequence[SkillBounds]) -> str:
 
 
 def runs_unsandboxed(asked: PermissionRequest, policy: Policy) -> bool:
-    """Whether rules of the user's have the whole of a command run outside the sandbox."""
+    """Whether the user's rules make the whole command run outside the sandbox."""
     return policy.mode != "plan" and decide(*with_resolved_paths(asked, policy)).verdict == "allow"
 
 
 def with_resolved_paths(asked: PermissionRequest, policy: Policy) -> tuple[PermissionRequest, Policy]:
-    """What tells where a command runs: it would be allowed, as it is asked for here, outside the sandbox."""
+    """The request and policy that decide where a command runs: outside the sandbox if the policy allows the request."""
     allow, deny = (tuple(rule for rule in rules if rule.tool == OUTSIDE) for rules in (policy.allow, policy.deny))
-    named = tuple(rule for rule in allow if rule.prefix)  # one for every command would be another setting
+    named = tuple(rule for rule in allow if rule.prefix)  # a rule for all commands would be a separate setting
     return replace(asked, tool=OUTSIDE), Policy(policy.root, "ask", named, deny, policy.readable)
 
 
 def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
-    """Whether a call is one of those that a rule describes, whatever else it does: a tool or a server; a command that
-    holds such a one; a file or folder, or what is in it. `*` at its end stands for whatever follows."""
+    """Whether a rule is about a call, whatever else the call does: a tool or server; a command that contains the
+    rule's; a file or folder, or anything in it. A trailing `*` matches any continuation."""
     if not _names(rule, asked):
         return False
     if asked.effect == "fetch":
@@ -274,13 +274,14 @@ def _names(rule: Rule, asked: PermissionRequest) -> bool:
 
 
 def server_of(tool: str) -> str:
-    """`mcp__SERVER` of a tool that a server brought; an empty text of any other."""
+    """`mcp__SERVER` for a server's tool; empty for any other."""
     match = _MCP_TOOL.match(tool)
     return match[1] if match else ""
 
 
 def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
-    """A deny rule looks at every word of a command, however it is wrapped; it would rather refuse too much."""
+    """Whether a deny rule applies. It examines every word of a command, however it is wrapped, and prefers to deny
+    too much."""
     if not _forbids(rule, asked) and not (_hides_content(rule, asked) and asked.subjects):
         return False
     if not rule.prefix:
@@ -290,7 +291,7 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     if asked.effect != "run":
         place = _place(rule, root)
         is_inside = any(_is_same_or_within(path, place) for path in asked.subjects)
-        # What reads a folder lists it: the names of what is in it are no secret, as they are none for glob.
+        # Reading a folder lists it: the names in it are not secret, as with glob.
         is_around = asked.tool != "read" and any(_is_same_or_within(place, path) for path in asked.subjects)
         return is_inside or (_forbids(rule, asked) and is_around)
     wanted = [word.casefold() for word in rule.words]
@@ -298,15 +299,15 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
 
 
 def _forbids(rule: Rule, asked: PermissionRequest) -> bool:
-    """Whether a deny rule is about such a call. What one tool may not change, no other one may change either, and of
-    which host no page may be fetched, that no command reaches."""
+    """Whether a deny rule is about such a call. What one tool may not change, no tool may, and commands may not
+    reach a host that may not be fetched from."""
     if _names(rule, asked) or (rule.tool in _WRITERS and asked.effect == "write"):
         return True
     return rule.tool == "web_fetch" and bool(rule.prefix) and asked.tool == NETWORK
 
 
 def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
-    """Whether the rule may well mean this call, although that cannot be seen."""
+    """Whether the rule may apply to this call although that is not visible."""
     if not rule.prefix:
         return False
     if asked.effect == "run":
@@ -321,7 +322,7 @@ def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
 
 
 def _hides_content(rule: Rule, asked: PermissionRequest) -> bool:
-    """Whether the rule keeps a file from being read and the call would show lines of files."""
+    """Whether the rule forbids reading a file and the call would show lines of files."""
     return rule.tool == "read" and asked.tool == "grep"
 
 
@@ -339,11 +340,11 @@ def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
         return not (asked.named.obeyed or asked.named.is_cut)
     if rule.line is not None:
         return all(subject == rule.line and can_be_read(subject, policy.root) for subject in asked.subjects)
-    return False  # beginnings are covered together, by `_by_beginnings`
+    return False  # prefixes are matched together, in `_by_beginnings`
 
 
 def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
-    """What the rules for beginnings of commands say of a whole line; None where they say nothing."""
+    """The ruling of prefix rules on a whole line; None if they do not decide."""
     if asked.effect != "run":
         return None
     covered = covered_by_rules(asked, policy)
@@ -356,7 +357,7 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
         return None
     used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
     doubt = uncertain_file(covered, policy.root, policy.readable) or _link_target_reason(asked, covered, policy)
-    if asked.read_only is None and not doubt:  # such a line is run as it is
+    if asked.read_only is None and not doubt:  # such a line runs unchanged
         doubt = uncertain_search(covered)
         if asked.by_settings and not doubt:
             doubt = f"the repository has git run programs here: {asked.by_settings}"
@@ -368,7 +369,7 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
 
 
 def _link_target_reason(asked: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
-    """Why a tool that reads would ask about a file that links lead to."""
+    """Why a reading tool would ask about a file that links lead to."""
     named, shown = named_files(covered, policy.root), asked.read_only
     others = [path for path in (*asked.named.led, *(shown.paths if shown is not None else ())) if path not in named]
     if (
@@ -382,7 +383,7 @@ def _link_target_reason(asked: PermissionRequest, covered: Sequence[Coverage], p
 
 
 def covered_by_rules(asked: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:
-    """Which of the rules cover the commands of a line by how they begin; nothing where the line cannot be read."""
+    """Which prefix rules cover the commands of a line; empty if the line cannot be parsed."""
     prefixes = [tuple(rule.words) for rule in policy.allow if _names(rule, asked) and rule.prefix and rule.line is None]
     covered = [coverage_of(line, prefixes, asked.trusted, policy.root) for line in asked.subjects]
     return tuple(one for line in covered for one in line) if all(covered) else ()
@@ -393,7 +394,7 @@ def _place(rule: Rule, root: str) -> str:
 
 
 def _is_same_or_within(path: str, folder: str) -> bool:
-    """As `is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
+    """Like `is_within`, but names that some file system treats as equal are equal: for deny rules."""
     return is_within(normalised_path(path), (normalised_path(folder),))
 
 

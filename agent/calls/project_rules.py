@@ -1,5 +1,5 @@
-"""The rules that the user keeps for a project: a file of the user's own that only its owner can read. A project cannot
-say anything in it, since it lies nowhere in the project."""
+"""The user's rules for a project, in a file of the user that only they can read. It lies outside the project, so the
+project cannot change it."""
 
 import json
 from pathlib import Path
@@ -17,15 +17,15 @@ NAME = "rules.json"
 class SavedRules:
     allow: tuple[str, ...] = ()
     problem: str = ""
-    """Why some or all could not be read, as the user is told."""
+    """Why some or all rules could not be read, in words for the user."""
 
 
 class ProjectRules:
-    """Those of one project."""
+    """The rules of one project."""
 
     def __init__(self, folder: Path, project: Path) -> None:
-        """`folder`: where the user's own settings are; `project`: its real path. In a linked work tree of a repository
-        those of the repository hold, too."""
+        """`folder`: the folder of the user's settings; `project`: its real path. In a linked work tree, the rules of
+        the main work tree apply as well."""
         self._file, main = ProjectTable(folder / NAME, project), in_main_work_tree(project)
         self._files = (self._file,) if main is None else (ProjectTable(folder / NAME, main), self._file)
 
@@ -34,7 +34,7 @@ class ProjectRules:
         return str(self._file.path)
 
     def read(self) -> SavedRules:
-        """The rules that hold in the project. What cannot be read allows nothing, and is told."""
+        """The rules of the project. Unreadable ones allow nothing, and are reported."""
         try:
             entries = [file.read() for file in self._files]
         except ConfigError as error:
@@ -48,7 +48,7 @@ class ProjectRules:
         return SavedRules(good, f"`{self.place}`: {bad} is not a rule such as `bash(git status)`, so it is not used")
 
     def add_rule(self, rule: str) -> None:
-        """Adds a rule. Raises `ConfigError`, also when what the file holds cannot be read: then nothing is lost."""
+        """Add a rule. Raises `ConfigError`, also if the file cannot be read, so that nothing is lost."""
 
         def with_rule(entry: dict[str, object]) -> dict[str, object]:
             rules = entry.get("allow", [])

@@ -1,4 +1,5 @@
-"""May a running command reach a place of the network? Rules say so, and where they do not, the user, once a place."""
+"""Decides whether a running command may reach a network place: by the rules, or else by asking the user, once per
+place."""
 
 import asyncio
 import time
@@ -16,14 +17,14 @@ from ebbtide.tools.network.connection import is_named
 from ebbtide.tools.network.places import NetworkPlace
 
 MOST_ASKED = 20
-"""Places that the user is asked about for one command."""
+"""Most places that the user is asked about for one command."""
 _MAX_REFUSAL_EVENTS = 100
 ANSWER_TIMEOUT_S = 300.0
-"""Seconds that a command waits for the answer to a question."""
+"""Seconds that a command waits for an answer."""
 
 
 def ruling_on(place: NetworkPlace, policy: Policy, private: Sequence[str] = ()) -> Ruling:
-    """What is decided about a place. `private`: those on private networks that the user has named."""
+    """Decide about a place. `private`: the private hosts that the user has named."""
     ruling = decide(_fetch_request(place), policy)
     if ruling.verdict != "deny" and place.is_private and not is_named(place, private):
         why = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
@@ -52,9 +53,9 @@ class CallReach:
         self._private = private
         self._patience = patience
         self._said = dict[str, asyncio.Task[str]]()
-        """What the user says of each place that was asked about, by its name in rules. It holds for this command."""
+        """The user's answer for each place, by its name in rules, valid for this command."""
         self._told = set[str]()
-        """The places whose refusal was told: programs try again."""
+        """Places whose refusal was reported: programs retry."""
         self._open_since: float | None = None
         self._open_count = 0
         self._asked_before = 0.0
@@ -72,7 +73,7 @@ class CallReach:
         return self._asked_before + running
 
     async def refusal(self, place: NetworkPlace) -> str:
-        """Why the command may not reach it; nothing where it may."""
+        """Why the command may not reach the place; empty if it may."""
         ruling = ruling_on(place, self._approval.policy, self._private)
         if ruling.verdict == "allow":
             return ""
@@ -105,7 +106,7 @@ class CallReach:
         return why
 
     async def _answer(self, place: NetworkPlace, ruling: Ruling) -> str:
-        """Why not; nothing where the user allows it."""
+        """Why not; empty if the user allows it."""
         approval, call, asked = self._approval, self._call, _fetch_request(place)
         offers = offers_for(asked, approval.policy)
         question = PermissionAsked(
@@ -137,7 +138,7 @@ class CallReach:
         return ""
 
     def _note_asking(self, more: int) -> None:
-        """Counts the open questions, and the time in which there are some."""
+        """Count open questions, and the time during which there are any."""
         now = time.monotonic()
         if self._open_since is not None:
             self._asked_before += now - self._open_since

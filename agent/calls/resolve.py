@@ -1,5 +1,5 @@
-"""What a call of a model means: which tool it is for, by its own name, under that of another agent's tool or through
-`call_tool`, and with which arguments. It runs nothing."""
+"""Resolves a model's call: which tool is meant, by its own name, another agent's name or through `call_tool`, and
+with which arguments."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -15,15 +15,15 @@ from ebbtide.tools.search.word_match import best_matches, words_of
 from ebbtide.tools.tool_search import schema_text
 
 CLOSE = 3
-"""Names that are offered in place of one that no tool has."""
+"""Similar names suggested for an unknown one."""
 LONGEST_NAME = 80
-"""Characters that are said of a name which no tool has."""
+"""Longest unknown name that is shown, in characters."""
 
 
 def normalize_calls(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> Assistant:
-    """The reply with its calls as they will run, which is what is recorded, decided about and shown of them; what the
-    model wrote stays with each, to be sent back. `tools`: all that may be called; `offered`: the names that the model
-    was told."""
+    """The reply with its calls in the form in which they run, which is also recorded and shown. Each keeps the
+    model's original, to be sent back. `tools`: all tools that may be called; `offered`: the names that the model
+    was given."""
     parts = [
         _with_storable_text(_as_it_runs(_with_storable_text(part), tools, offered, root))
         if isinstance(part, ToolCall)
@@ -34,7 +34,7 @@ def normalize_calls(reply: Assistant, tools: Mapping[str, Tool], offered: Collec
 
 
 def is_offered(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
-    """Whether a name is that of a tool which the model was told or which is held back, or means one."""
+    """Whether a name is, or means, a tool that was offered or is deferred."""
     try:
         if name not in tools and "bash" in offered and _command_for(name, arguments) is not None:
             return True
@@ -45,15 +45,14 @@ def is_offered(name: str, arguments: Arguments, tools: Mapping[str, Tool], offer
 
 
 def parameter_names(tools: Mapping[str, Tool], offered: Collection[str]) -> frozenset[str]:
-    """The names of all arguments that the offered tools have, and those by which other agents call them, in small
-    letters and without signs."""
+    """The normalised names of all arguments of the offered tools, and other agents' names for them."""
     from ebbtide.agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
 
     return frozenset(name for each in offered if each in tools for name in names_of(each, tools[each].schema))
 
 
 def is_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
-    """Whether a tool of that very name was offered, and has all of these arguments under its own names or others."""
+    """Whether a tool of exactly this name was offered and has all of these arguments, under any of their names."""
     if name not in offered or name not in tools:
         return False
     from ebbtide.agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
@@ -63,7 +62,7 @@ def is_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offer
 
 
 def _is_whole(value: object) -> bool:
-    """Whether all text in a value can be written down: half of a surrogate pair cannot."""
+    """Whether all text in a value can be encoded: lone surrogates cannot."""
     match value:
         case str():
             return value.isascii() or is_text(value)
@@ -80,7 +79,7 @@ def _is_other(made: object, before: object) -> bool:
 
 
 def _with_storable_text(call: ToolCall) -> ToolCall:
-    """The call as it can be written down. Of calls in text, and of JSON in strings, nobody has looked at that yet."""
+    """The call in a form that can be stored. Calls in text, and JSON in strings, have not been checked yet."""
     if _is_whole(call.name) and _is_whole(call.arguments) and _is_whole(call.source):
         return call
     name = call.name.encode("utf-8", "replace").decode()
@@ -88,8 +87,8 @@ def _with_storable_text(call: ToolCall) -> ToolCall:
 
 
 def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> ToolCall:
-    """The call of a tool of ours that the model means. Arguments that the schema takes stay as they are; those of tools
-    that did not come with the program keep their names."""
+    """The call of our tool that the model means. Arguments that match the schema are unchanged; those of tools that
+    are not built in keep their names."""
     if call.problem:
         return call
     inner = unwrapped_call(call)
@@ -113,8 +112,8 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
 
 
 def _command_for(name: str, arguments: Arguments) -> str | None:
-    """The command that does what a tool of that name does for other agents. Raises `ToolError` where the name is of
-    such a tool and the arguments are not."""
+    """The command equivalent to another agent's file tool. Raises `ToolError` if the name is of such a tool but the
+    arguments do not match."""
     from ebbtide.agent.calls.file_commands import MAKES, command_for, command_kind  # noqa: PLC0415  # deferred: most names are of tools
 
     command, what = command_for(name, arguments), command_kind(name)
@@ -126,17 +125,17 @@ def _command_for(name: str, arguments: Arguments) -> str | None:
 
 
 def _as_command(call: ToolCall, command: str) -> ToolCall:
-    """The call of a tool that there is not, as the command that does the same."""
+    """The call of a nonexistent tool as an equivalent command."""
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     note = f"[There is no tool `{ellipsize(call.name, LONGEST_NAME)}`: `bash` has done it, with the command {command}]"
     return replace(call, name="bash", arguments={"command": command}, source=source, called=call.name, note=note)
 
 
 def _as_patch(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
-    """A command, or the patch that it hands to a program of that name: there is none."""
+    """The command, or the patch that it passes to an `apply_patch` program, which does not exist."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return "bash", arguments, note
-    from ebbtide.agent.calls.shell_patch import RAN_AS_PATCH_NOTE, as_patch  # noqa: PLC0415  # deferred: few commands have a patch in them
+    from ebbtide.agent.calls.shell_patch import RAN_AS_PATCH_NOTE, as_patch  # noqa: PLC0415  # deferred: few commands contain a patch
 
     patch = as_patch(arguments)
     return ("bash", arguments, note) if patch is None else ("apply_patch", {"patch": patch}, RAN_AS_PATCH_NOTE)
@@ -154,7 +153,7 @@ def _known_as(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str
 def _through(
     call: ToolCall, inner: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str
 ) -> ToolCall:
-    """A `call_tool` around the call as it runs; a tool that came with the program is called without it."""
+    """A `call_tool` around the resolved call; a built-in tool is called directly."""
     found = _as_it_runs(inner, tools, offered, root)
     if found.problem:
         return replace(call, problem=found.problem)
@@ -166,14 +165,14 @@ def _through(
 
 
 def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
-    """The arguments as the tool takes them, and what the model is told of those that were left out."""
+    """The arguments in the tool's form, and a note for the model about those dropped."""
     is_list = tool.name == "bash" and str(call.arguments.get("command")).startswith('["')  # no program has such a name
     has_edits = tool.name == "edit" and "edits" in call.arguments  # their names are in no schema
     is_exact = not (is_list or has_edits or has_float(call.arguments))
     if is_exact and not mismatches(call.arguments, tool.schema):
         return call.arguments, ""
     from ebbtide.agent.calls.argument_aliases import our_arguments, split_unknown_arguments  # noqa: PLC0415  # deferred: as below
-    from ebbtide.agent.calls.coercion import coerce_arguments, in_bounds  # noqa: PLC0415  # deferred: most are as the schema has them
+    from ebbtide.agent.calls.coercion import coerce_arguments, in_bounds  # noqa: PLC0415  # deferred: most match the schema
 
     if isinstance(tool, Deferrable):
         return coerce_arguments(call.arguments, tool.schema), ""
@@ -192,15 +191,15 @@ def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, st
 
 
 def unwrap_call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
-    """The call that a `call_tool` stands for. A built-in tool is called by its own name only, so that everything that
-    looks at calls finds its calls there."""
+    """The call inside a `call_tool`. A built-in tool is called only by its own name, so that everything that
+    examines calls finds it there."""
     inner = unwrapped_call(call)
     is_builtin = inner.name in tools and not isinstance(tools[inner.name], Deferrable)
     return call if is_builtin else inner
 
 
 def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
-    """The tool that is called, whose schema the arguments match. Raises `ToolError`."""
+    """The tool of a call, after checking its arguments. Raises `ToolError`."""
     if call.problem:
         raise ToolError(f"the call was not run: {call.problem}")
     tool = tools.get(call.name)
@@ -209,15 +208,15 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     try:
         check(call.arguments, tool.schema, tool.name)
     except ToolError as error:
-        # The model may never have seen the schema of such a tool.
+        # The model may never have seen the schema of a deferred tool.
         schema = f". Its schema is {schema_text(tool)}" if isinstance(tool, Deferrable) else ""
         raise ToolError(f"{error}{schema}") from error
     return tool
 
 
 def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
-    """What is said of a name that no tool has: those like it that the model was told, or that are held back, if they
-    could do with these arguments, or else those that take them."""
+    """The error for an unknown tool: it suggests similar names that were offered or are deferred and accept these
+    arguments, or else tools that accept the arguments."""
     known = [each for each, tool in tools.items() if each in offered or isinstance(tool, Deferrable)]
     name = ellipsize(call.name, LONGEST_NAME)
     fits = {each: fit for each in known if (fit := _fit(call.arguments, tools[each])) is not None}
@@ -226,7 +225,7 @@ def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
         for each in close_names(call.name[:LONGEST_NAME], known)
         if not call.arguments or each in fits or isinstance(tools[each], Deferrable)
     ]
-    says_little = ("read", "edit") if len(call.arguments) == 1 else ("read",)  # both need no more than a path
+    says_little = ("read", "edit") if len(call.arguments) == 1 else ("read",)  # both need only a path
     whole = {each: fit for each, fit in fits.items() if fit[0] > 1 or (fit[0] and fit[1] and each not in says_little)}
     meant = [each for each in close if each in whole] or close
     meant = meant or [each for each, fit in whole.items() if fit == max(whole.values())]
@@ -242,9 +241,9 @@ def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
 
 
 def _fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
-    """How well a tool of ours could do with arguments under any of their names: how many it needs, if all are there,
-    and how many have its own name; None where it has no use for one of them."""
-    from ebbtide.agent.calls.argument_aliases import our_arguments  # noqa: PLC0415  # deferred: only a wrong name needs it
+    """How well a tool fits the arguments under any of their names: how many required ones it has, if all are given,
+    and how many have their own name; None if one does not fit."""
+    from ebbtide.agent.calls.argument_aliases import our_arguments  # noqa: PLC0415  # deferred: only needed for a wrong name
 
     properties, required = tool.schema.get("properties"), tool.schema.get("required")
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
@@ -259,8 +258,8 @@ def _fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
 
 
 def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names that are most like one that is wrong: in their letters, or else in their words."""
-    import difflib  # noqa: PLC0415  # deferred: only a wrong name needs it
+    """The names most similar to a wrong one: by their letters, or else by their words."""
+    import difflib  # noqa: PLC0415  # deferred: only needed for a wrong name
 
     known = {each.lower(): each for each in names}
     alike = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=CLOSE, cutoff=0.6)]

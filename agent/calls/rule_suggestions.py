@@ -1,5 +1,5 @@
-"""Rules that a question offers, and what each would have allowed so far. Pure: it decides about calls as `policy`
-does, those of the past among them."""
+"""Suggests rules for a permission question, with what each would have allowed so far. Pure: decides about calls,
+including past ones, as `policy` does."""
 
 import posixpath
 from collections import Counter
@@ -29,19 +29,19 @@ _NEED_MORE = set_of(
     "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "
     "az ssh scp systemctl journalctl adb flatpak"
 )
-"""They reach a service, keys or devices of the machine. Whether they may run is asked all the same."""
+"""Programs that reach a service, keys or devices of the machine. They still need approval to run."""
 MAX_OFFERS = 3
-"""Rules that a question offers."""
+"""Most rules that a question offers."""
 EXAMPLES = 3
 MAX_RULE_CHARS = 200
-"""Characters of a rule that can be taken in at a glance."""
+"""Longest rule that is easy to take in, in characters."""
 MAX_EXACT_RULE_CHARS = 1_000
-"""Those of one for exactly this, which the question shows anyway."""
+"""Longest exact rule, in characters; the question shows the command anyway."""
 
 
 def offers_for(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
-    """The rules that would answer the question, the narrowest first: one for exactly this, the usual one, and a wider
-    one, as far as there are such. Each covers the call, and says in words all that it covers."""
+    """The rules that would answer the question, the narrowest first: an exact one, the usual one and a wider one, as
+    far as they exist. Each covers the call, and its text shows everything it covers."""
     if decide(asked, policy).verdict != "ask":
         return ()
     offers = dict.fromkeys((exact_rule(asked, policy.root), *_wider(asked, policy)))
@@ -49,7 +49,7 @@ def offers_for(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
 
 
 def rule_to_allow(asked: PermissionRequest, policy: Policy) -> str:
-    """The usual rule that would let a call run which is asked about; empty where none would."""
+    """The usual rule that would allow a call; empty if there is none."""
     offers = offers_for(asked, policy)
     if offers:
         return offers[:2][-1]
@@ -59,8 +59,8 @@ def rule_to_allow(asked: PermissionRequest, policy: Policy) -> str:
 
 
 def offers_outside(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
-    """The rules that would have a command, as `as_placed` gives it, run outside the sandbox: one for exactly this, and
-    one for its program where that is known to need what no sandbox has."""
+    """The rules that would make a command, as given by `with_resolved_paths`, run outside the sandbox: an exact one,
+    and one for its program if that is known to need more than a sandbox allows."""
     open_ones = [one.command.texts[0] for one in covered_by_rules(asked, policy) if one.prefix is None]
     wider = [str(Rule(asked.tool, name)) for name in dict.fromkeys(open_ones) if name in _NEED_MORE]
     offers = dict.fromkeys((*offers_for(asked, policy), *wider))
@@ -68,7 +68,7 @@ def offers_outside(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
 
 
 def exact_rule(asked: PermissionRequest, root: str) -> str:
-    """The rule for exactly this command line or this file; empty where none can say so."""
+    """The rule for exactly this command line or file; empty if there is none."""
     subjects = tuple(dict.fromkeys(asked.subjects))
     if len(subjects) != 1 or asked.effect not in ("run", "read", "write"):
         return ""
@@ -78,7 +78,7 @@ def exact_rule(asked: PermissionRequest, root: str) -> str:
 def try_rules(
     offers: Sequence[str], asked: PermissionRequest, past: Sequence[PermissionRequest], policy: Policy
 ) -> tuple[RuleTrial, ...]:
-    """What each rule would have allowed among the calls of the past, one by one."""
+    """What each rule would have allowed among past calls, separately."""
     alike = Counter(call for call in past if is_alike(call.tool, asked.tool))
     open_ones = {call: count for call, count in alike.items() if decide(call, policy).verdict == "ask"}
     total = sum(open_ones.values())
@@ -93,7 +93,7 @@ def try_rules(
 
 
 def is_alike(tool: str, other: str) -> bool:
-    """Whether rules for one tool may be about the other."""
+    """Whether rules for one tool may apply to the other."""
     return tool == other or (bool(server_of(tool)) and server_of(tool) == server_of(other))
 
 
@@ -108,7 +108,7 @@ def _wider(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
     if asked.effect == "run":
         yield from _beginnings(asked, policy)
     elif asked.effect == "fetch":
-        # None for all below a host: who may have such a name is not known here, and often anybody.
+        # None for all subdomains: who controls them is unknown, and often anybody can.
         yield from (str(Rule(NETWORK, place)) for place in asked.subjects)
         if not asked.subjects:
             yield asked.tool
@@ -117,21 +117,20 @@ def _wider(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
         yield server_of(asked.tool)
     elif not any_runs_later(asked, policy.root):
         folder, *others = {posixpath.dirname(path) for path in asked.subjects} or {"/"}
-        if not others and folder != "/":  # nobody means the whole disk
+        if not others and folder != "/":  # a rule for the whole disk is never meant
             yield str(Rule(asked.tool, _from_root(folder, policy.root)))
         if all(path.startswith(policy.root.rstrip("/") + "/") for path in asked.subjects):
             yield str(Rule(asked.tool, "."))
 
 
 def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
-    """Rules for all commands that begin like the one that is asked about. Of a line with several it has to be the only
-    one that no rule covers yet."""
+    """Rules for all commands with the same beginning. In a line of several commands, only one may be uncovered."""
     is_open = [one.command for one in covered_by_rules(asked, policy) if one.prefix is None]
     beginnings = list(dict.fromkeys(beginning_of(_in_own_words(command, asked)) for command in is_open))
     if len(beginnings) != 1 or not all(only_begins(beginnings[0], command, asked.trusted) for command in is_open):
         return
     (texts,) = beginnings
-    # A rule is words between blanks: one that is empty or holds a blank cannot be said in it.
+    # A rule consists of words separated by blanks, so it cannot contain an empty word or a blank.
     if not texts or any(text.split() != [text] for text in texts):
         return
     yield str(Rule(asked.tool, " ".join(texts)))
@@ -140,7 +139,7 @@ def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
 
 
 def _in_own_words(command: SimpleCommand, asked: PermissionRequest) -> Sequence[str]:
-    """The words of the tool that a command is known to start by another way; its own where it starts none so."""
+    """The words of the tool that a command launches another way; its own words if it launches none."""
     launch = tool_launch(command.words)
     if launch is None or (launch.is_in_doubt and command.texts not in asked.trusted):
         return command.texts

@@ -1,4 +1,4 @@
-"""Secrets in calls: put back where a tool works on files of this machine."""
+"""Restores secrets in the arguments of calls that work on local files."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -8,16 +8,15 @@ from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Effect, Tool, ToolError
 
 _PUT_BACK: tuple[Effect, ...] = ("read", "write")
-"""What tools do that are given secrets: these stay on this machine, in files that the user was asked about."""
+"""Effects of tools that receive secrets: these stay in local files that the user approved."""
 _FOR_MODELS = ("memory",)
-"""Tools that write what later models are shown: they are given none."""
+"""Tools that write text for later models: they receive no secrets."""
 _AS_IT_IS: tuple[Effect, ...] = ("none",)
-"""What tools do that work on what the model says itself."""
+"""Effects of tools that work on the model's own text."""
 
 
 def with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[str, object]:
-    """The arguments as the tool is given them. Raises `ToolError` where it would get a token in the place of what that
-    stands for."""
+    """The arguments as the tool receives them. Raises `ToolError` if it would receive a token instead of its secret."""
     if tool.effect in _AS_IT_IS or not has_tokens(call.arguments):
         return call.arguments
     if tool.name in _FOR_MODELS:

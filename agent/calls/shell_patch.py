@@ -1,5 +1,5 @@
-"""Patches that a model hands to a shell, as if `apply_patch` were a program: `apply_patch <<'EOF' …`. They are calls of
-the tool, decided about and shown as changes of files. Pure."""
+"""Patches that a model passes to a shell, as if `apply_patch` were a program: `apply_patch <<'EOF' …`. They become
+calls of the tool, approved and shown as file changes. Pure."""
 
 import posixpath
 import re
@@ -15,7 +15,7 @@ NOT_A_PROGRAM_ERROR = (
     "`*** End Patch` as `patch`, and run what else the command does in a call of its own"
 )
 LONGEST_QUOTED = 200_000
-"""Characters of a command whose quotes are read: the time that `shlex` takes grows with their square."""
+"""Longest command whose quotes are parsed, in characters: `shlex` takes quadratic time."""
 _BEGIN = "*** Begin Patch"
 _ENTERS = regex(r"\s*cd\s+(?P<folder>'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|'\"$`*?~]+)\s*(?:&&|;|\n)")
 _PATCH_COMMAND = regex(r"\s*apply_?patch\b", re.IGNORECASE)
@@ -24,13 +24,12 @@ _PIPED_PATCH = regex(
     r"\s*cat\s+<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\|\s*apply_?patch[ \t]*\n", re.IGNORECASE
 )
 _PARTS = regex(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[$`;&|<>()]", re.DOTALL)
-"""What is quoted in a command, and what means something to a shell that is not."""
+"""Quoted parts of a command, and unquoted shell syntax."""
 _HEADER = regex(r"([ \t]*\*\*\* ?(?:Update File|Add File|Delete File|Move to): ?)(?=[^\s/])")
 
 
 def as_patch(arguments: Arguments) -> str | None:
-    """The patch that a call of `bash` makes, if it makes one and does nothing else. Raises `ToolError` where it does
-    more than that."""
+    """The patch that a call of `bash` applies, if it does nothing else. Raises `ToolError` if it does more."""
     command, folder = arguments.get("command"), arguments.get("workdir") or ""
     if not isinstance(command, str) or not isinstance(folder, str) or _BEGIN not in command:
         return None
@@ -44,7 +43,7 @@ def _patch_of(command: str, folder: str) -> str | None:
     rest = command[enters.end() :] if enters else command
     fed = _HEREDOC_PATCH.match(rest) or _PIPED_PATCH.match(rest)
     if fed is None and not _PATCH_COMMAND.match(rest):
-        return None  # it speaks of patches, and makes none
+        return None  # it mentions patches, but applies none
     patch = _quoted_patch(rest) if fed is None else _until(rest[fed.end() :], fed["tag"])
     if patch is None:
         raise ToolError(NOT_A_PROGRAM_ERROR)
@@ -52,7 +51,7 @@ def _patch_of(command: str, folder: str) -> str | None:
 
 
 def _given_to_a_shell(command: str) -> str | None:
-    """The text that is run in `bash -lc '…'`."""
+    """The script in `bash -lc '…'`."""
     if command.split(None, 1)[0].rpartition("/")[2] not in SHELLS:
         return None
     words = _words(command)
@@ -60,7 +59,7 @@ def _given_to_a_shell(command: str) -> str | None:
 
 
 def _words(command: str) -> list[str]:
-    """Those of a command in which a shell would put nothing in place of anything."""
+    """The words of a command in which a shell would expand nothing."""
     if len(command) > LONGEST_QUOTED:
         return []
     parts = [found[0] for found in _PARTS.finditer(command)]
@@ -78,14 +77,14 @@ def _quoted_patch(command: str) -> str | None:
 
 
 def _until(text: str, tag: str) -> str | None:
-    """The lines before the one that is the tag, where nothing comes behind it."""
+    """The lines before the tag, if nothing follows it."""
     lines = text.rstrip().split("\n")
     ends = [index for index, line in enumerate(lines) if line.strip() == tag]
     return "\n".join(lines[:-1]) if ends == [len(lines) - 1] else None
 
 
 def _within(folder: str, patch: str) -> str:
-    """The patch with its files named from the folder in which the command would have run."""
+    """The patch with paths relative to the folder where the command would have run."""
     if not folder:
         return patch
     indent = re.match(r"[ \t]*", patch.lstrip("\n"))

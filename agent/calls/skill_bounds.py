@@ -1,5 +1,5 @@
-"""Which skills are in use, and what each works with: from when the user names one, or the model reads it, until the
-turn ends. What they say narrows what the mode allows, and allows nothing."""
+"""Tracks which skills are active, and the tools that each uses: from when the user names one, or the model reads it,
+until the turn ends. A skill's tools narrow what the mode allows, and allow nothing themselves."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ _WRITERS = ("edit", "write")
 
 
 def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
-    """What a skill works with, in our rules. What none of them says exactly is left out, so that it is asked about.
-    `is_read`: by the model, of its own accord."""
+    """The bounds of a skill, as rules. Tools that no rule describes exactly are left out, so that they need
+    approval. `is_read`: the model read the skill by itself."""
     rules = [rule for tool in skill.tools for rule in our_rules(tool)]
     if {Rule(name) for name in _WRITERS} <= {*rules}:
         rules.append(Rule("apply_patch"))
@@ -32,7 +32,8 @@ def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
 
 
 def our_rules(tool: str) -> Sequence[Rule]:
-    """The rules for what Claude Code writes as `Read` or `Bash(git log:*)`; none where none says exactly that."""
+    """The rules for a tool in Claude Code's notation, `Read` or `Bash(git log:*)`; none if there is no exact
+    equivalent."""
     name, _, rest = tool.strip().partition("(")
     ours, pattern = by_their_name(our_names([name])[0]), rest.removesuffix(")").strip()
     try:
@@ -47,12 +48,12 @@ def our_rules(tool: str) -> Sequence[Rule]:
 
 
 class SkillUse:
-    """The skills in use in one session."""
+    """The active skills of one session."""
 
     def __init__(
         self, extensions: "SessionExtensions", approval: Approver, root: str, tell: Callable[[str], None]
     ) -> None:
-        """`tell`: takes what the user should know, since it was the model that began with a skill."""
+        """`tell`: receives notices for the user about skills that the model activated."""
         self._extensions, self._approval, self._root, self._tell = extensions, approval, root, tell
 
     def note(self, event: Event) -> None:
@@ -86,6 +87,6 @@ class SkillUse:
 
 
 def begin_use(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:
-    """From now until the turn ends a skill is followed. `is_read`: the model has read it, and nobody named it."""
+    """Activate a skill until the turn ends. `is_read`: the model read it, and the user did not name it."""
     if skill.tools and skill.name not in (each.skill for each in approval.policy.bounds):
         approval.policy = replace(approval.policy, bounds=(*approval.policy.bounds, bounds_of(skill, is_read=is_read)))

@@ -1,14 +1,17 @@
-"""Calls that a model has written into its text, since it knows no better way or its server did not read them. Pure.
+"""Finds calls that a model has written into its text, since it does not know better or its server did not parse them.
+Pure.
 
-A reply is a call when it ends in one: behind whatever else it says stands nothing but whole calls, one after the
-other, each an object with a name and arguments and nothing more, in a fence or bare at the beginning of a line, between
-tags or in the marks of its family. A reply that begins with calls may go on in words. What the model only shows is
-none: an object among words or inside a longer piece of code, one with other fields, one whose name is of no tool that
-was offered, and one that stands in what the model was told, in whatever form: that is a quotation, whoever wanted it
-made. Where a call stands that cannot be read, it is one with a problem: answered, never run. A reply that is nothing
-but calls, or calls with arguments of ours, means them also where there is no tool of a name: it is told so, twice. So
-is one that shows a call in a fence between words and makes none: small models explain what they mean to do.
-"""
+A reply is a call if it ends in one or more complete calls: objects with a name and arguments and nothing else, in a
+fence, bare at the start of a line, in tags or in the markers of its model family. A reply that begins with calls may
+continue in words.
+
+Calls that the model only shows are not calls: an object among words or inside a longer code block, one with other
+fields, one whose name is of no offered tool, and one that occurs, in any form, in what the model was shown, which makes
+it a quotation.
+
+A call that cannot be parsed becomes a call with a problem: it is answered, but never run. If a reply consists only
+of calls, or of calls with known arguments, they count even if the tool does not exist; the model is told so, at most
+twice. The same applies to a call in a fence between words: small models explain what they are about to do."""
 
 import html
 import json
@@ -33,11 +36,11 @@ from ebbtide.agent.messages import Assistant, Text, ToolCall
 from ebbtide.tools.lazy import regex
 
 MAX_COMPARED_TEXTS = 1_000
-"""Places of what the model was told that are compared; where there are more, what it says is taken as a quotation."""
+"""Tagged calls in a shown text that are compared; if there are more, the reply counts as a quotation."""
 MAX_NO_TOOL_NOTES = 2
-"""How often the model is told that there is no tool of a name; after that, what it says is its answer."""
+"""How often the model is told that a tool does not exist; after that, its text is the answer."""
 LONGER = 8
-"""How many times longer the same call is in other forms, each sign escaped, than as the model wrote it."""
+"""How much longer the same call may be in another form, with each character escaped."""
 
 _NUMBERS = regex(r"(?m)^[ \t]*\d+[\t:→|-]")
 _PREFIXES = regex(r"(?m)^(?:[\w./-]+[:-]\d+[:-]|[ \t]*\d+[\t:→|-])?[+>|#*/ \t-]*")
@@ -52,10 +55,9 @@ def with_text_calls(
     *,
     is_led: bool = False,
 ) -> Assistant:
-    """The reply with the calls in its text as calls of its own, and without them in its text; the reply as it is where
-    it has calls already, or none. `told`: all that the model was shown and did not say itself; `parameters`: the names
-    of arguments that tools have, in small letters and nothing else; `is_led`: the model is a small one, which shows a
-    call among words when it means to make it."""
+    """The reply with the calls in its text as real calls, removed from the text; unchanged if it already has calls,
+    or contains none. `told`: everything that the model was shown and did not say itself; `parameters`: normalised
+    argument names of the tools; `is_led`: a small model, which shows a call among words when it means to make it."""
     if reply.calls:
         return reply
     found = calls_in(reply.text)
@@ -78,7 +80,7 @@ def with_text_calls(
 def _are_intended(
     unknown: Collection[WrittenCall], found: FoundCalls, told: Iterable[str], parameters: Collection[str]
 ) -> bool:
-    """Whether calls that no tool is known for are calls all the same, and the model was not told of them twice."""
+    """Whether calls of unknown tools are still meant as calls, and the model was not already told twice."""
     if any(call.is_loose for call in unknown):
         return False
     if len(unknown) == len(found.calls) and found.words:
@@ -92,7 +94,8 @@ def _are_intended(
 def _with_example_call(
     reply: Assistant, found: FoundCalls, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
-    """The reply with the first call between its words as one that is not run, unless the model was told so twice."""
+    """The reply with the first call between its words as one that does not run, unless the model was already told
+    twice."""
     texts = list(told())
     is_meant = (
         all(map(is_offered, found.calls)) and sum(text.count(EXAMPLE_CALL_ADVICE) for text in texts) < MAX_NO_TOOL_NOTES
@@ -106,8 +109,8 @@ def _with_example_call(
 def _with_first(
     reply: Assistant, found: FoundCalls, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
-    """The reply with the first call between its words. Those behind it were written before the model could see what
-    the first one gives, and often hold nothing but words that stand for that."""
+    """The reply with the first call between its words. Later calls were written before its output was known, and
+    often contain only placeholders."""
     first = found.calls[0]
     if not is_offered(first) or _is_quoted(replace(found, calls=(first,)), told()):
         return reply
@@ -119,7 +122,7 @@ def _with_broken(
     reply: Assistant, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
     if (echoed := echo_in(reply.text)) and any(_normalise_text(echoed) in _normalise_text(text) for text in told()):
-        return _with(reply, echoed)  # what a call gave, said in the tags that it came in
+        return _with(reply, echoed)  # an output repeated in its own tags
     broken = broken_in(reply.text) or unread_in(reply.text)
     if broken is None or not (broken.is_all or is_offered(WrittenCall(broken.name, {}))):
         return reply
@@ -137,8 +140,8 @@ def _with(reply: Assistant, words: str, *calls: ToolCall) -> Assistant:
 
 
 def _is_quoted(found: FoundCalls, told: Iterable[str]) -> bool:
-    """Whether what a model says stands in something that it was told: as it is written, as the same object, or as the
-    same call in another form; numbers of lines, blanks and quotes aside."""
+    """Whether the calls occur in something that the model was shown: as written, as the same object, or in another
+    form, ignoring line numbers, blanks and quotes."""
     written = _normalise_text(found.source)
     said = [
         (call.name.casefold(), _normalise_text(json.dumps(call.arguments, ensure_ascii=False)))
@@ -157,8 +160,8 @@ def _is_quoted(found: FoundCalls, told: Iterable[str]) -> bool:
 
 
 def _variants(told: str) -> Iterator[str]:
-    """What stands in a text, without what tools put before its lines: numbers, names of files, the signs of a diff and
-    of a comment; and as a browser would show it."""
+    """A text without what tools put before its lines: numbers, file names, diff and comment markers; and with HTML
+    entities decoded."""
     yield _NUMBERS.sub("", told)
     yield _PREFIXES.sub("", told)
     if "&" in told:
@@ -166,7 +169,7 @@ def _variants(told: str) -> Iterator[str]:
 
 
 def _shows_one(told: str, said: Iterable[tuple[str, str]], longest: int) -> bool:
-    """Whether a call stands in a text behind a tag or a mark, in so many characters at most."""
+    """Whether a call occurs in a text after a tag or marker, within `longest` characters."""
     for count, calls in enumerate(calls_behind_marks(told, longest)):
         if count == MAX_COMPARED_TEXTS:
             return True
@@ -178,5 +181,5 @@ def _shows_one(told: str, said: Iterable[tuple[str, str]], longest: int) -> bool
 
 
 def _normalise_text(text: str) -> str:
-    """A text without what its forms differ in: blanks, quotes, commas, written line ends, a word of Python."""
+    """A text without what varies between its forms: blanks, quotes, commas, escaped newlines, Python's `None`."""
     return _SIGNS.sub("", text).casefold().replace("none", "null")

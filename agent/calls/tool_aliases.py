@@ -1,4 +1,4 @@
-"""How other agents name their tools, in terms of ours: models go on calling what they were trained with. Pure."""
+"""Maps other agents' tool names to ours: models keep calling the tools they were trained with. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -28,23 +28,23 @@ _TOOLS: Mapping[str, str] = {
     "edit_notebook": "notebook_edit edit_notebook_file",
     "submit_plan": "exit_plan_mode present_plan propose_plan plan_mode_respond",
 }  # fmt: skip
-"""Names that other agents give to a tool that does what ours does, in any case and with any sign between the words."""
+"""Other agents' names for tools that do the same as ours; case and separators are ignored."""
 
 LISTERS = ("ls", "list", "listdirectory", "listdir", "listfiles", "repobrowserprinttree")
 
 EDITORS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "developertexteditor", "fileeditor")
-"""Tools that do what their `command` says."""
+"""Tools whose `command` argument selects the action."""
 
 _COMMANDS = {"view": "read", "create": "write", "write": "write", "str_replace": "edit"}
 
 _ENDS = ("attemptcompletion", "finish", "taskcomplete", "taskdone", "complete", "finalanswer", "done")
-"""Tools of other agents that end a turn."""
+"""Other agents' tools that end a turn."""
 
 TYPERS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
-"""Tools that type into a program which runs."""
+"""Tools that type into a running program."""
 
 TYPED_ARGUMENTS = ("chars", "text", "input", "keys", "data", "command")
-"""Their arguments that hold what is typed."""
+"""Their arguments with the typed text."""
 
 _SEARCHERS = ("codebasesearch", "semanticsearch", "searchcodebase", "codebaseretrieval", "semanticcodesearch")
 """Tools that search by meaning."""
@@ -54,11 +54,11 @@ _SMALL_WORDS = regex(
 
 PREFIXES = ("functions.", "default_api.", "tools.", "tool.", "function.")
 _TRAIL = regex(r"<\|.*|:\d+\Z", re.DOTALL)
-"""What models write behind a name: signs of their own format, and the number of a call."""
+"""What models append to a name: markers of their own format, and call numbers."""
 
 
 def plain_name(name: str) -> str:
-    """A name without what is written otherwise by everybody: case and the signs between its words."""
+    """A name without case and separators."""
     return re.sub(r"[^a-z0-9]", "", name[:200].casefold())
 
 
@@ -70,13 +70,13 @@ _OURS = by_name(_TOOLS)
 
 
 def by_their_name(name: str) -> str:
-    """Our tool for a name that another agent gives it; the name itself where it is none such."""
+    """Our tool for another agent's name; the name itself if there is none."""
     return _OURS.get(plain_name(name), name)
 
 
 def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | None:
-    """The tool of ours that a name stands for which none of the `known` tools has; None where there is none such.
-    Raises `ToolError` where no call of ours does what that one does."""
+    """Our tool for a name that none of the `known` tools has; None if there is none. Raises `ToolError` if no tool
+    of ours does the same."""
     for prefix in PREFIXES:
         name = name.removeprefix(prefix)
     name = _TRAIL.sub("", name)
@@ -107,13 +107,13 @@ def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | N
 
 
 def _is_whole(arguments: Arguments) -> bool:
-    """Whether a call of a tool that edits hands over all of a file."""
+    """Whether a call of an editing tool contains a whole file."""
     plain = {plain_name(name): value for name, value in arguments.items()}
     return plain.get("mode") in ("create", "overwrite") and isinstance(plain.get("content"), str)
 
 
 def _pattern_of(arguments: Arguments) -> str:
-    """The words of a question that may stand in the code, as a pattern."""
+    """The words of a question that may occur in the code, as a pattern."""
     texts = [value[:500] for value in arguments.values() if isinstance(value, str)]
     words = re.findall(r"[A-Za-z_]\w{2,}", max(texts, key=len, default=""))
     meant = list(dict.fromkeys(word for word in words if not _SMALL_WORDS.match(word)))

@@ -1,5 +1,4 @@
-"""Hooks around a call: what they say before it runs, which approval hears, and what they say of what it gave back,
-which stands behind the output."""
+"""Runs hooks around a call: before it, for approval, and after it, with feedback that follows the output."""
 
 import asyncio
 import posixpath
@@ -24,11 +23,11 @@ from ebbtide.tools.base import Arguments, Result, ToolError, Workspace
 from ebbtide.tools.files.bounded import beginning_of
 
 MAX_HOOK_OUTPUT_BYTES = 1_000_000
-"""Bytes of an output that hooks are told; all of them are in a file."""
+"""Largest part of an output that hooks are sent, in bytes; a file contains all of it."""
 
 
 class ToolHooks:
-    """Those of one session."""
+    """The tool hooks of one session."""
 
     def __init__(
         self,
@@ -38,14 +37,14 @@ class ToolHooks:
         guard: Guard,
         agent: Mapping[str, object],
     ) -> None:
-        """`guard`: keeps what they change in files behind a call that may change some, as formatters do. `agent`: what
-        they are told of the agent whose calls they are, if they are one's."""
+        """`guard`: saves files that hooks may change after a call, as formatters do. `agent`: what they are told
+        about the agent that makes the calls, if any."""
         self._hooks, self._workspace, self._emit, self._guard, self._agent = hooks, workspace, emit, guard, agent
         self._contexts: dict[str, str] = {}
-        """What hooks said before calls that run, for behind their outputs."""
+        """Context that hooks added before calls, to be appended to their outputs."""
 
     async def before(self, call: ToolCall, context: ApprovalContext) -> HookedCall:
-        """The call as hooks want it, and what they say of it. What cannot be run anyway, they are not asked about."""
+        """The call as changed by hooks, and their decision. Hooks are not run for invalid calls."""
         try:
             tool = tool_for(call, context.tools)
         except ToolError:
@@ -71,7 +70,7 @@ class ToolHooks:
         return HookedCall(changed, word, is_changed=changed.arguments != call.arguments)
 
     async def permission(self, call: ToolCall) -> HookDecision:
-        """What they say of a call that the user would be asked about, in the user's place."""
+        """The hooks' decision about a call that the user would be asked about."""
         if not self._hooks.has("PermissionRequest"):
             return NO_DECISION
         answer, _ = await self._hooks.permission(call, self._agent)
@@ -80,8 +79,7 @@ class ToolHooks:
     async def feedback_on(
         self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result
     ) -> tuple[str, Result]:
-        """What the model is shown of what they say of an output, and the output, in the place of which they may have
-        put another one."""
+        """The hooks' feedback on an output, for the model, and the output, which they may have replaced."""
         said = [self._contexts.pop(call.id, "")]
         event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
         if self._hooks.has(event) and call.name not in RETRIEVERS:
@@ -119,7 +117,7 @@ class ToolHooks:
 
 
 def _in_place_of(raw: Result, output: str) -> Result:
-    """The result with another output: nothing of the first one is kept. How a program ended stays told."""
+    """The result with the output replaced: nothing of the original is kept, except how a program ended."""
     if raw.log is not None and raw.log.is_finished:
         raw.log.path.unlink(missing_ok=True)
     ending = raw.program.told if raw.program is not None else ""
@@ -130,7 +128,7 @@ def _in_place_of(raw: Result, output: str) -> Result:
 
 
 def _as_before(made: Arguments, before: Arguments, root: str) -> Arguments:
-    """The arguments with paths as the model wrote them, where they lead to the same place."""
+    """The arguments with paths as the model wrote them, if they lead to the same place."""
     kept = {name: before[name] for name in made if name in before and _is_same_path(made[name], before[name], root)}
     return {**made, **kept}
 
@@ -140,7 +138,7 @@ def _is_same_path(one: object, other: object, root: str) -> bool:
 
 
 def _response(call: ToolCall, text: str, raw: Result, root: str) -> object:
-    """What a call gave back, in the form that hooks know of the tools of Claude Code."""
+    """The result of a call in the format of Claude Code's tools, which hooks expect."""
     printed = raw.program.printed_in(text) if raw.program is not None else text
     path = absolute(str(call.arguments.get("path", "")), root)
     match call.name:

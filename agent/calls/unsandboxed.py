@@ -1,5 +1,5 @@
-"""A command from which the sandbox kept something: where it failed, the user is asked whether it runs again outside,
-and may keep a rule for what is to run there from now on. Where nobody is asked, the output says which rule that is."""
+"""Handles commands blocked by the sandbox: if one failed, the user is asked whether to run it again outside, and may
+add a rule for the future. Without a user, the output says which rule would help."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,8 +14,8 @@ from ebbtide.tools.base import Result
 async def retry_unsandboxed(
     permit: Permit, result: Result, context: ApprovalContext, run: Callable[[], Awaitable[Result | None]]
 ) -> Result | None:
-    """What the call gives outside the sandbox, where the user wants that, and else what it gave inside; None when the
-    user interrupts. Where nobody is there, or has asked for no questions, nobody is asked."""
+    """The result outside the sandbox if the user allows it, else the one inside; None if the user interrupts.
+    Without a user, or if no questions are wanted, nothing is asked."""
     approval, call, ask = context.approval, permit.call, context.approval.ask
     if not result.blocked or approval.policy.mode == "plan":
         return result
@@ -50,7 +50,7 @@ async def retry_unsandboxed(
 
 
 def _with_sandbox_advice(result: Result, offers: Sequence[str]) -> Result:
-    """The result with what the user can do to have such a command run outside the sandbox."""
+    """The result with advice on how the user can run such a command outside the sandbox."""
     how = f"--allow {shlex.quote(min(offers, key=len))}" if offers else "--no-sandbox"
     told = f"the user can start with `{how}` to have it run outside the sandbox"
     program = result.program
